@@ -1,0 +1,2 @@
+//! The `corelet` command.
+fn main() {}

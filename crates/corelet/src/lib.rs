@@ -1,0 +1,2 @@
+//! Bayesian coresets: data → model → Laplace fit → dictionary → coreset → evaluation.
+pub mod observations;

@@ -1,0 +1,1 @@
+//! Sparse non-negative least squares.
