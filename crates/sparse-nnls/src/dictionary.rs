@@ -1,0 +1,181 @@
+//! The three questions a method may ask of its data: [`sum`](Dictionary::sum), [`top`](Dictionary::top) and
+//! [`columns`](Dictionary::columns).
+//!
+//! Φ is never an argument. A dictionary is n columns φ₁ … φₙ of a common length, held in memory, recomputed at
+//! each pass, read from a file, kept on a device or spread over a cluster; the methods of this crate cannot tell
+//! which. No answer has size n: `top` returns O(count) ids and scores, whatever n is.
+
+use crate::error::DictionaryError;
+use crate::random::{Purpose, uniform};
+
+/// How `top` scores a column φ with norm ‖φ‖ against the vectors u (and v) of a [`Query`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Score {
+    /// ⟨φ, u⟩.
+    Raw,
+    /// |⟨φ, u⟩|.
+    Absolute,
+    /// ⟨φ, u⟩ / ‖φ‖; zero columns never qualify.
+    NormScaled,
+    /// GIGA's ratio of two correlations, ⟨φ, u⟩ / √(‖φ‖² − ⟨φ, v⟩²) for a unit vector v: how well the geodesic
+    /// from v towards φ points along u. Zero columns, and columns parallel to v, never qualify.
+    Geodesic,
+    /// ‖φ‖ / E for an exponential clock E drawn for each column from the seed: the best of these is a sample
+    /// with probability ∝ ‖φ‖, the best k a sample without replacement. Asks for no vector.
+    Race {
+        /// The seed of the clocks.
+        seed: u64,
+    },
+}
+
+/// One ranking to be returned by a pass: the best `count` columns by `score`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Ranking {
+    /// What is ranked.
+    pub score: Score,
+    /// How many columns are returned (fewer where fewer qualify).
+    pub count: usize,
+}
+
+/// A seeded random subset of the columns, each of them in it with probability `fraction`, independently.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Batch {
+    /// The seed of the subset.
+    pub seed: u64,
+    /// The expected share of columns, in (0, 1].
+    pub fraction: f64,
+}
+
+impl Batch {
+    /// Whether column `id` is in the subset: a pure function, so a method need not ask the dictionary.
+    pub fn contains(&self, id: usize) -> bool {
+        self.fraction >= 1.0 || uniform(self.seed, Purpose::Batch, id) < self.fraction
+    }
+}
+
+/// One pass over the dictionary: one or two vectors, and the rankings wanted of their correlations.
+#[derive(Debug, Clone, Copy)]
+pub struct Query<'a> {
+    /// u, then v for [`Score::Geodesic`]; each as long as a column. Empty for [`Score::Race`] alone.
+    pub vectors: &'a [&'a [f64]],
+    /// What to return, in this order.
+    pub rankings: &'a [Ranking],
+    /// Ids that no ranking may return, ascending.
+    pub exclude: &'a [usize],
+    /// Look at this subset of the columns only.
+    pub batch: Option<Batch>,
+}
+
+impl Query<'_> {
+    /// The share of the dictionary that this pass looks at.
+    pub fn fraction(&self) -> f64 {
+        self.batch.map_or(1.0, |batch| batch.fraction)
+    }
+}
+
+/// A column and its score.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Candidate {
+    /// Which column.
+    pub id: usize,
+    /// Its score under the ranking that returned it.
+    pub score: f64,
+}
+
+/// The sum of the columns, and of their lengths.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sum {
+    /// y = Σᵢ φᵢ.
+    pub vector: Vec<f64>,
+    /// Σᵢ ‖φᵢ‖.
+    pub norms: f64,
+}
+
+/// n columns that can be questioned, not held.
+///
+/// An implementation must answer with the same bits whatever the number of threads, and break ties by the smaller
+/// id; [`TopK`](crate::TopK) does the ranking for it.
+pub trait Dictionary: Sync {
+    /// Number of columns, n.
+    fn len(&self) -> usize;
+
+    /// True where there is no column.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Length of a column.
+    fn coordinates(&self) -> usize;
+
+    /// y = Φ1 and Σ‖φᵢ‖, in f64: one pass.
+    fn sum(&self) -> Result<Sum, DictionaryError>;
+
+    /// One pass: the best columns of each ranking, best first, into `answers` (one vector a ranking, cleared
+    /// first and reused, so that a caller's loop need not allocate).
+    fn top(&self, query: &Query<'_>, answers: &mut [Vec<Candidate>]) -> Result<(), DictionaryError>;
+
+    /// The columns `ids`, in f64, one after the other into `out`, which holds `ids.len() * coordinates()` numbers.
+    fn columns(&self, ids: &[usize], out: &mut [f64]) -> Result<(), DictionaryError>;
+}
+
+/// A dictionary that counts its passes: what a method holds while the driver runs it.
+pub struct Oracle<'a> {
+    dictionary: &'a dyn Dictionary,
+    passes: f64,
+}
+
+impl<'a> Oracle<'a> {
+    /// Starts the count at zero.
+    pub fn new(dictionary: &'a dyn Dictionary) -> Self {
+        Self { dictionary, passes: 0.0 }
+    }
+
+    /// Number of columns, n.
+    pub fn len(&self) -> usize {
+        self.dictionary.len()
+    }
+
+    /// True where there is no column.
+    pub fn is_empty(&self) -> bool {
+        self.dictionary.is_empty()
+    }
+
+    /// Length of a column.
+    pub fn coordinates(&self) -> usize {
+        self.dictionary.coordinates()
+    }
+
+    /// Passes so far; one over a fraction of the columns counts as that fraction.
+    pub fn passes(&self) -> f64 {
+        self.passes
+    }
+
+    /// See [`Dictionary::sum`].
+    pub fn sum(&mut self) -> Result<Sum, DictionaryError> {
+        self.passes += 1.0;
+        self.dictionary.sum()
+    }
+
+    /// See [`Dictionary::top`].
+    pub fn top(&mut self, query: &Query<'_>, answers: &mut [Vec<Candidate>]) -> Result<(), DictionaryError> {
+        self.passes += query.fraction();
+        self.dictionary.top(query, answers)
+    }
+
+    /// One ranking of a full pass by one vector, into `answer`.
+    pub fn rank(
+        &mut self,
+        vector: &[f64],
+        ranking: Ranking,
+        exclude: &[usize],
+        answer: &mut Vec<Candidate>,
+    ) -> Result<(), DictionaryError> {
+        let query = Query { vectors: &[vector], rankings: &[ranking], exclude, batch: None };
+        self.top(&query, std::slice::from_mut(answer))
+    }
+
+    /// See [`Dictionary::columns`].
+    pub fn columns(&self, ids: &[usize], out: &mut [f64]) -> Result<(), DictionaryError> {
+        self.dictionary.columns(ids, out)
+    }
+}

@@ -1,0 +1,318 @@
+//! The one loop: runs any method under limits, tells a callback how it goes, and says why it stopped.
+
+use std::ops::ControlFlow;
+use std::time::Instant;
+
+use serde::{Deserialize, Serialize};
+
+use crate::dictionary::{Dictionary, Oracle};
+use crate::error::Error;
+use crate::kernel::{accumulate, norm};
+use crate::method::Method;
+use crate::nnls::nnls_on_support;
+use crate::status::Status;
+
+/// Limits on a run; `None` is no limit. Reaching one is a [`Status`], and the best weights so far are returned.
+///
+/// | field | default | purpose | range |
+/// | --- | --- | --- | --- |
+/// | `iterations` | none | steps of the method | ≥ 1 |
+/// | `passes` | none | passes over the dictionary | > 0 |
+/// | `seconds` | none | wall time | > 0 |
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Limits {
+    /// Most steps of the method.
+    pub iterations: Option<usize>,
+    /// Most passes over the dictionary (checked between steps).
+    pub passes: Option<f64>,
+    /// Most seconds (checked between steps).
+    pub seconds: Option<f64>,
+}
+
+/// What every method takes, whatever its own settings.
+///
+/// | field | default | purpose | range |
+/// | --- | --- | --- | --- |
+/// | `k` | 100 | most points with a weight | 1 … n |
+/// | `total` | none | hold Σw = L (hard thresholding only) | > 0 |
+/// | `seed` | 0 | of everything random | any |
+/// | `polish` | false | solve NNLS on the final support | |
+/// | `limits` | none | see [`Limits`] | |
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Settings {
+    /// Most points with a weight.
+    pub k: usize,
+    /// L, where the weights must add up to it.
+    pub total: Option<f64>,
+    /// The seed of everything random.
+    pub seed: u64,
+    /// Solve NNLS on the final support.
+    pub polish: bool,
+    /// When to stop early.
+    pub limits: Limits,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { k: 100, total: None, seed: 0, polish: false, limits: Limits::default() }
+    }
+}
+
+/// The problem as a method sees it: min ‖y − Φw‖ over w ≥ 0, ‖w‖₀ ≤ k, perhaps Σw = L.
+#[derive(Debug, Clone)]
+pub struct Problem {
+    /// y.
+    pub target: Vec<f64>,
+    /// ‖y‖.
+    pub target_norm: f64,
+    /// Σ‖φᵢ‖.
+    pub norms_sum: f64,
+    /// Most points with a weight.
+    pub k: usize,
+    /// L, where the weights must add up to it.
+    pub total: Option<f64>,
+    /// The seed of everything random.
+    pub seed: u64,
+}
+
+/// A k-sparse vector of weights, by ascending id.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Weights {
+    /// The columns with a weight, ascending.
+    pub ids: Vec<usize>,
+    /// Their weights, > 0.
+    pub values: Vec<f64>,
+}
+
+impl Weights {
+    /// From pairs in any order; entries that are not positive are left out.
+    pub fn from_pairs(pairs: impl IntoIterator<Item = (usize, f64)>) -> Self {
+        let mut pairs: Vec<(usize, f64)> = pairs.into_iter().filter(|pair| pair.1 > 0.0).collect();
+        pairs.sort_unstable_by_key(|pair| pair.0);
+        let (ids, values) = pairs.into_iter().unzip();
+        Self { ids, values }
+    }
+
+    /// Number of points.
+    pub fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// True where no column has a weight.
+    pub fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+}
+
+/// One point of a path: the best found with at most so many columns.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PathPoint {
+    /// The columns and their weights.
+    pub weights: Weights,
+    /// ‖y − Φw‖.
+    pub residual: f64,
+}
+
+/// How a run is going, as the callback sees it after every step.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Info {
+    /// Steps so far.
+    pub iterations: usize,
+    /// Passes over the dictionary so far.
+    pub passes: f64,
+    /// Seconds since the start.
+    pub seconds: f64,
+    /// Columns with a weight at present.
+    pub points: usize,
+    /// k.
+    pub k: usize,
+    /// ‖y − Φw‖ at present.
+    pub residual: f64,
+    /// ‖y‖.
+    pub target_norm: f64,
+}
+
+/// What a step says to the driver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// Go on.
+    Continue,
+    /// Done, for this reason.
+    Finished(Status),
+}
+
+/// A method under way. [`docs/adding-a-method.md`](https://docs.rs/sparse-nnls) shows how to write one.
+pub trait Algorithm {
+    /// One step: at most a few passes, ending with weights that satisfy the constraints.
+    fn step(&mut self, problem: &Problem, oracle: &mut Oracle<'_>) -> Result<Step, Error>;
+
+    /// Points and ‖y − Φw‖ at present, for the callback.
+    fn progress(&self) -> (usize, f64);
+
+    /// The weights at present.
+    fn weights(&self) -> Weights;
+
+    /// The best found at every size, for methods that have it.
+    fn path(&mut self, _problem: &Problem, _oracle: &mut Oracle<'_>) -> Result<Vec<PathPoint>, Error> {
+        Ok(Vec::new())
+    }
+}
+
+/// The result of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Solution {
+    /// The columns chosen and their weights.
+    pub weights: Weights,
+    /// ‖y − Φw‖, computed afresh in f64 from these weights.
+    pub residual: f64,
+    /// ‖y‖.
+    pub target_norm: f64,
+    /// Why the run stopped.
+    pub status: Status,
+    /// Steps of the method.
+    pub iterations: usize,
+    /// Passes over the dictionary, the sum Φ1 included.
+    pub passes: f64,
+    /// Seconds.
+    pub seconds: f64,
+    /// The best found at every size 1, 2, …, for methods that yield it (pursuit); empty otherwise.
+    pub path: Vec<PathPoint>,
+}
+
+impl Solution {
+    /// ‖y − Φw‖ / ‖y‖, and 0 for y = 0.
+    pub fn relative_residual(&self) -> f64 {
+        if self.target_norm > 0.0 { self.residual / self.target_norm } else { 0.0 }
+    }
+}
+
+/// ‖y − Φw‖ in f64 for given weights.
+///
+/// # Errors
+/// Whatever the dictionary fails with.
+pub fn residual_norm(oracle: &Oracle<'_>, target: &[f64], weights: &Weights) -> Result<f64, Error> {
+    let mut columns = vec![0.0; weights.len() * target.len()];
+    oracle.columns(&weights.ids, &mut columns)?;
+    let negative: Vec<f64> = weights.values.iter().map(|w| -w).collect();
+    let mut residual = target.to_vec();
+    accumulate(&columns, &negative, &mut residual);
+    Ok(norm(&residual))
+}
+
+/// Solves min ‖y − Φw‖², w ≥ 0, ‖w‖₀ ≤ k by `method`. The target is y = Φ1 unless another is given.
+///
+/// The callback sees [`Info`] after every step and may stop the run; nothing is printed.
+///
+/// # Errors
+/// A typed error naming the value at fault, before any work is done; whatever the dictionary fails with.
+pub fn solve(
+    dictionary: &dyn Dictionary,
+    target: Option<&[f64]>,
+    method: &Method,
+    settings: &Settings,
+    callback: &mut dyn FnMut(&Info) -> ControlFlow<()>,
+) -> Result<Solution, Error> {
+    let start = Instant::now();
+    check(dictionary, target, method, settings)?;
+    let mut oracle = Oracle::new(dictionary);
+    let problem = pose(&mut oracle, target, settings)?;
+    let mut algorithm = method.start(&problem);
+    let mut iterations = 0;
+    let status = loop {
+        let step = algorithm.step(&problem, &mut oracle)?;
+        iterations += 1;
+        let (points, residual) = algorithm.progress();
+        let (passes, seconds) = (oracle.passes(), start.elapsed().as_secs_f64());
+        let target_norm = problem.target_norm;
+        let info = Info { iterations, passes, seconds, points, k: problem.k, residual, target_norm };
+        let go_on = callback(&info);
+        if let Step::Finished(status) = step {
+            break status;
+        }
+        if go_on.is_break() {
+            break Status::Stopped;
+        }
+        if let Some(limit) = limit_reached(&settings.limits, &info) {
+            break limit;
+        }
+    };
+    let mut weights = algorithm.weights();
+    if settings.polish {
+        let polished = nnls_on_support(&oracle, &problem.target, &weights.ids, Some(&weights.values))?;
+        weights = Weights { ids: polished.ids, values: polished.weights };
+    }
+    let residual = residual_norm(&oracle, &problem.target, &weights)?;
+    let path = algorithm.path(&problem, &mut oracle)?;
+    let (passes, seconds) = (oracle.passes(), start.elapsed().as_secs_f64());
+    Ok(Solution { weights, residual, target_norm: problem.target_norm, status, iterations, passes, seconds, path })
+}
+
+fn limit_reached(limits: &Limits, info: &Info) -> Option<Status> {
+    let over = |limit: Option<f64>, value: f64| limit.is_some_and(|limit| value >= limit);
+    if limits.iterations.is_some_and(|limit| info.iterations >= limit) {
+        Some(Status::IterationLimit)
+    } else if over(limits.passes, info.passes) {
+        Some(Status::PassLimit)
+    } else if over(limits.seconds, info.seconds) {
+        Some(Status::TimeLimit)
+    } else {
+        None
+    }
+}
+
+fn pose(oracle: &mut Oracle<'_>, target: Option<&[f64]>, settings: &Settings) -> Result<Problem, Error> {
+    let sum = oracle.sum()?;
+    let target = target.map_or(sum.vector, <[f64]>::to_vec);
+    finite(&target)?;
+    let target_norm = norm(&target);
+    let Settings { k, total, seed, .. } = *settings;
+    Ok(Problem { target, target_norm, norms_sum: sum.norms, k, total, seed })
+}
+
+fn finite(target: &[f64]) -> Result<(), Error> {
+    match target.iter().position(|x| !x.is_finite()) {
+        Some(index) => Err(Error::TargetNotFinite { index, value: target[index] }),
+        None => Ok(()),
+    }
+}
+
+fn check(
+    dictionary: &dyn Dictionary,
+    target: Option<&[f64]>,
+    method: &Method,
+    settings: &Settings,
+) -> Result<(), Error> {
+    let (columns, coordinates) = (dictionary.len(), dictionary.coordinates());
+    if columns == 0 || coordinates == 0 {
+        return Err(Error::EmptyDictionary { columns, coordinates });
+    }
+    if settings.k == 0 || settings.k > columns {
+        return Err(Error::PointsOutOfRange { k: settings.k, columns });
+    }
+    if let Some(target) = target {
+        if target.len() != coordinates {
+            return Err(Error::TargetLength { target: target.len(), coordinates });
+        }
+        finite(target)?;
+    }
+    if let Some(total) = settings.total {
+        positive("total", total)?;
+        if !method.can_hold_total() {
+            return Err(Error::TotalNotSupported { method: method.name() });
+        }
+    }
+    positive("limits.passes", settings.limits.passes.unwrap_or(1.0))?;
+    positive("limits.seconds", settings.limits.seconds.unwrap_or(1.0))?;
+    method.check()
+}
+
+/// `value` must be a finite number above zero.
+pub(crate) fn positive(name: &'static str, value: f64) -> Result<(), Error> {
+    if value.is_finite() && value > 0.0 {
+        Ok(())
+    } else {
+        Err(Error::Setting { name, value, expected: "it must be a finite number above 0" })
+    }
+}

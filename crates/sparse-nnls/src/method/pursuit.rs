@@ -1,0 +1,267 @@
+//! Pursuit, the default: pooled, fully corrective, non-negative, grown past k and cut back.
+//!
+//! *Grow.* One pass brings in the pool of columns with the largest ⟨φ, r⟩/‖φ‖. Inside it, column after column enters
+//! by the largest drop of the residual, ⟨φ, r⟩²/‖φ⊥‖², with NNLS solved on the support each time. When the best left
+//! in the pool is no better than what was left outside it, the next pass is made.
+//!
+//! *Cut.* Grown to 2k points, the support is cut back to k by deleting, one at a time, the column that is missed
+//! least, wᵢ²/(A⁺A⁺ᵀ)ᵢᵢ.
+//!
+//! *Refine.* Drop a share of the support, or grow past k by it, refill or cut, and keep what is better; halve the
+//! share where nothing is. Every size passed on the way is recorded, so one run yields the whole path 1 … k.
+
+use serde::{Deserialize, Serialize};
+
+use crate::dictionary::{Candidate, Oracle, Ranking, Score};
+use crate::driver::{Algorithm, PathPoint, Problem, Step, Weights, positive};
+use crate::elimination::Elimination;
+use crate::error::Error;
+use crate::method::path::Path;
+use crate::method::pool::Pool;
+use crate::nnls::SupportFit;
+use crate::status::Status;
+
+/// Settings of pursuit.
+///
+/// | field | default | purpose | range |
+/// | --- | --- | --- | --- |
+/// | `pool` | max(1000, 4k) | columns a pass brings in | ≥ 1 |
+/// | `steps_per_pass` | max(20, k/4) | columns that may enter between two passes | ≥ 1 |
+/// | `overshoot` | 1 | grow to (1 + overshoot)·k before the first cut | ≥ 0 |
+/// | `refine_share` | 0.2 | share of the support the first refinement exchanges; 0 for none | [0, 1) |
+/// | `max_passes` | 30 | passes after which no refinement begins | ≥ 1 |
+/// | `residual` | none | stop at ‖y − Φw‖ ≤ this, with the fewest points found | > 0 |
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Pursuit {
+    /// Columns a pass brings in.
+    pub pool: Option<usize>,
+    /// Columns that may enter between two passes.
+    pub steps_per_pass: Option<usize>,
+    /// How far past k the support first grows, as a share of k.
+    pub overshoot: f64,
+    /// Share of the support that the first refinement exchanges.
+    pub refine_share: f64,
+    /// Passes after which no refinement begins.
+    pub max_passes: f64,
+    /// The residual norm to stop at.
+    pub residual: Option<f64>,
+}
+
+impl Default for Pursuit {
+    fn default() -> Self {
+        Self { pool: None, steps_per_pass: None, overshoot: 1.0, refine_share: 0.2, max_passes: 30.0, residual: None }
+    }
+}
+
+impl Pursuit {
+    pub(super) fn check(&self) -> Result<(), Error> {
+        positive("pool", self.pool.unwrap_or(1) as f64)?;
+        positive("steps_per_pass", self.steps_per_pass.unwrap_or(1) as f64)?;
+        positive("max_passes", self.max_passes)?;
+        positive("residual", self.residual.unwrap_or(1.0))?;
+        if !(self.overshoot >= 0.0 && self.overshoot.is_finite()) {
+            let expected = "it must be a finite number ≥ 0";
+            return Err(Error::Setting { name: "overshoot", value: self.overshoot, expected });
+        }
+        if !(0.0..1.0).contains(&self.refine_share) {
+            let expected = "it must be a fraction in [0, 1)";
+            return Err(Error::Setting { name: "refine_share", value: self.refine_share, expected });
+        }
+        Ok(())
+    }
+}
+
+/// A pass that lowers the residual by a smaller share than this, and adds no point, has brought nothing.
+const LEAST_FALL: f64 = 1e-2;
+
+/// Columns in a row that may fail to lower the residual before a pool counts as spent.
+const PATIENCE: usize = 8;
+
+/// How the round under way changes the best support: grow first and cut after, or drop first and refill.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Exchange {
+    GrowThenCut,
+    DropThenRefill,
+}
+
+pub(super) struct Engine {
+    pool_size: usize,
+    steps_per_pass: usize,
+    max_passes: f64,
+    target_residual: f64,
+    k: usize,
+    fit: SupportFit,
+    best: SupportFit,
+    pool: Pool,
+    answer: Vec<Candidate>,
+    path: Path,
+    /// The size the round under way grows to.
+    goal: usize,
+    exchange: Exchange,
+    /// Columns exchanged by the present refinement, and rounds in a row that brought nothing.
+    exchanged: usize,
+    failures: usize,
+    /// False while the first growth is under way.
+    refining: bool,
+}
+
+impl Engine {
+    pub(super) fn new(problem: &Problem, settings: Pursuit) -> Self {
+        let k = problem.k;
+        let overshoot = (settings.overshoot * k as f64).ceil() as usize;
+        let fit = SupportFit::new(&problem.target, (k + overshoot).min(problem.target.len()) + 1);
+        Self {
+            pool_size: settings.pool.unwrap_or(1000.max(4 * k)),
+            steps_per_pass: settings.steps_per_pass.unwrap_or(20.max(k / 4)),
+            max_passes: settings.max_passes,
+            target_residual: settings.residual.unwrap_or(0.0),
+            k,
+            best: fit.clone(),
+            fit,
+            pool: Pool::default(),
+            answer: Vec::new(),
+            path: Path::new(k),
+            goal: k + overshoot,
+            exchange: Exchange::GrowThenCut,
+            exchanged: (settings.refine_share * k as f64).ceil() as usize,
+            failures: 0,
+            refining: false,
+        }
+    }
+
+    /// Brings in the columns that the present residual points at.
+    fn look(&mut self, oracle: &mut Oracle<'_>) -> Result<(), Error> {
+        if !self.pool.complete || self.pool.is_empty() {
+            // One more than there are columns, so that a pool which holds them all knows it.
+            let count = self.pool_size.min(oracle.len() + 1);
+            let ranking = Ranking { score: Score::NormScaled, count };
+            oracle.rank(self.fit.residual(), ranking, &[], &mut self.answer)?;
+            self.pool.fill(&self.answer, count, oracle)?;
+        }
+        self.pool.refresh(&self.fit);
+        Ok(())
+    }
+
+    fn at_floor(&self) -> bool {
+        self.fit.residual_norm() <= self.fit.rounding()
+    }
+
+    /// Lets columns of the pool enter until the goal is met or the pool is spent. True where that brought anything.
+    fn grow(&mut self) -> bool {
+        let (points, residual) = (self.fit.len(), self.fit.residual_norm());
+        let (mut entered, mut refused) = (0, 0);
+        let ff: f64 = std::env::var("FLOOR").ok().and_then(|x| x.parse().ok()).unwrap_or(0.3);
+        while self.fit.len() < self.goal && entered < self.steps_per_pass && refused < PATIENCE && !self.at_floor() {
+            let Some(at) = self.pool.best(self.fit.least_correlation()) else { break };
+            if entered > 0 && self.pool.correlation(at) < ff * self.pool.floor {
+                break;
+            }
+            if self.pool.enter(at, &mut self.fit) {
+                (entered, refused) = (entered + 1, 0);
+                self.path.record_fit(&self.fit);
+            } else {
+                refused += 1;
+            }
+        }
+        self.fit.len() > points || self.fit.residual_norm() < residual * (1.0 - LEAST_FALL)
+    }
+
+    /// Deletes down to `size` points, recording what is passed.
+    fn cut(&mut self, size: usize) {
+        if self.fit.len() <= size {
+            return;
+        }
+        let mut elimination = Elimination::new(&self.fit);
+        let squared = self.fit.residual_norm().powi(2);
+        while elimination.len() > size {
+            elimination.delete_cheapest();
+            self.path.record_elimination(&self.fit, &elimination, squared);
+        }
+        self.fit.retain(elimination.positions());
+        self.fit.take_removed();
+        self.path.record_fit(&self.fit);
+    }
+
+    /// Ends a round: cut to k, keep it if it is better, and set up the next. False where refinement is at rest.
+    fn next_round(&mut self) -> bool {
+        self.cut(self.k);
+        let better = !self.refining || self.fit.residual_norm() < self.best.residual_norm() * (1.0 - 1e-9);
+        if better {
+            self.best.clone_from(&self.fit);
+            self.failures = 0;
+        } else {
+            self.fit.clone_from(&self.best);
+            self.failures += 1;
+        }
+        self.refining = true;
+        self.exchange = match self.exchange {
+            Exchange::GrowThenCut => Exchange::DropThenRefill,
+            Exchange::DropThenRefill => Exchange::GrowThenCut,
+        };
+        if self.failures >= 2 {
+            self.failures = 0;
+            self.exchanged /= 2;
+        }
+        if self.exchanged == 0 || self.best.len() < self.k {
+            return false;
+        }
+        match self.exchange {
+            Exchange::GrowThenCut => self.goal = self.k + self.exchanged,
+            Exchange::DropThenRefill => {
+                self.goal = self.k;
+                self.cut(self.k.saturating_sub(self.exchanged));
+            }
+        }
+        true
+    }
+
+    /// Deletes from the best support down to one point, so that the path has every size.
+    fn finish(&mut self, status: Status) -> Step {
+        self.best.clone_from(&self.fit);
+        self.cut(1);
+        self.fit.clone_from(&self.best);
+        Step::Finished(status)
+    }
+}
+
+impl Algorithm for Engine {
+    fn step(&mut self, _problem: &Problem, oracle: &mut Oracle<'_>) -> Result<Step, Error> {
+        let floor = |engine: &Self| engine.fit.len() <= engine.k && engine.at_floor();
+        if floor(self) {
+            return Ok(self.finish(Status::NumericalFloor));
+        }
+        self.look(oracle)?;
+        let grew = self.grow();
+        if floor(self) {
+            return Ok(self.finish(Status::NumericalFloor));
+        }
+        if self.fit.len() <= self.k && self.fit.residual_norm() <= self.target_residual {
+            return Ok(self.finish(Status::TargetReached));
+        }
+        if grew && self.fit.len() < self.goal && !self.at_floor() {
+            return Ok(Step::Continue);
+        }
+        let stuck = !self.refining && self.fit.len() < self.k;
+        if stuck {
+            return Ok(self.finish(Status::Optimal));
+        }
+        if !self.next_round() || oracle.passes() >= self.max_passes {
+            self.fit.clone_from(&self.best);
+            return Ok(self.finish(Status::Completed));
+        }
+        Ok(Step::Continue)
+    }
+
+    fn progress(&self) -> (usize, f64) {
+        self.path.best().map_or((0, self.fit.target_norm()), |(points, residual)| (points, residual))
+    }
+
+    fn weights(&self) -> Weights {
+        self.path.weights(self.target_residual)
+    }
+
+    fn path(&mut self, problem: &Problem, oracle: &mut Oracle<'_>) -> Result<Vec<PathPoint>, Error> {
+        self.path.finish(problem, oracle)
+    }
+}
