@@ -6,7 +6,7 @@ use arrow::datatypes::{DataType, Field, Float64Type, Schema};
 use arrow::error::ArrowError;
 
 use super::error::DataError;
-use super::table::{Column, Table, TextBuilder, Values, check_distinct};
+use super::table::{Column, Table, TextBuilder, Values, check_distinct, clean_name};
 
 /// Collects record batches of one schema into a table.
 pub(super) struct ArrowTable {
@@ -25,9 +25,10 @@ enum Builder {
 impl ArrowTable {
     /// An empty table with the columns of `schema`.
     pub(super) fn new(file: &str, format: &'static str, schema: &Schema) -> Result<Self, DataError> {
-        check_distinct(file, schema.fields().iter().map(|field| field.name().as_str()))?;
-        let columns = schema.fields().iter().map(|field| (field.name().clone(), Builder::new(field)));
-        Ok(Self { file: file.to_owned(), format, columns: columns.collect() })
+        let columns = schema.fields().iter().map(|field| (clean_name(field.name()), Builder::new(field)));
+        let columns: Vec<(String, Builder)> = columns.collect();
+        check_distinct(file, columns.iter().map(|(name, _)| name.as_str()))?;
+        Ok(Self { file: file.to_owned(), format, columns })
     }
 
     /// Adds the rows of `batch`.

@@ -1,5 +1,6 @@
 //! Arrow IPC, in its file and its stream form.
 
+use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
@@ -9,6 +10,7 @@ use arrow::ipc::reader::{FileReader, StreamReader};
 
 use super::arrow_columns::ArrowTable;
 use super::error::DataError;
+use super::guard::guarded;
 use super::input::{open_file, source_name};
 use super::table::Table;
 
@@ -17,15 +19,19 @@ const FILE_MAGIC: &[u8] = b"ARROW1";
 
 /// Reads an Arrow IPC file; the form is told by its first bytes.
 pub(super) fn read(path: &Path) -> Result<Table, DataError> {
-    let file = source_name(path);
-    let mut reader = BufReader::new(open_file(path)?);
-    let damaged = |e: ArrowError| DataError::damaged(&file, FORMAT, &e);
-    if starts_with_file_magic(&mut reader).map_err(|e| DataError::read(&file, &e))? {
+    let (file, content) = (source_name(path), open_file(path)?);
+    guarded(&file, FORMAT, || read_content(content, &file))
+}
+
+fn read_content(content: File, file: &str) -> Result<Table, DataError> {
+    let mut reader = BufReader::new(content);
+    let damaged = |e: ArrowError| DataError::damaged(file, FORMAT, &e);
+    if starts_with_file_magic(&mut reader).map_err(|e| DataError::read(file, &e))? {
         let batches = FileReader::try_new(reader, None).map_err(damaged)?;
-        collect(ArrowTable::new(&file, FORMAT, &batches.schema())?, batches, damaged)
+        collect(ArrowTable::new(file, FORMAT, &batches.schema())?, batches, damaged)
     } else {
         let batches = StreamReader::try_new(reader, None).map_err(damaged)?;
-        collect(ArrowTable::new(&file, FORMAT, &batches.schema())?, batches, damaged)
+        collect(ArrowTable::new(file, FORMAT, &batches.schema())?, batches, damaged)
     }
 }
 

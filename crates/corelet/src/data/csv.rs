@@ -6,7 +6,7 @@ use ::csv::{ByteRecord, ReaderBuilder};
 
 use super::error::DataError;
 use super::input::{TextInput, source_name};
-use super::table::{Column, Lines, Place, Table, TextBuilder, Values, check_distinct};
+use super::table::{Column, Lines, Place, Table, TextBuilder, Values, check_distinct, clean_name};
 
 /// Reads delimited text with a header line.
 ///
@@ -147,8 +147,8 @@ fn line_of(record: &ByteRecord, before: u64, after: u64) -> u64 {
 }
 
 fn column_name(position: usize, field: &[u8]) -> String {
-    let name = String::from_utf8_lossy(field.trim_ascii());
-    if name.is_empty() { format!("column{}", position + 1) } else { name.into_owned() }
+    let name = clean_name(&String::from_utf8_lossy(field));
+    if name.is_empty() { format!("column{}", position + 1) } else { name }
 }
 
 /// The cells of a column so far, under the type that all of them have had.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::collinear::{ScaledColumns, dependent_columns};
 use super::encode::{Cells, Feature, TextLevels, encode, unsupported};
-use super::error::{DataError, list_names};
+use super::error::{DataError, list, list_names};
 use super::moments::{Moments, moments};
 use super::standardise::{Standardisation, covariance_factor};
 use super::table::{Column, Table, Values};
@@ -206,7 +206,12 @@ impl<'a> Roles<'a> {
         let file = table.source.clone();
         if !counts.is_empty() && !drop_missing {
             let affected = table.rows - rows.len();
-            return Err(DataError::Missing { file, affected, rows: table.rows, columns: counts.join(", ") });
+            return Err(DataError::Missing {
+                file,
+                affected,
+                rows: table.rows,
+                columns: list(counts.into_iter()),
+            });
         }
         if rows.len() < 2 {
             return Err(DataError::TooFewRows { file, rows: rows.len() });

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::error::DataError;
+use super::error::{DataError, excerpt};
 use super::table::{Column, MISSING, Table, Values};
 
 /// More indicators than this from one column are a key or a free text, not a category.
@@ -118,7 +118,7 @@ impl Coding {
             _ => Err(DataError::Constant {
                 file: table.source.clone(),
                 column: column.name.clone(),
-                value: base.map_or_else(String::new, |code| format!("'{}'", texts[code as usize])),
+                value: base.map_or_else(String::new, |code| format!("'{}'", excerpt(&texts[code as usize]))),
             }),
         }
     }

@@ -178,14 +178,30 @@ fn one_line(reason: &impl ToString) -> String {
     reason.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// `'a', 'b' and 12 more`: names for a message, cut to a readable number.
+/// A cell or a name as a message can show it: short, and on one line.
+pub(super) fn excerpt(text: &str) -> String {
+    const SHOWN: usize = 40;
+    let mut shown: String = text.chars().take(SHOWN).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    if text.chars().nth(SHOWN).is_some() {
+        shown.push_str("...");
+    }
+    shown
+}
+
+/// `'a', 'b' and 12 more`: names for a message.
 pub(super) fn list_names<S: AsRef<str>>(names: &[S]) -> String {
+    list(names.iter().map(|name| format!("'{}'", excerpt(name.as_ref()))))
+}
+
+/// Items for a message, cut to a readable number.
+pub(super) fn list(items: impl ExactSizeIterator<Item = String>) -> String {
     const SHOWN: usize = 20;
-    let shown: Vec<String> = names.iter().take(SHOWN).map(|name| format!("'{}'", name.as_ref())).collect();
-    match names.len() {
+    let count = items.len();
+    let shown = items.take(SHOWN).collect::<Vec<_>>().join(", ");
+    match count {
         0 => "none".to_owned(),
-        n if n > SHOWN => format!("{} and {} more", shown.join(", "), n - SHOWN),
-        _ => shown.join(", "),
+        _ if count > SHOWN => format!("{shown} and {} more", count - SHOWN),
+        _ => shown,
     }
 }
 
@@ -200,6 +216,12 @@ mod tests {
             error.to_string(),
             "a.parquet: not a readable Parquet file: broken footer; it may be truncated, damaged or of another format"
         );
+    }
+
+    #[test]
+    fn cells_are_shown_on_one_short_line() {
+        assert_eq!(excerpt("a\nb"), "a b");
+        assert_eq!(excerpt(&"x".repeat(50)), format!("{}...", "x".repeat(40)));
     }
 
     #[test]

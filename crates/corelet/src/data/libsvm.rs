@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
-use super::error::DataError;
+use super::error::{DataError, excerpt};
 use super::input::{TextInput, source_name};
 use super::table::{Column, Lines, MAX_COLUMNS, Place, Table, Values};
 
@@ -108,7 +108,7 @@ fn number_column(name: String, values: Vec<f64>) -> Column {
 }
 
 fn parse_entry(field: &str) -> Result<(usize, f64), Fault> {
-    let malformed = || Fault::Syntax(format!("'{field}' is not index:value"));
+    let malformed = || Fault::Syntax(format!("'{}' is not index:value", excerpt(field)));
     let (index, value) = field.split_once(':').ok_or_else(malformed)?;
     let index: usize = index.parse().map_err(|_| malformed())?;
     if index == 0 || index > MAX_COLUMNS {
@@ -121,7 +121,7 @@ fn parse_number(text: &str, column: impl FnOnce() -> String) -> Result<f64, Faul
     match text.parse::<f64>() {
         Ok(value) if value.is_infinite() => Err(Fault::Infinite { column: column(), value: text.to_owned() }),
         Ok(value) => Ok(value),
-        Err(_) => Err(Fault::Syntax(format!("column '{}': '{text}' is not a number", column()))),
+        Err(_) => Err(Fault::Syntax(format!("column '{}': '{}' is not a number", column(), excerpt(text)))),
     }
 }
 

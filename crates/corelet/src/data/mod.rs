@@ -14,6 +14,7 @@ mod design;
 mod encode;
 mod error;
 mod format;
+mod guard;
 mod input;
 mod libsvm;
 mod moments;

@@ -1,5 +1,7 @@
 //! Centring, scaling and whitening of the features, and the way back to their original scale.
 
+use faer::linalg::triangular_solve::solve_lower_triangular_in_place;
+use faer::{MatMut, MatRef, Par};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -31,7 +33,7 @@ pub struct Standardisation {
 impl Standardisation {
     /// The coefficients of the raw features that predict as `theta` does for the standardised ones.
     ///
-    /// θᵀz = βᵀ(x − m) with β = S⁻ᵀθ, and the intercept takes up −βᵀm.
+    /// θᵀz = βᵀ(x − m) with β = S⁻ᵀθ, and the intercept takes up −βᵀm. `theta` has one entry a feature.
     pub fn to_original(&self, theta: &[f64]) -> Vec<f64> {
         let mut inner: Vec<f64> = self.columns.iter().map(|&j| theta[j]).collect();
         if self.factor.is_empty() {
@@ -69,17 +71,41 @@ impl Standardisation {
 
     /// Standardises one raw row in place.
     pub fn apply(&self, row: &mut [f64]) {
-        for (i, &j) in self.columns.iter().enumerate() {
-            row[j] = (row[j] - self.means[i]) / self.scale[i];
-        }
+        self.shift_and_scale(row);
         self.whiten(row);
     }
 
     /// Standardises every row of the row-major `matrix`.
     pub(super) fn apply_to_all(&self, matrix: &mut [f64], dim: usize) {
-        matrix.par_chunks_mut(1024 * dim.max(1)).for_each(|rows| {
-            rows.chunks_exact_mut(dim.max(1)).for_each(|row| self.apply(row));
+        const BLOCK_ROWS: usize = 256;
+        matrix.par_chunks_mut(BLOCK_ROWS * dim.max(1)).for_each(|rows| {
+            rows.chunks_exact_mut(dim.max(1)).for_each(|row| self.shift_and_scale(row));
+            self.whiten_block(rows, dim);
         });
+    }
+
+    fn shift_and_scale(&self, row: &mut [f64]) {
+        for (i, &j) in self.columns.iter().enumerate() {
+            row[j] = (row[j] - self.means[i]) / self.scale[i];
+        }
+    }
+
+    /// [`whiten`](Self::whiten) for many rows at once, which for wide data is many times faster.
+    fn whiten_block(&self, rows: &mut [f64], dim: usize) {
+        let p = self.columns.len();
+        if self.factor.is_empty() {
+            return;
+        }
+        let lines = rows.chunks_exact(dim);
+        let mut inner: Vec<f64> = lines.flat_map(|row| self.columns.iter().map(|&j| row[j])).collect();
+        solve_lower_triangular_in_place(
+            MatRef::from_row_major_slice(&self.factor, p, p),
+            MatMut::from_column_major_slice_mut(&mut inner, p, rows.len() / dim),
+            Par::Seq,
+        );
+        for (row, white) in rows.chunks_exact_mut(dim).zip(inner.chunks_exact(p)) {
+            self.columns.iter().zip(white).for_each(|(&j, value)| row[j] = *value);
+        }
     }
 
     /// Forward substitution with the factor: row ← S⁻¹ row.

@@ -193,6 +193,11 @@ impl Table {
     }
 }
 
+/// A column name without line breaks and the like, which would break up every message and table it appears in.
+pub(super) fn clean_name(name: &str) -> String {
+    name.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
 /// Refuses a name that appears twice.
 pub(super) fn check_distinct<'a>(file: &str, names: impl Iterator<Item = &'a str>) -> Result<(), DataError> {
     let mut seen = HashMap::new();

@@ -2,7 +2,7 @@
 
 use super::design::{DesignOptions, Task};
 use super::encode::{count_levels, unsupported};
-use super::error::{DataError, list_names};
+use super::error::{DataError, excerpt, list_names};
 use super::table::{Column, Table, Values};
 
 /// A column of a table, on the rows in use.
@@ -64,7 +64,7 @@ impl Used<'_> {
             column: self.name(),
             role,
             place: self.table.place(row),
-            value: self.label(row),
+            value: excerpt(&self.label(row)),
         }
     }
 
@@ -103,7 +103,7 @@ impl Used<'_> {
             Some(&first) if signs.iter().all(|&sign| sign == first) => Err(DataError::OneClass {
                 file: self.file(),
                 column: self.name(),
-                value: format!("'{}'", self.label(self.rows[0])),
+                value: format!("'{}'", excerpt(&self.label(self.rows[0]))),
             }),
             _ => Ok(signs),
         }
