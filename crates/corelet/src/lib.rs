@@ -1,2 +1,3 @@
 //! Bayesian coresets: data → model → Laplace fit → dictionary → coreset → evaluation.
+pub mod data;
 pub mod observations;

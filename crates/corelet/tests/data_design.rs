@@ -1,0 +1,340 @@
+//! From tables to design matrices: coding, standardisation, and everything that is refused.
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests are tests too")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use corelet::data::{Column, Dataset, DesignOptions, Standardise, Table, Task, Values, design, read};
+
+fn table(text: &str) -> Table {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rows.csv");
+    fs::write(&path, text).unwrap();
+    read(&path, None).unwrap()
+}
+
+fn options(task: Task, target: &str) -> DesignOptions {
+    DesignOptions { task, target: Some(target.to_owned()), ..DesignOptions::default() }
+}
+
+fn column(dataset: &Dataset, name: &str) -> Vec<f64> {
+    let j = dataset.names.iter().position(|other| other == name).unwrap();
+    (0..dataset.observations.len()).map(|i| dataset.observations.row(i)[j]).collect()
+}
+
+/// The error of `design`: one line, which names the file and holds each of `parts`.
+fn assert_refused(text: &str, options: &DesignOptions, parts: &[&str]) {
+    let message = design(&table(text), options).unwrap_err().to_string();
+    assert!(!message.contains('\n'), "{message}");
+    for part in parts.iter().chain([&"rows.csv"]) {
+        assert!(message.contains(part), "'{part}' is not in: {message}");
+    }
+}
+
+/// Three correlated features and a target, made by a small generator.
+fn correlated(rows: usize) -> Table {
+    let mut state = 7u64;
+    let mut uniform = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 11) as f64 / (1u64 << 53) as f64
+    };
+    let mut columns = vec![Vec::new(); 4];
+    for _ in 0..rows {
+        let (a, b, c) = (uniform(), uniform(), uniform());
+        let row = [10.0 + a, 3.0 * a - b, 100.0 * c + b, 2.0 * a - c];
+        columns.iter_mut().zip(row).for_each(|(column, value)| column.push(value));
+    }
+    let named = ["a", "b", "c", "y"].into_iter().zip(columns).map(|(name, values)| Column {
+        name: name.to_owned(),
+        values: Values::Number { values, integer: false },
+    });
+    Table::new("generated", named.collect()).unwrap()
+}
+
+#[test]
+fn text_becomes_indicators_of_the_most_frequent_level() {
+    let text =
+        "late,origin,wet\ntrue,JFK,true\nfalse,EWR,false\ntrue,LGA,false\nfalse,EWR,true\ntrue,JFK,false\n";
+    let options = DesignOptions { standardise: Standardise::None, ..options(Task::Logistic, "late") };
+    let dataset = design(&table(text), &options).unwrap();
+    assert_eq!(dataset.names, ["origin=JFK", "origin=LGA", "wet", "(intercept)"]);
+    assert_eq!(dataset.levels[0].base, "EWR");
+    assert_eq!(dataset.levels[0].levels, ["JFK", "LGA"]);
+    assert_eq!(column(&dataset, "origin=JFK"), [1.0, 0.0, 0.0, 0.0, 1.0]);
+    assert_eq!(column(&dataset, "wet"), [1.0, 0.0, 0.0, 1.0, 0.0]);
+    assert_eq!(column(&dataset, "(intercept)"), [1.0; 5]);
+    assert_eq!(dataset.observations.target, [1.0, -1.0, 1.0, -1.0, 1.0]);
+    assert_eq!(dataset.target_name.as_deref(), Some("late"));
+}
+
+#[test]
+fn missing_rows_are_refused_or_dropped() {
+    let text = "y,a,b\n1,1,\n0,NA,2\n1,3,5\n,4,6\n0,7,9\n1,8,1\n";
+    let mut options = options(Task::Logistic, "y");
+    let parts = ["3 of 6 rows", "1 in 'a', 1 in 'b', 1 in 'y'", "--drop-missing"];
+    assert_refused(text, &options, &parts);
+    options.drop_missing = true;
+    let dataset = design(&table(text), &options).unwrap();
+    assert_eq!((dataset.dropped, dataset.rows), (3, vec![2, 4, 5]));
+    // A column that is not used may have as many gaps as it likes.
+    options = DesignOptions { features: Some(vec!["a".into()]), drop_missing: true, ..options };
+    assert_eq!(design(&table(text), &options).unwrap().dropped, 2);
+}
+
+#[test]
+fn scaling_gives_unit_moments() {
+    let dataset = design(&correlated(500), &options(Task::Linear, "y")).unwrap();
+    for name in ["a", "b", "c"] {
+        let values = column(&dataset, name);
+        let mean = values.iter().sum::<f64>() / 500.0;
+        let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / 499.0;
+        assert!(mean.abs() < 1e-12 && (variance - 1.0).abs() < 1e-12, "{name}: {mean} {variance}");
+    }
+    assert!(dataset.warnings.is_empty());
+}
+
+#[test]
+fn whitening_gives_the_identity() {
+    let whiten = DesignOptions { standardise: Standardise::Whiten, ..options(Task::Linear, "y") };
+    let dataset = design(&correlated(500), &whiten).unwrap();
+    for (i, first) in ["a", "b", "c"].iter().enumerate() {
+        for (j, second) in ["a", "b", "c"].iter().enumerate() {
+            let (u, v) = (column(&dataset, first), column(&dataset, second));
+            let covariance = u.iter().zip(&v).map(|(u, v)| u * v).sum::<f64>() / 499.0;
+            assert!((covariance - f64::from(i == j)).abs() < 1e-9, "{first} {second}: {covariance}");
+        }
+    }
+    assert_eq!(column(&dataset, "(intercept)"), [1.0; 500]);
+}
+
+#[test]
+fn parameters_map_back_to_the_original_scale() {
+    let table = correlated(200);
+    let raw = |intercept| {
+        let plain = DesignOptions { standardise: Standardise::None, intercept, ..options(Task::Linear, "y") };
+        design(&table, &plain).unwrap()
+    };
+    for standardise in [Standardise::None, Standardise::Scale, Standardise::Whiten] {
+        for intercept in [true, false] {
+            let options = DesignOptions { standardise, intercept, ..options(Task::Linear, "y") };
+            let (dataset, raw) = (design(&table, &options).unwrap(), raw(intercept));
+            let theta: Vec<f64> = (0..dataset.names.len()).map(|j| 0.7 - 0.4 * j as f64).collect();
+            let original = dataset.standardisation.to_original(&theta);
+            for i in 0..200 {
+                let dot = |x: &[f64], t: &[f64]| x.iter().zip(t).map(|(x, t)| x * t).sum::<f64>();
+                let (here, there) =
+                    (dot(dataset.observations.row(i), &theta), dot(raw.observations.row(i), &original));
+                assert!((here - there).abs() < 1e-8, "{standardise:?} {intercept}: {here} {there}");
+                let mut row = raw.observations.row(i).to_vec();
+                dataset.standardisation.apply(&mut row);
+                let same = row.iter().zip(dataset.observations.row(i)).all(|(u, v)| (u - v).abs() < 1e-9);
+                assert!(same, "{standardise:?} {intercept} {i}");
+            }
+        }
+    }
+}
+
+#[test]
+fn points_map_back_to_the_original_scale() {
+    let table = correlated(50);
+    for standardise in [Standardise::None, Standardise::Scale, Standardise::Whiten] {
+        let features = Some(["a", "b", "c"].map(str::to_owned).to_vec());
+        let gaussian = DesignOptions { task: Task::Gaussian, features, ..DesignOptions::default() };
+        let of = |standardise| DesignOptions { standardise, ..gaussian.clone() };
+        let (dataset, raw) = (design(&table, &of(standardise)), design(&table, &of(Standardise::None)));
+        let (dataset, raw) = (dataset.unwrap(), raw.unwrap());
+        assert_eq!(dataset.names, ["a", "b", "c"]);
+        assert!(dataset.observations.target.is_empty());
+        for i in 0..50 {
+            let back = dataset.standardisation.point_to_original(dataset.observations.row(i));
+            let same = back.iter().zip(raw.observations.row(i)).all(|(u, v)| (u - v).abs() < 1e-9);
+            assert!(same, "{standardise:?} {i}");
+        }
+    }
+}
+
+#[test]
+fn a_constant_column_is_the_intercept() {
+    let options = options(Task::Linear, "y");
+    let dataset = design(&table("y,one,a\n1,1,2\n2,1,3\n3,1,5\n"), &options).unwrap();
+    assert_eq!(dataset.names, ["one", "a"]);
+    assert_eq!(column(&dataset, "one"), [1.0; 3]);
+    assert!(dataset.warnings.is_empty());
+    let year = design(&table("y,year,a\n1,2013,2\n2,2013,3\n3,2013,5\n"), &options).unwrap();
+    assert_eq!(year.standardisation.intercept, Some((0, 2013.0)));
+    assert!(year.warnings[0].contains("'year' is 2013"), "{:?}", year.warnings);
+    assert_refused(
+        "y,one,two,a\n1,1,2,2\n2,1,2,3\n3,1,2,5\n4,1,2,6\n",
+        &options,
+        &["'two'", "value, 2,", "--features"],
+    );
+    assert_refused("y,a,zero\n1,1,0\n2,2,0\n3,4,0\n", &options, &["'zero'", "value, 0,"]);
+    assert_refused("y,a,t\n1,1,u\n2,2,u\n3,4,u\n", &options, &["'t'", "'u'"]);
+    assert_refused("y,a,t\n1,1,true\n2,2,true\n3,4,true\n", &options, &["'t'"]);
+}
+
+#[test]
+fn collinear_columns_warn_or_fail() {
+    let text = "y,a,b,sum\n1,1,7,8\n2,2,3,5\n3,4,4,8\n4,9,1,10\n5,3,3,6\n";
+    let scale = options(Task::Linear, "y");
+    let dataset = design(&table(text), &scale).unwrap();
+    assert_eq!(dataset.warnings.len(), 1);
+    assert!(dataset.warnings[0].contains("2 of 3 features are independent"), "{:?}", dataset.warnings);
+    let whiten = DesignOptions { standardise: Standardise::Whiten, ..scale };
+    assert_refused(text, &whiten, &["linear combinations", "--standardise scale"]);
+    // Shifted copies are only collinear where an intercept, or centring, takes up the shift.
+    let shifted = "y,a,b\n1,1,6\n2,2,7\n3,4,9\n4,9,14\n";
+    let none = DesignOptions { standardise: Standardise::None, ..options(Task::Linear, "y") };
+    assert_eq!(design(&table(shifted), &none).unwrap().warnings.len(), 1);
+    let through_zero = DesignOptions { intercept: false, ..none };
+    assert!(design(&table(shifted), &through_zero).unwrap().warnings.is_empty());
+}
+
+#[test]
+fn logistic_targets() {
+    let logistic = |positive: Option<&str>| DesignOptions {
+        positive: positive.map(str::to_owned),
+        ..options(Task::Logistic, "y")
+    };
+    let with = |cells: [&str; 4]| {
+        let rows: Vec<String> = cells.iter().enumerate().map(|(i, y)| format!("{y},{}\n", i * i)).collect();
+        format!("y,a\n{}", rows.concat())
+    };
+    let signs =
+        |cells, positive| design(&table(&with(cells)), &logistic(positive)).unwrap().observations.target;
+    let expected = [1.0, -1.0, -1.0, 1.0];
+    assert_eq!(signs(["1", "0", "0", "1"], None), expected);
+    assert_eq!(signs(["1", "-1", "-1", "1"], None), expected);
+    assert_eq!(signs(["true", "false", "false", "true"], None), expected);
+    assert_eq!(signs(["yes", "no", "no", "yes"], Some("yes")), expected);
+    assert_eq!(signs(["2", "1", "1", "2"], Some("2")), expected);
+    let refused = |cells, positive, parts: &[&str]| assert_refused(&with(cells), &logistic(positive), parts);
+    refused(["yes", "no", "no", "yes"], None, &["'y'", "--positive", "'no', 'yes'"]);
+    refused(["yes", "no", "no", "yes"], Some("Yes"), &["no level 'Yes'", "'no', 'yes'"]);
+    refused(["yes", "no", "maybe", "yes"], Some("yes"), &["two levels", "3"]);
+    refused(["1", "0", "2", "1"], None, &["'y'", "row 2 (line 4)", "2 is neither"]);
+    refused(["1", "0", "-1", "1"], None, &["'y'", "row 1 (line 3)", "0 is neither"]);
+    refused(["1", "1", "1", "1"], None, &["'y' is '1' in every row", "both classes"]);
+    refused(["true", "true", "true", "true"], None, &["every row"]);
+    refused(["a", "a", "a", "a"], Some("a"), &["every row"]);
+}
+
+#[test]
+fn counts_exposures_and_numbers() {
+    let poisson = options(Task::Poisson, "y");
+    assert_refused("y,a\n1,1\n-2,3\n0,5\n", &poisson, &["'y', row 1 (line 3): -2", "count"]);
+    assert_refused("y,a\n1,1\n1.5,3\n0,5\n", &poisson, &["row 1 (line 3): 1.5"]);
+    let exposed = DesignOptions { exposure: Some("days".into()), ..poisson };
+    let dataset = design(&table("y,a,days\n1,1,2\n2,3,0.5\n0,5,1\n"), &exposed).unwrap();
+    assert_eq!(dataset.observations.exposure, Some(vec![2.0, 0.5, 1.0]));
+    assert_eq!(dataset.names, ["a", "(intercept)"]);
+    assert_refused("y,a,days\n1,1,2\n2,3,0\n0,5,1\n", &exposed, &["'days', row 1 (line 3): 0"]);
+    let linear = options(Task::Linear, "y");
+    let late_text = "y,a\n1,1\n2,2\n\"n.\na.\",4\noops,5\n";
+    assert_refused(late_text, &linear, &["'y'", "row 2 (line 4)"]);
+    assert_refused("y,a\n1,1\n2,2\noops,5\n", &linear, &["numeric", "row 2 (line 4)", "'oops'"]);
+    assert_refused("y,a\ntrue,1\nfalse,2\ntrue,5\n", &linear, &["numeric", "'true'"]);
+}
+
+#[test]
+fn tables_of_the_wrong_shape() {
+    let linear = options(Task::Linear, "y");
+    assert_refused("y,a\n1,1\n", &linear, &["1 usable row,", "at least 2"]);
+    assert_refused("y,a\n", &linear, &["0 usable rows"]);
+    assert_refused("y,a,b,c\n1,1,5,2\n2,2,4,9\n", &linear, &["more features (3) than rows (2)"]);
+    let text_columns = "y,t,a,b\n1,u,3,4\n2,v,5,7\n3,w,1,9\n";
+    assert_refused(text_columns, &linear, &["(4) than rows (3)", "2 of them from text column 't'"]);
+    assert_refused("y\n1\n2\n3\n", &linear, &["no feature"]);
+    assert_refused("y,a\n1,1e200\n2,-1e200\n3,4\n", &linear, &["'a'", "range"]);
+    let text = "y,a\n1,1\n2,2\n3,5\n";
+    assert_refused(text, &options(Task::Linear, "z"), &["no column 'z'", "'y', 'a'"]);
+    assert_refused(text, &DesignOptions::default(), &["--target", "'y', 'a'"]);
+    let with = |features: &[&str]| DesignOptions {
+        features: Some(features.iter().map(|&name| name.to_owned()).collect()),
+        ..options(Task::Linear, "y")
+    };
+    assert_refused(text, &with(&["a", "y"]), &["'y' is the target and a feature"]);
+    assert_refused(text, &with(&["a", "a"]), &["'a' is a feature and a feature"]);
+    assert_refused(text, &with(&["q"]), &["no column 'q'"]);
+    let keys: String = (0..1500).map(|i| format!("{i},k{i}\n")).collect();
+    assert_refused(&format!("y,key\n{keys}"), &linear, &["'key'", "1500 distinct"]);
+}
+
+#[test]
+fn options_read_from_partial_text() {
+    let options: DesignOptions =
+        serde_json::from_str(r#"{"task": "poisson", "standardise": "whiten", "target": "y"}"#).unwrap();
+    assert_eq!(
+        options,
+        DesignOptions { standardise: Standardise::Whiten, ..self::options(Task::Poisson, "y") }
+    );
+    assert!(serde_json::from_str::<DesignOptions>(r#"{"intercpt": true}"#).is_err());
+}
+
+#[test]
+fn the_same_bits_for_any_number_of_threads() {
+    let table = correlated(20_000);
+    let whiten = DesignOptions { standardise: Standardise::Whiten, ..options(Task::Linear, "y") };
+    let with_threads = |threads| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| design(&table, &whiten).unwrap().observations)
+    };
+    assert_eq!(with_threads(1), with_threads(3));
+}
+
+fn data_folder() -> Option<PathBuf> {
+    let folder = std::env::var_os("CORELET_DATA").map(PathBuf::from);
+    if folder.is_none() {
+        println!("skipped: CORELET_DATA names no folder with data files");
+    }
+    folder
+}
+
+fn real(folder: &Path, name: &str) -> Table {
+    read(&folder.join(name), None).unwrap()
+}
+
+#[test]
+fn real_flights() {
+    let Some(folder) = data_folder() else { return };
+    let flights = real(&folder, "flights.parquet");
+    let mut late = options(Task::Logistic, "late");
+    let message = design(&flights, &late).unwrap_err().to_string();
+    assert!(message.contains("--drop-missing") && message.contains("of 327346 rows"), "{message}");
+    late.drop_missing = true;
+    let dataset = design(&flights, &late).unwrap();
+    println!("{} rows dropped, {:?}, {:?}", dataset.dropped, dataset.names, dataset.warnings);
+    assert_eq!(dataset.observations.len() + dataset.dropped, 327_346);
+    assert!(dataset.names.iter().any(|name| name.starts_with("carrier=")));
+    assert!(dataset.observations.features.iter().all(|value| value.is_finite()));
+}
+
+#[test]
+fn real_phishing_is_collinear() {
+    let Some(folder) = data_folder() else { return };
+    let phishing = real(&folder, "phishing.libsvm");
+    let dataset = design(&phishing, &DesignOptions::default()).unwrap();
+    assert_eq!(dataset.names.len(), 69);
+    // Rank 39 with the constant, 38 about the mean.
+    assert!(dataset.warnings[0].contains("38 of 68"), "{:?}", dataset.warnings);
+    let whiten = DesignOptions { standardise: Standardise::Whiten, ..DesignOptions::default() };
+    assert!(design(&phishing, &whiten).unwrap_err().to_string().contains("linear combinations"));
+}
+
+#[test]
+fn real_archives_keep_their_intercept() {
+    let Some(folder) = data_folder() else { return };
+    let logistic = ["synth_lr", "phishing", "ds1", "synth_lr_large", "phishing_large"];
+    let poisson = ["synth_poiss", "biketrips", "airportdelays", "synth_poiss_large"];
+    let tasks = logistic.map(|name| (name, Task::Logistic)).into_iter();
+    for (name, task) in tasks.chain(poisson.map(|name| (name, Task::Poisson))) {
+        for standardise in [Standardise::None, Standardise::Scale, Standardise::Whiten] {
+            let options = DesignOptions { task, standardise, ..DesignOptions::default() };
+            let table = real(&folder, &format!("{name}.npz"));
+            let dataset = design(&table, &options).unwrap();
+            let last = table.columns.len() - 2;
+            assert_eq!(dataset.standardisation.intercept, Some((last, 1.0)), "{name}");
+            assert_eq!(dataset.names.len(), last + 1);
+        }
+    }
+}
