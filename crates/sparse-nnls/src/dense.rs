@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use crate::dictionary::{Candidate, Dictionary, Query, Sum};
 use crate::error::{DictionaryError, Error};
-use crate::kernel::{Element, accumulate, correlate, norm};
+use crate::kernel::{Direction, Element, accumulate, norm};
 use crate::top_k::{Tile, TopK};
 
 /// Columns in a tile: fixed, so that partial sums are the same whatever the number of threads.
@@ -22,6 +22,7 @@ pub struct Dense<E> {
     inverse_norms: Vec<f64>,
     norms_sum: f64,
     scratch: Mutex<Vec<Scratch>>,
+    directions: Mutex<[Direction; 2]>,
 }
 
 /// What one worker needs for a pass, kept between passes.
@@ -58,8 +59,14 @@ impl<E: Element> Dense<E> {
             })
             .collect();
         let inverse_norms = norms.iter().map(|&norm| if norm > 0.0 { 1.0 / norm } else { 0.0 }).collect();
-        let scratch = Mutex::new(Vec::new());
-        Ok(Self { entries, coordinates, inverse_norms, norms_sum: norms.iter().sum(), scratch })
+        Ok(Self {
+            entries,
+            coordinates,
+            inverse_norms,
+            norms_sum: norms.iter().sum(),
+            scratch: Mutex::default(),
+            directions: Mutex::default(),
+        })
     }
 
     fn column(&self, id: usize) -> Option<&[E]> {
@@ -80,20 +87,20 @@ impl<E: Element> Dense<E> {
     }
 
     /// Correlates one tile and offers it to the rankings.
-    fn visit(&self, tile: usize, query: &Query<'_>, scratch: &mut Scratch) {
+    fn visit(&self, tile: usize, query: &Query<'_>, directions: &[Direction], scratch: &mut Scratch) {
         let first = tile * TILE;
         let inverse_norms = &self.inverse_norms[first..self.len().min(first + TILE)];
         let entries = &self.entries[first * self.coordinates..][..inverse_norms.len() * self.coordinates];
         let width = inverse_norms.len();
         let Scratch { top, u, v } = scratch;
-        for (vector, out) in query.vectors.iter().zip([&mut *u, &mut *v]) {
+        for (direction, out) in directions.iter().zip([&mut *u, &mut *v]) {
             match query.batch {
-                None => correlate(entries, vector, &mut out[..width]),
+                None => E::correlate(entries, direction, &mut out[..width]),
                 Some(batch) => {
                     for (offset, column) in entries.chunks_exact(self.coordinates).enumerate() {
                         let skipped = !batch.contains(first + offset);
                         let out = &mut out[offset..=offset];
-                        if skipped { out[0] = f64::NAN } else { correlate(column, vector, out) }
+                        if skipped { out[0] = f64::NAN } else { E::correlate(column, direction, out) }
                     }
                 }
             }
@@ -129,13 +136,18 @@ impl<E: Element> Dictionary for Dense<E> {
     }
 
     fn top(&self, query: &Query<'_>, answers: &mut [Vec<Candidate>]) -> Result<(), DictionaryError> {
+        let mut prepared = self.directions.lock().unwrap_or_else(PoisonError::into_inner);
+        for (direction, vector) in prepared.iter_mut().zip(query.vectors) {
+            direction.prepare(vector);
+        }
+        let directions = &prepared[..query.vectors.len().min(2)];
         let tiles = self.len().div_ceil(TILE);
         let mut scratch = (0..tiles)
             .into_par_iter()
             .fold(
                 || self.take_scratch(query),
                 |mut scratch, tile| {
-                    self.visit(tile, query, &mut scratch);
+                    self.visit(tile, query, directions, &mut scratch);
                     scratch
                 },
             )

@@ -4,7 +4,7 @@ use rayon::prelude::*;
 
 use crate::dictionary::{Candidate, Oracle};
 use crate::error::Error;
-use crate::kernel::{correlate, dot, norm};
+use crate::kernel::{correlate, norm, overlap_squares};
 use crate::nnls::SupportFit;
 
 /// Columns handled together by one worker.
@@ -66,19 +66,15 @@ impl Pool {
     /// Computes everything anew for the present fit.
     pub(super) fn refresh(&mut self, fit: &SupportFit) {
         let dim = fit.residual().len();
-        let count = self.ids.len();
         self.barred.clear();
         self.barred.extend(self.ids.iter().map(|id| fit.ids().contains(id)));
         self.heights.clear();
-        self.heights.resize(count, 1.0);
-        let columns = self.columns.par_chunks(dim).zip(self.norms.par_iter()).zip(self.heights.par_iter_mut());
-        columns.with_min_len(CHUNK).for_each_init(
-            || vec![0.0; fit.len()],
-            |overlaps, ((column, norm), height)| {
-                correlate(fit.basis(), column, overlaps);
-                *height = 1.0 - dot(overlaps, overlaps) / (norm * norm);
-            },
-        );
+        self.heights.resize(self.ids.len(), 0.0);
+        let chunks = self.columns.par_chunks(CHUNK * dim).zip(self.norms.par_chunks(CHUNK));
+        chunks.zip(self.heights.par_chunks_mut(CHUNK)).for_each(|((columns, norms), heights)| {
+            overlap_squares(fit.basis(), columns, dim, heights);
+            heights.iter_mut().zip(norms).for_each(|(height, norm)| *height = 1.0 - *height / (norm * norm));
+        });
         self.recorrelate(fit);
     }
 
@@ -113,7 +109,7 @@ impl Pool {
 
     /// The open column whose entry would lower the residual most: max c²/‖φ⊥‖² over c > `least`.
     pub(super) fn best(&self, least: f64) -> Option<usize> {
-        let noh = std::env::var("NOH").is_ok(); let gain = |at: usize| self.correlations[at].powi(2) / if noh {1.0} else {self.heights[at].max(LEAST_HEIGHT)};
+        let gain = |at: usize| self.correlations[at].powi(2) / self.heights[at].max(LEAST_HEIGHT);
         let open = |at: &usize| !self.barred[*at] && self.correlations[*at] > least;
         (0..self.ids.len()).filter(open).max_by(|&a, &b| gain(a).total_cmp(&gain(b)).then(self.ids[b].cmp(&self.ids[a])))
     }

@@ -4,7 +4,7 @@
 //! by the largest drop of the residual, ⟨φ, r⟩²/‖φ⊥‖², with NNLS solved on the support each time. When the best left
 //! in the pool is no better than what was left outside it, the next pass is made.
 //!
-//! *Cut.* Grown to 2k points, the support is cut back to k by deleting, one at a time, the column that is missed
+//! *Cut.* Grown past k, the support is cut back to k by deleting, one at a time, the column that is missed
 //! least, wᵢ²/(A⁺A⁺ᵀ)ᵢᵢ.
 //!
 //! *Refine.* Drop a share of the support, or grow past k by it, refill or cut, and keep what is better; halve the
@@ -26,10 +26,10 @@ use crate::status::Status;
 /// | field | default | purpose | range |
 /// | --- | --- | --- | --- |
 /// | `pool` | max(1000, 4k) | columns a pass brings in | ≥ 1 |
-/// | `steps_per_pass` | max(20, k/4) | columns that may enter between two passes | ≥ 1 |
+/// | `steps_per_pass` | max(50, k/4) | columns that may enter between two passes | ≥ 1 |
 /// | `overshoot` | 1 | grow to (1 + overshoot)·k before the first cut | ≥ 0 |
 /// | `refine_share` | 0.2 | share of the support the first refinement exchanges; 0 for none | [0, 1) |
-/// | `max_passes` | 30 | passes after which no refinement begins | ≥ 1 |
+/// | `max_passes` | 30 | passes that refinement may use up to | ≥ 1 |
 /// | `residual` | none | stop at ‖y − Φw‖ ≤ this, with the fewest points found | > 0 |
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -42,7 +42,7 @@ pub struct Pursuit {
     pub overshoot: f64,
     /// Share of the support that the first refinement exchanges.
     pub refine_share: f64,
-    /// Passes after which no refinement begins.
+    /// Refinement ends rather than make more passes than this in all.
     pub max_passes: f64,
     /// The residual norm to stop at.
     pub residual: Option<f64>,
@@ -74,6 +74,9 @@ impl Pursuit {
 
 /// A pass that lowers the residual by a smaller share than this, and adds no point, has brought nothing.
 const LEAST_FALL: f64 = 1e-2;
+
+/// A pool is stale when its best correlation has fallen to this share of the best that was left outside it.
+const STALE: f64 = 0.3;
 
 /// Columns in a row that may fail to lower the residual before a pool counts as spent.
 const PATIENCE: usize = 8;
@@ -113,7 +116,7 @@ impl Engine {
         let fit = SupportFit::new(&problem.target, (k + overshoot).min(problem.target.len()) + 1);
         Self {
             pool_size: settings.pool.unwrap_or(1000.max(4 * k)),
-            steps_per_pass: settings.steps_per_pass.unwrap_or(20.max(k / 4)),
+            steps_per_pass: settings.steps_per_pass.unwrap_or(50.max(k / 4)),
             max_passes: settings.max_passes,
             target_residual: settings.residual.unwrap_or(0.0),
             k,
@@ -151,10 +154,9 @@ impl Engine {
     fn grow(&mut self) -> bool {
         let (points, residual) = (self.fit.len(), self.fit.residual_norm());
         let (mut entered, mut refused) = (0, 0);
-        let ff: f64 = std::env::var("FLOOR").ok().and_then(|x| x.parse().ok()).unwrap_or(0.3);
         while self.fit.len() < self.goal && entered < self.steps_per_pass && refused < PATIENCE && !self.at_floor() {
             let Some(at) = self.pool.best(self.fit.least_correlation()) else { break };
-            if entered > 0 && self.pool.correlation(at) < ff * self.pool.floor {
+            if entered > 0 && self.pool.correlation(at) < STALE * self.pool.floor {
                 break;
             }
             if self.pool.enter(at, &mut self.fit) {
@@ -231,6 +233,10 @@ impl Algorithm for Engine {
         if floor(self) {
             return Ok(self.finish(Status::NumericalFloor));
         }
+        if self.refining && !self.pool.complete && oracle.passes() + 1.0 > self.max_passes {
+            self.fit.clone_from(&self.best);
+            return Ok(self.finish(Status::Completed));
+        }
         self.look(oracle)?;
         let grew = self.grow();
         if floor(self) {
@@ -239,14 +245,17 @@ impl Algorithm for Engine {
         if self.fit.len() <= self.k && self.fit.residual_norm() <= self.target_residual {
             return Ok(self.finish(Status::TargetReached));
         }
-        if grew && self.fit.len() < self.goal && !self.at_floor() {
+        // Growing past k is worth half the passes; the rest are better spent on refinement.
+        let growing = grew && self.fit.len() < self.goal && !self.at_floor();
+        let spent = !self.refining && self.fit.len() >= self.k && oracle.passes() >= 0.5 * self.max_passes;
+        if growing && !spent {
             return Ok(Step::Continue);
         }
         let stuck = !self.refining && self.fit.len() < self.k;
         if stuck {
             return Ok(self.finish(Status::Optimal));
         }
-        if !self.next_round() || oracle.passes() >= self.max_passes {
+        if !self.next_round() {
             self.fit.clone_from(&self.best);
             return Ok(self.finish(Status::Completed));
         }
