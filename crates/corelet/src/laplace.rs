@@ -191,7 +191,9 @@ pub enum LaplaceError {
     #[error("the prior standard deviation is {0}, but it must be positive and finite")]
     PriorScale(f64),
     /// A row that is not there, or a weight that is not a number ≥ 0.
-    #[error("weight {weight} of row {row} cannot be used: rows go to {rows} and weights must be finite and ≥ 0")]
+    #[error(
+        "weight {weight} of row {row} cannot be used: rows go to {rows} and weights must be finite and ≥ 0"
+    )]
     Weight {
         /// The row.
         row: usize,
@@ -376,8 +378,7 @@ mod tests {
             let diagonal = |scale: f64| row_major(3, |i, j| if i == j { precision[i] * scale } else { 0.0 });
             let first = Gaussian::from_precision(vec![0.0; 3], diagonal(1.0)).unwrap();
             let second = Gaussian::from_precision(vec![epsilon, 0.0, 0.0], diagonal(1.0 + epsilon)).unwrap();
-            let spread =
-                3.0 * (2..40).map(|k| -(-epsilon).powi(k) / k as f64).map(|x| -x).sum::<f64>();
+            let spread = 3.0 * (2..40).map(|k| -(-epsilon).powi(k) / k as f64).map(|x| -x).sum::<f64>();
             let want = 0.5 * spread + 0.5 * 3.0 * (1.0 + epsilon) * epsilon * epsilon;
             let got = kl_gaussian(&first, &second).unwrap();
             assert!((got - want).abs() <= 1e-6 * want, "{epsilon}: {got} {want}");

@@ -32,8 +32,7 @@ impl GaussianMean {
         }
         let cholesky = Cholesky::new(covariance, dim)?;
         let precision = cholesky.inverse();
-        let constant =
-            -0.5 * (cholesky.log_determinant() + dim as f64 * (2.0 * std::f64::consts::PI).ln());
+        let constant = -0.5 * (cholesky.log_determinant() + dim as f64 * (2.0 * std::f64::consts::PI).ln());
         let sum_of = |block: Range<usize>| {
             let mut sum = vec![0.0; dim];
             block.for_each(|i| add(&mut sum, observations.row(i), 1.0));

@@ -112,7 +112,7 @@ impl Family for Poisson {
         match self.link {
             Link::Log => {
                 // A rate past the range of f32 is kept finite, so that no ∞ − ∞ arises.
-                let rate = (exposure * eta.exp()).min(1e30);
+                let rate = (exposure * eta.exp()).min(1e35);
                 map_in_place(Exponential { excess: (y - rate) as f32, rate: rate as f32 }, deltas);
             }
             Link::Softplus if eta <= 0.0 => {
@@ -205,10 +205,8 @@ impl<P: Pointwise, const FAR: bool> Pointwise for Rate<P, FAR> {
         }
         let relative = growth * self.inverse_base;
         let direct = relative < -0.5;
-        let parts = LogParts::new::<FMA>(
-            if direct { rate } else { relative },
-            if direct { 0.0 } else { 1.0 },
-        );
+        let parts =
+            LogParts::new::<FMA>(if direct { rate } else { relative }, if direct { 0.0 } else { 1.0 });
         let log_rate = if below { eta } else { parts.log::<FMA>() };
         let log = if direct { log_rate - self.log_base } else { parts.log::<FMA>() };
         let wide = fma::<FMA>(self.y, log, -self.exposure * growth);
