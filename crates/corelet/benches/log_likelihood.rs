@@ -14,7 +14,9 @@ fn rows(c: &mut Criterion) {
         ("poisson_softplus", Box::new(Poisson { link: Link::Softplus }), 3.0),
         ("linear", Box::new(Linear::new(0.5).expect("0.5 is a variance")), 0.3),
     ];
-    let deltas: Vec<f32> = (0..SHIFTS).map(|s| 0.3 * (s as f32 * 0.7).sin()).collect();
+    // Wide enough that no row is answered by a short series, and narrow enough that every row is.
+    let wide: Vec<f32> = (0..SHIFTS).map(|s| 0.9 * (s as f32 * 0.7).sin()).collect();
+    let narrow: Vec<f32> = wide.iter().map(|delta| 0.2 * delta).collect();
     for (name, family, y) in families {
         let mut group = c.benchmark_group(name);
         group.throughput(Throughput::Elements(SHIFTS as u64));
@@ -25,7 +27,7 @@ fn rows(c: &mut Criterion) {
                 b.iter(|| {
                     let eta = black_box(eta);
                     let at_anchor = family.value(eta, y, 1.0);
-                    for (out, &delta) in out.iter_mut().zip(&deltas) {
+                    for (out, &delta) in out.iter_mut().zip(&wide) {
                         *out = family.value(eta + delta as f64, y, 1.0) - at_anchor;
                     }
                     black_box(&out);
@@ -34,20 +36,22 @@ fn rows(c: &mut Criterion) {
             group.bench_function(format!("difference_f64/{eta}"), |b| {
                 let mut out = vec![0.0f64; SHIFTS];
                 b.iter(|| {
-                    for (out, &delta) in out.iter_mut().zip(&deltas) {
+                    for (out, &delta) in out.iter_mut().zip(&wide) {
                         *out = family.difference(black_box(eta), delta as f64, y, 1.0);
                     }
                     black_box(&out);
                 });
             });
-            group.bench_function(format!("vector_f32/{eta}"), |b| {
-                let mut out = deltas.clone();
-                b.iter(|| {
-                    out.copy_from_slice(&deltas);
-                    family.differences_row(black_box(eta), y, 1.0, &mut out);
-                    black_box(&out);
+            for (width, deltas) in [("wide", &wide), ("narrow", &narrow)] {
+                group.bench_function(format!("vector_f32_{width}/{eta}"), |b| {
+                    let mut out = deltas.clone();
+                    b.iter(|| {
+                        out.copy_from_slice(deltas);
+                        family.differences_row(black_box(eta), y, 1.0, &mut out);
+                        black_box(&out);
+                    });
                 });
-            });
+            }
         }
         group.finish();
     }

@@ -64,6 +64,39 @@ pub fn map_in_place<P: Pointwise>(function: P, values: &mut [f32]) {
     dispatch(Map(function, values));
 }
 
+/// The largest |x| for which [`map_series`] answers.
+pub const SERIES_RANGE: f32 = 0.25;
+
+struct Series<'a>([f32; 7], &'a mut [f32]);
+
+impl Kernel for Series<'_> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) -> bool {
+        let Series(c, values) = self;
+        let inside = values.iter().fold(true, |inside, x| inside & (x.abs() <= SERIES_RANGE));
+        if !inside {
+            return false;
+        }
+        for x in values {
+            let mut sum = c[6];
+            for k in (0..6).rev() {
+                sum = fma::<FMA>(sum, *x, c[k]);
+            }
+            *x *= sum;
+        }
+        true
+    }
+}
+
+/// Replaces every x by c₁x + c₂x² + … + c₇x⁷, several times faster than a function with an exp and a log in it;
+/// or, where some |x| is above [`SERIES_RANGE`] or NaN, leaves them all as they are and returns `false`.
+#[inline]
+pub fn map_series(coefficients: [f64; 7], values: &mut [f32]) -> bool {
+    dispatch(Series(coefficients.map(|c| c as f32), values))
+}
+
 /// a·b + c, in one rounding where the processor can.
 #[inline(always)]
 pub fn fma<const FMA: bool>(a: f32, b: f32, c: f32) -> f32 {

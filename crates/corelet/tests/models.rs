@@ -1,5 +1,7 @@
 //! Every model against finite differences, plain subtraction and closed forms, and its Laplace fits.
 
+#![allow(clippy::unwrap_used)]
+
 use corelet::laplace::{Laplace, LaplaceSettings, LaplaceStatus, Prior, kl_gaussian, laplace};
 use corelet::linalg::{Cholesky, dot, quadratic_form};
 use corelet::model::{

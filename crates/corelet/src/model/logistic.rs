@@ -1,9 +1,9 @@
 //! Logistic regression: y = ±1, ℓ = −log(1 + e^{−yη}).
 
-use super::special::{log_sigmoid_difference, sigmoid, softplus};
+use super::special::{log_sigmoid_difference, log_sigmoid_series, sigmoid, softplus};
 use super::{Family, Glm, ModelError};
 use crate::observations::Observations;
-use crate::vector_math::{Pointwise, exp_minus, log1p_inside, map_in_place};
+use crate::vector_math::{Pointwise, exp_minus, log1p_inside, map_in_place, map_series};
 
 /// P(y | η) = σ(yη), y = ±1.
 ///
@@ -50,6 +50,11 @@ impl Family for Logistic {
 
     fn differences_row(&self, eta: f64, y: f64, _exposure: f64, deltas: &mut [f32]) {
         let t = y * eta;
+        let mut series = log_sigmoid_series(t);
+        series.iter_mut().step_by(2).for_each(|c| *c *= y);
+        if map_series(series, deltas) {
+            return;
+        }
         if t >= 0.0 {
             map_in_place(AboveZero::new(t, y as f32), deltas);
         } else {

@@ -2,11 +2,12 @@
 
 use super::logistic::{AboveZero, BelowZero};
 use super::special::{
-    expm1_minus_x, ln_factorial, log_sigmoid_difference, log_softplus, log1p_minus_x, sigmoid, softplus,
+    expm1_minus_x, ln_factorial, log_of_series, log_sigmoid_difference, log_sigmoid_series, log_softplus,
+    log1p_minus_x, sigmoid, softplus,
 };
 use super::{Family, Glm, ModelError};
 use crate::observations::Observations;
-use crate::vector_math::{LogParts, Pointwise, exp_minus, fma, log1p_inside, map_in_place};
+use crate::vector_math::{LogParts, Pointwise, exp_minus, fma, log1p_inside, map_in_place, map_series};
 use serde::{Deserialize, Serialize};
 
 /// How the rate λ follows from η.
@@ -36,6 +37,31 @@ impl Poisson {
         Glm::new(observations, Poisson { link })
     }
 }
+
+impl Poisson {
+    /// c₁ … c₇ with ℓ(η + δ) − ℓ(η) = Σ cₖδᵏ.
+    fn series(&self, eta: f64, y: f64, exposure: f64) -> [f64; 7] {
+        match self.link {
+            Link::Log => {
+                let rate = exposure * eta.exp();
+                let [_, rest @ ..] = FACTORIALS.map(|f| -rate / f);
+                let [b, c, d, e, f, g] = rest;
+                [y - rate, b, c, d, e, f, g]
+            }
+            Link::Softplus => {
+                // log(1 + e^η) = −log σ(−η), so odd derivatives keep their sign and even ones change it.
+                let mut rate = log_sigmoid_series(-eta);
+                rate.iter_mut().skip(1).step_by(2).for_each(|c| *c = -*c);
+                let base = softplus(eta);
+                let logarithm = log_of_series(rate.map(|c| c / base));
+                std::array::from_fn(|k| y * logarithm[k] - exposure * rate[k])
+            }
+        }
+    }
+}
+
+/// 1! … 7!.
+const FACTORIALS: [f64; 7] = [1.0, 2.0, 6.0, 24.0, 120.0, 720.0, 5040.0];
 
 /// y·x, which is 0 at y = 0 whatever x is.
 fn times(y: f64, x: f64) -> f64 {
@@ -109,6 +135,10 @@ impl Family for Poisson {
     }
 
     fn differences_row(&self, eta: f64, y: f64, exposure: f64, deltas: &mut [f32]) {
+        // Below −40 the series of the softplus link would need numbers that are none in f32.
+        if eta.abs() < 40.0 && map_series(self.series(eta, y, exposure), deltas) {
+            return;
+        }
         match self.link {
             Link::Log => {
                 // A rate past the range of f32 is kept finite, so that no ∞ − ∞ arises.
