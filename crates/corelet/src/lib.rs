@@ -1,3 +1,16 @@
 //! Bayesian coresets: data → model → Laplace fit → dictionary → coreset → evaluation.
-pub mod data;
+//!
+//! The modules stand in the order of that flow, and each uses only those before it.
+
 pub mod observations;
+
+pub mod data;
+
+pub mod linalg;
+pub mod vector_math;
+
+pub mod model;
+
+pub mod laplace;
+
+pub mod embed;

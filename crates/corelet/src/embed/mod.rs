@@ -1,0 +1,67 @@
+//! Embeddings: each datum's log-likelihood as a vector φᵢ with ⟨φᵢ, φⱼ⟩ = Cov(ℓᵢ, ℓⱼ) under a Gaussian π̂, as a
+//! dictionary for the solver. ½‖Φ1 − Φw‖² is then, to leading order, the KL divergence of the coreset in nats.
+
+mod choice;
+mod posterior_draws;
+mod stored;
+
+pub use choice::Choice;
+pub use posterior_draws::{Stream, draw_shifts};
+pub use stored::Stored;
+
+use serde::{Deserialize, Serialize};
+use sparse_nnls::Dictionary;
+use thiserror::Error;
+
+use crate::laplace::Gaussian;
+use crate::model::Model;
+
+/// Why an embedding could not be made.
+#[derive(Debug, Error)]
+pub enum EmbedError {
+    /// Hermite was asked of a model without a linear predictor.
+    #[error("the {model} model has no linear predictor, so it has no Hermite embedding; use --embedding draws:500")]
+    NoLinearPredictor {
+        /// The model's name.
+        model: &'static str,
+    },
+    /// The solver refused the matrix.
+    #[error(transparent)]
+    Solver(#[from] sparse_nnls::Error),
+}
+
+/// What was chosen, for the user to see.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Description {
+    /// As it would be asked for: `hermite:3`, `draws:500`.
+    pub name: String,
+    /// Length of a column.
+    pub coordinates: usize,
+    /// What truncation drops, in nats: half the variance under π̂ of the part of the full log-likelihood that the
+    /// embedding does not see; for draws, which see everything but through noise, 0.
+    pub tail: f64,
+}
+
+/// A dictionary of log-likelihood vectors.
+pub trait Embedding: Dictionary + Send {
+    /// What it is.
+    fn description(&self) -> &Description;
+}
+
+/// Embeds a model under π̂. `k` is the number of points wanted, on which the default number of draws depends.
+///
+/// # Errors
+/// See [`EmbedError`].
+pub fn embed<'a>(
+    model: &'a dyn Model,
+    posterior: &'a Gaussian,
+    choice: Choice,
+    k: usize,
+    seed: u64,
+) -> Result<Box<dyn Embedding + 'a>, EmbedError> {
+    let count = match choice {
+        Choice::Draws(count) => count,
+        _ => 500.max(4 * k),
+    };
+    Ok(Box::new(Stored::draws(model, posterior, count, seed)?))
+}

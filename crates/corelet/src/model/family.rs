@@ -1,0 +1,56 @@
+//! One-dimensional log-likelihoods ℓ(η; y, e): all that a model with a linear predictor has to define.
+
+/// A log-likelihood ℓ(η; y, e) of one number η, with target y and exposure e (1 where the data have none).
+///
+/// A new family needs [`name`](Family::name), [`check_target`](Family::check_target), [`value`](Family::value) and
+/// [`derivatives`](Family::derivatives); the rest has defaults that are exact, and can be replaced by faster ones.
+pub trait Family: Send + Sync {
+    /// One word for tables and files.
+    fn name(&self) -> &'static str;
+
+    /// `Err` with what is needed, in words, where `y` is no possible target.
+    fn check_target(&self, y: f64) -> Result<(), &'static str>;
+
+    /// ℓ(η; y, e), constants included.
+    fn value(&self, eta: f64, y: f64, exposure: f64) -> f64;
+
+    /// ∂ℓ/∂η, ∂²ℓ/∂η², ∂³ℓ/∂η³.
+    fn derivatives(&self, eta: f64, y: f64, exposure: f64) -> [f64; 3];
+
+    /// ℓ and its first two derivatives at once, where they share work.
+    fn jet(&self, eta: f64, y: f64, exposure: f64) -> [f64; 3] {
+        let [first, second, _] = self.derivatives(eta, y, exposure);
+        [self.value(eta, y, exposure), first, second]
+    }
+
+    /// ℓ(η + δ) − ℓ(η) to full relative precision, also at δ = 10⁻⁹.
+    ///
+    /// The default integrates ℓ′ from η to η + δ by Gauss–Legendre quadrature where δ is small, and subtracts
+    /// elsewhere.
+    fn difference(&self, eta: f64, delta: f64, y: f64, exposure: f64) -> f64 {
+        if delta.abs() > 0.25 {
+            return self.value(eta + delta, y, exposure) - self.value(eta, y, exposure);
+        }
+        let half = 0.5 * delta;
+        let slope = |t: f64| self.derivatives(eta + half + half * t, y, exposure)[0];
+        half * LEGENDRE.iter().map(|&(node, weight)| weight * (slope(node) + slope(-node))).sum::<f64>()
+    }
+
+    /// Replaces each δ of `deltas` by ℓ(η + δ) − ℓ(η), to full relative precision of f32.
+    ///
+    /// The default calls [`difference`](Family::difference); a family that is used at scale gives a kernel to
+    /// [`map_in_place`](crate::vector_math::map_in_place).
+    fn differences_row(&self, eta: f64, y: f64, exposure: f64, deltas: &mut [f32]) {
+        for delta in deltas {
+            *delta = self.difference(eta, *delta as f64, y, exposure) as f32;
+        }
+    }
+}
+
+/// The positive nodes and the weights of the 8-point Gauss–Legendre rule on [−1, 1].
+const LEGENDRE: [(f64, f64); 4] = [
+    (0.183_434_642_495_649_8, 0.362_683_783_378_362),
+    (0.525_532_409_916_329, 0.313_706_645_877_887_3),
+    (0.796_666_477_413_626_7, 0.222_381_034_453_374_48),
+    (0.960_289_856_497_536_3, 0.101_228_536_290_376_26),
+];

@@ -1,0 +1,160 @@
+//! The mean of a Gaussian with known covariance: ℓᵢ(θ) = −½(xᵢ − θ)ᵀΣ⁻¹(xᵢ − θ) − ½ log det 2πΣ.
+
+use super::blocks::sum_in_blocks;
+use super::glm::check_features;
+use super::{Derivatives, Model, ModelError, Rows, Shifts};
+use crate::linalg::{Cholesky, dot, multiply, quadratic_form};
+use crate::observations::Observations;
+use std::ops::Range;
+
+/// Data xᵢ ~ N(θ, Σ), θ unknown, Σ known.
+///
+/// ∇ℓᵢ = Σ⁻¹(xᵢ − θ), ∇²ℓᵢ = −Σ⁻¹, and ℓᵢ(θ̂+Δ) − ℓᵢ(θ̂) = (xᵢ − θ̂)ᵀΣ⁻¹Δ − ½ΔᵀΣ⁻¹Δ.
+#[derive(Debug, Clone)]
+pub struct GaussianMean {
+    observations: Observations,
+    precision: Vec<f64>,
+    /// −½ log det 2πΣ.
+    constant: f64,
+    /// x̄ and Σᵢ (xᵢ − x̄)ᵀΣ⁻¹(xᵢ − x̄), which give the sum over all data at the cost of one datum.
+    mean: Vec<f64>,
+    scatter: f64,
+}
+
+impl GaussianMean {
+    /// From rows xᵢ and Σ, row-major D × D. Targets are not looked at.
+    pub fn new(observations: Observations, covariance: &[f64]) -> Result<Self, ModelError> {
+        check_features(&observations)?;
+        let (n, dim) = (observations.len(), observations.dim);
+        if covariance.len() != dim * dim {
+            let got = covariance.len();
+            return Err(ModelError::Length { what: "covariance", got, expected: dim * dim });
+        }
+        let cholesky = Cholesky::new(covariance, dim)?;
+        let precision = cholesky.inverse();
+        let constant = -0.5 * (cholesky.log_determinant() + dim as f64 * (2.0 * std::f64::consts::PI).ln());
+        let sum_of = |block: Range<usize>| {
+            let mut sum = vec![0.0; dim];
+            block.for_each(|i| add(&mut sum, observations.row(i), 1.0));
+            sum
+        };
+        let sum = sum_in_blocks(n, vec![0.0; dim], sum_of, |total, sum| add(total, &sum, 1.0));
+        let mean: Vec<f64> = sum.iter().map(|x| x / n as f64).collect();
+        let scatter_of = |block: Range<usize>| {
+            let mut residual = vec![0.0; dim];
+            block
+                .map(|i| {
+                    subtract(observations.row(i), &mean, &mut residual);
+                    quadratic_form(&precision, &residual)
+                })
+                .sum()
+        };
+        let scatter = sum_in_blocks(n, 0.0, scatter_of, |total, sum| *total += sum);
+        Ok(GaussianMean { observations, precision, constant, mean, scatter })
+    }
+
+    /// The data.
+    pub fn observations(&self) -> &Observations {
+        &self.observations
+    }
+
+    /// Σ⁻¹, row-major.
+    pub fn precision(&self) -> &[f64] {
+        &self.precision
+    }
+
+    /// Σ⁻¹Δₛ and ½ΔₛᵀΣ⁻¹Δₛ for each shift.
+    fn scaled_shifts(&self, shifts: &Shifts) -> (Shifts, Vec<f64>) {
+        let dim = self.dim();
+        let mut scaled = vec![0.0; shifts.len() * dim];
+        let halves = (0..shifts.len())
+            .map(|s| {
+                let row = &mut scaled[s * dim..][..dim];
+                multiply(&self.precision, shifts.row(s), row);
+                0.5 * dot(row, shifts.row(s))
+            })
+            .collect();
+        (Shifts::new(scaled, dim), halves)
+    }
+}
+
+fn add(sum: &mut [f64], x: &[f64], weight: f64) {
+    sum.iter_mut().zip(x).for_each(|(sum, x)| *sum += weight * x);
+}
+
+fn subtract(x: &[f64], y: &[f64], out: &mut [f64]) {
+    out.iter_mut().zip(x).zip(y).for_each(|((out, x), y)| *out = x - y);
+}
+
+impl Model for GaussianMean {
+    fn name(&self) -> &'static str {
+        "gaussian"
+    }
+
+    fn len(&self) -> usize {
+        self.observations.len()
+    }
+
+    fn dim(&self) -> usize {
+        self.observations.dim
+    }
+
+    fn log_likelihood(&self, i: usize, theta: &[f64]) -> f64 {
+        let mut residual = vec![0.0; self.dim()];
+        subtract(self.observations.row(i), theta, &mut residual);
+        self.constant - 0.5 * quadratic_form(&self.precision, &residual)
+    }
+
+    fn evaluate(&self, rows: Rows<'_>, theta: &[f64], derivatives: Derivatives<'_>) -> f64 {
+        let dim = self.dim();
+        let mut residual = vec![0.0; dim];
+        // Total weight, Σ wᵢ(xᵢ − θ) and Σ wᵢ(xᵢ − θ)ᵀΣ⁻¹(xᵢ − θ).
+        let (mut total, mut weighted, mut square) = (0.0, vec![0.0; dim], 0.0);
+        match rows {
+            Rows::All => {
+                total = self.len() as f64;
+                subtract(&self.mean, theta, &mut residual);
+                add(&mut weighted, &residual, total);
+                square = self.scatter + total * quadratic_form(&self.precision, &residual);
+            }
+            Rows::Weighted { ids, weights } => {
+                for (&i, &weight) in ids.iter().zip(weights) {
+                    subtract(self.observations.row(i), theta, &mut residual);
+                    total += weight;
+                    add(&mut weighted, &residual, weight);
+                    square += weight * quadratic_form(&self.precision, &residual);
+                }
+            }
+        }
+        if let Some(gradient) = derivatives.gradient {
+            multiply(&self.precision, &weighted, gradient);
+        }
+        if let Some(hessian) = derivatives.hessian {
+            hessian.iter_mut().zip(&self.precision).for_each(|(h, p)| *h = -total * p);
+        }
+        total * self.constant - 0.5 * square
+    }
+
+    fn differences(&self, rows: Range<usize>, anchor: &[f64], shifts: &Shifts, out: &mut [f32]) {
+        let (scaled, halves) = self.scaled_shifts(shifts);
+        let features: Vec<f32> = rows
+            .flat_map(|i| self.observations.row(i).iter().zip(anchor).map(|(x, t)| (x - t) as f32))
+            .collect();
+        scaled.products(&features, out);
+        let halves: Vec<f32> = halves.iter().map(|&x| x as f32).collect();
+        for row in out.chunks_exact_mut(shifts.len().max(1)) {
+            row.iter_mut().zip(&halves).for_each(|(value, half)| *value -= half);
+        }
+    }
+
+    fn differences_f64(&self, rows: Range<usize>, anchor: &[f64], shifts: &Shifts, out: &mut [f64]) {
+        let (scaled, halves) = self.scaled_shifts(shifts);
+        let mut residual = vec![0.0; self.dim()];
+        for (i, row) in rows.zip(out.chunks_exact_mut(shifts.len().max(1))) {
+            subtract(self.observations.row(i), anchor, &mut residual);
+            for (s, value) in row.iter_mut().enumerate() {
+                *value = dot(&residual, scaled.row(s)) - halves[s];
+            }
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Linear regression: y ~ N(η, σ²) with σ² known, or plugged in from the least-squares residuals.
+
+use super::glm::check_features;
+use super::{Family, Glm, ModelError};
+use crate::linalg::triangular_factor;
+use crate::observations::Observations;
+use crate::vector_math::{Pointwise, fma, map_in_place};
+
+/// ℓ = −(y − η)²/(2σ²) − ½ log(2πσ²).
+///
+/// ℓ(η+δ) − ℓ(η) = δ(y − η − δ/2)/σ².
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Linear {
+    variance: f64,
+}
+
+impl Linear {
+    /// The family with noise variance σ².
+    pub fn new(variance: f64) -> Result<Linear, ModelError> {
+        if variance > 0.0 && variance.is_finite() {
+            Ok(Linear { variance })
+        } else {
+            Err(ModelError::NotPositive { what: "the noise variance", value: variance })
+        }
+    }
+
+    /// The model of these observations with σ² known.
+    pub fn model(observations: Observations, variance: f64) -> Result<Glm<Linear>, ModelError> {
+        Glm::new(observations, Linear::new(variance)?)
+    }
+
+    /// The model of these observations with σ² = RSS/(n − D), see [`residual_variance`].
+    pub fn plug_in(observations: Observations) -> Result<Glm<Linear>, ModelError> {
+        let variance = residual_variance(&observations)?;
+        Linear::model(observations, variance)
+    }
+
+    /// σ².
+    pub fn variance(&self) -> f64 {
+        self.variance
+    }
+}
+
+/// RSS/(n − D) of least squares: with [X y] = QR, the last diagonal entry of R is ±√RSS.
+pub fn residual_variance(observations: &Observations) -> Result<f64, ModelError> {
+    check_features(observations)?;
+    let (n, dim, target) = (observations.len(), observations.dim, &observations.target);
+    if target.len() != n {
+        return Err(ModelError::Length { what: "target", got: target.len(), expected: n });
+    }
+    if n <= dim {
+        let purpose = "for a residual variance";
+        return Err(ModelError::TooFewRows { rows: n, needed: dim + 1, purpose });
+    }
+    let entry = |i: usize, j: usize| if j < dim { observations.row(i)[j] } else { target[i] };
+    let r = triangular_factor(n, dim + 1, entry);
+    let last = r[r.len() - 1];
+    Ok(last * last / (n - dim) as f64)
+}
+
+impl Family for Linear {
+    fn name(&self) -> &'static str {
+        "linear"
+    }
+
+    fn check_target(&self, _y: f64) -> Result<(), &'static str> {
+        Ok(())
+    }
+
+    fn value(&self, eta: f64, y: f64, _exposure: f64) -> f64 {
+        let residual = y - eta;
+        -0.5 * (residual * residual / self.variance + (2.0 * std::f64::consts::PI * self.variance).ln())
+    }
+
+    fn derivatives(&self, eta: f64, y: f64, _exposure: f64) -> [f64; 3] {
+        [(y - eta) / self.variance, -1.0 / self.variance, 0.0]
+    }
+
+    fn difference(&self, eta: f64, delta: f64, y: f64, _exposure: f64) -> f64 {
+        delta * (y - eta - 0.5 * delta) / self.variance
+    }
+
+    fn differences_row(&self, eta: f64, y: f64, _exposure: f64, deltas: &mut [f32]) {
+        let slope = ((y - eta) / self.variance) as f32;
+        map_in_place(Parabola { slope, curvature: (-0.5 / self.variance) as f32 }, deltas);
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Parabola {
+    slope: f32,
+    curvature: f32,
+}
+
+impl Pointwise for Parabola {
+    #[inline(always)]
+    fn apply<const FMA: bool>(self, delta: f32) -> f32 {
+        delta * fma::<FMA>(self.curvature, delta, self.slope)
+    }
+}

@@ -1,0 +1,127 @@
+//! Logistic regression: y = ±1, ℓ = −log(1 + e^{−yη}).
+
+use super::special::{log_sigmoid_difference, log_sigmoid_series, sigmoid, softplus};
+use super::{Family, Glm, ModelError};
+use crate::observations::Observations;
+use crate::vector_math::{Pointwise, exp_minus, log1p_inside, map_in_place, map_series};
+
+/// P(y | η) = σ(yη), y = ±1.
+///
+/// ℓ′ = yp, ℓ″ = −p(1−p), ℓ‴ = y(1−2p)p(1−p) with p = σ(−yη), and ℓ(η+δ) − ℓ(η) = −log1p(p·expm1(−yδ)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Logistic;
+
+impl Logistic {
+    /// The model of these observations.
+    pub fn model(observations: Observations) -> Result<Glm<Logistic>, ModelError> {
+        Glm::new(observations, Logistic)
+    }
+}
+
+impl Family for Logistic {
+    fn name(&self) -> &'static str {
+        "logistic"
+    }
+
+    fn check_target(&self, y: f64) -> Result<(), &'static str> {
+        if y.abs() == 1.0 { Ok(()) } else { Err("-1 or 1") }
+    }
+
+    fn value(&self, eta: f64, y: f64, _exposure: f64) -> f64 {
+        -softplus(-y * eta)
+    }
+
+    fn derivatives(&self, eta: f64, y: f64, _exposure: f64) -> [f64; 3] {
+        let (p, q) = (sigmoid(-y * eta), sigmoid(y * eta));
+        [y * p, -p * q, y * (q - p) * p * q]
+    }
+
+    fn jet(&self, eta: f64, y: f64, _exposure: f64) -> [f64; 3] {
+        let t = y * eta;
+        let small = (-t.abs()).exp();
+        let (larger, smaller) = (1.0 / (1.0 + small), small / (1.0 + small));
+        let p = if t >= 0.0 { smaller } else { larger };
+        [t.min(0.0) - small.ln_1p(), y * p, -larger * smaller]
+    }
+
+    fn difference(&self, eta: f64, delta: f64, y: f64, _exposure: f64) -> f64 {
+        log_sigmoid_difference(y * eta, y * delta)
+    }
+
+    fn differences_row(&self, eta: f64, y: f64, _exposure: f64, deltas: &mut [f32]) {
+        let t = y * eta;
+        let mut series = log_sigmoid_series(t);
+        series.iter_mut().step_by(2).for_each(|c| *c *= y);
+        if map_series(series, deltas) {
+            return;
+        }
+        if t >= 0.0 {
+            map_in_place(AboveZero::new(t, y as f32), deltas);
+        } else {
+            map_in_place(BelowZero::new(t, y as f32), deltas);
+        }
+    }
+}
+
+/// Beyond this e^d − 1 is e^d, and soon overflows.
+const LARGE: f32 = 60.0;
+
+/// log σ(t + d) − log σ(t) at t ≥ 0 as a function of δ = ±d; the formulas are those of [`log_sigmoid_difference`].
+#[derive(Clone, Copy)]
+pub(super) struct AboveZero {
+    sign: f32,
+    /// σ(−t) and its logarithm.
+    p: f32,
+    log_p: f32,
+}
+
+impl AboveZero {
+    pub(super) fn new(t: f64, sign: f32) -> Self {
+        AboveZero { sign, p: sigmoid(-t) as f32, log_p: -softplus(t) as f32 }
+    }
+}
+
+impl Pointwise for AboveZero {
+    #[inline(always)]
+    fn apply<const FMA: bool>(self, delta: f32) -> f32 {
+        let fall = -self.sign * delta;
+        let large = fall > LARGE;
+        let exponent = if large { fall + self.log_p } else { fall };
+        let exponential = exp_minus::<FMA>(exponent, if large { 0.0 } else { 1.0 });
+        let log = log1p_inside::<FMA>(if large { exponential } else { self.p * exponential });
+        -(if large & (exponent > 40.0) { exponent } else { log })
+    }
+}
+
+/// log σ(t + d) − log σ(t) at t < 0 as a function of δ = ±d.
+#[derive(Clone, Copy)]
+pub(super) struct BelowZero {
+    sign: f32,
+    /// −t, and the d from which the sum d − log1p(…) would cancel.
+    t: f32,
+    turn: f32,
+    /// σ(t) and its logarithm.
+    q: f32,
+    log_q: f32,
+}
+
+impl BelowZero {
+    pub(super) fn new(t: f64, sign: f32) -> Self {
+        let turn = (-t).max(1.0) as f32;
+        BelowZero { sign, t: -t as f32, turn, q: sigmoid(t) as f32, log_q: -softplus(-t) as f32 }
+    }
+}
+
+impl Pointwise for BelowZero {
+    #[inline(always)]
+    fn apply<const FMA: bool>(self, delta: f32) -> f32 {
+        let d = self.sign * delta;
+        let beyond = d > self.turn;
+        let plain = beyond | (d > LARGE);
+        let exponent = if plain { d + self.log_q } else { d };
+        let exponent = if beyond { self.t - d } else { exponent };
+        let exponential = exp_minus::<FMA>(exponent, if plain { 0.0 } else { 1.0 });
+        let log = log1p_inside::<FMA>(if plain { exponential } else { self.q * exponential });
+        (if beyond { -self.log_q } else { d }) - log
+    }
+}

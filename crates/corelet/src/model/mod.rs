@@ -1,0 +1,195 @@
+//! What the rest of the crate asks of a statistical model: log-likelihoods, their derivatives, and fast differences.
+
+mod blocks;
+mod family;
+pub mod gaussian;
+pub mod glm;
+pub mod linear;
+pub mod logistic;
+pub mod poisson;
+pub mod rbf;
+mod shifts;
+pub mod special;
+
+pub use family::Family;
+pub use gaussian::GaussianMean;
+pub use glm::Glm;
+pub use linear::Linear;
+pub use logistic::Logistic;
+pub use poisson::{Link, Poisson};
+pub use rbf::RbfMap;
+pub use shifts::Shifts;
+
+use crate::linalg::LinalgError;
+use crate::observations::Observations;
+use std::ops::Range;
+
+/// The log-likelihoods ℓ₁(θ) … ℓₙ(θ) of n data given D parameters.
+///
+/// Slices are of length D for θ and its gradient, D² row-major for a Hessian, and rows · S for differences.
+pub trait Model: Send + Sync {
+    /// One word for tables and files.
+    fn name(&self) -> &'static str;
+
+    /// Number of data, n.
+    fn len(&self) -> usize;
+
+    /// True where there are no data.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Number of parameters, D.
+    fn dim(&self) -> usize;
+
+    /// ℓᵢ(θ).
+    fn log_likelihood(&self, i: usize, theta: &[f64]) -> f64;
+
+    /// Σᵢ wᵢ ℓᵢ(θ) over `rows`, and its derivatives into the buffers that are given.
+    ///
+    /// Over all rows it uses every thread of the current rayon pool, and gives the same bits for any number of them.
+    fn evaluate(&self, rows: Rows<'_>, theta: &[f64], derivatives: Derivatives<'_>) -> f64;
+
+    /// ℓᵢ(θ̂ + Δₛ) − ℓᵢ(θ̂) for each row i of `rows` and each shift Δₛ, row-major, to full *relative* precision.
+    ///
+    /// It never subtracts two log-likelihoods: at n = 10⁶ a shift moves one by 10⁻³, and f32 would keep four digits.
+    fn differences(&self, rows: Range<usize>, anchor: &[f64], shifts: &Shifts, out: &mut [f32]);
+
+    /// The same in f64, for the columns on which weights are solved.
+    fn differences_f64(&self, rows: Range<usize>, anchor: &[f64], shifts: &Shifts, out: &mut [f64]);
+
+    /// Where ℓᵢ(θ) = ℓ(xᵢᵀθ; yᵢ, eᵢ): the xᵢ, yᵢ, eᵢ, and the one-dimensional ℓ.
+    fn linear(&self) -> Option<LinearPredictor<'_>> {
+        None
+    }
+}
+
+/// A model in which θ enters each datum only through η = xᵀθ.
+#[derive(Clone, Copy)]
+pub struct LinearPredictor<'a> {
+    /// Features x, targets y and exposures e.
+    pub observations: &'a Observations,
+    /// ℓ(η; y, e).
+    pub family: &'a dyn Family,
+}
+
+impl LinearPredictor<'_> {
+    /// The target and the exposure (1 where there is none) of row `i`.
+    pub fn target(&self, i: usize) -> (f64, f64) {
+        glm::target(self.observations, i)
+    }
+}
+
+/// Which data a sum goes over.
+#[derive(Debug, Clone, Copy)]
+pub enum Rows<'a> {
+    /// All, each with weight one.
+    All,
+    /// Row `ids[j]` with weight `weights[j]`.
+    Weighted {
+        /// Rows.
+        ids: &'a [usize],
+        /// Their weights, of the same length.
+        weights: &'a [f64],
+    },
+}
+
+/// The buffers that [`Model::evaluate`] overwrites.
+#[derive(Debug, Default)]
+pub struct Derivatives<'a> {
+    /// D numbers.
+    pub gradient: Option<&'a mut [f64]>,
+    /// D × D numbers, row-major; the result is exactly symmetric.
+    pub hessian: Option<&'a mut [f64]>,
+}
+
+impl<'a> Derivatives<'a> {
+    /// The value alone.
+    pub fn none() -> Self {
+        Derivatives::default()
+    }
+
+    /// The gradient.
+    pub fn gradient(gradient: &'a mut [f64]) -> Self {
+        Derivatives { gradient: Some(gradient), hessian: None }
+    }
+
+    /// The gradient and the Hessian.
+    pub fn both(gradient: &'a mut [f64], hessian: &'a mut [f64]) -> Self {
+        Derivatives { gradient: Some(gradient), hessian: Some(hessian) }
+    }
+}
+
+/// Why a model cannot be made of these data. Rows count from 0.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum ModelError {
+    /// No rows or no features.
+    #[error("there are no data: {rows} rows of {dim} features")]
+    Empty {
+        /// Rows.
+        rows: usize,
+        /// Features.
+        dim: usize,
+    },
+    /// Lengths that do not agree.
+    #[error("{what} has {got} numbers where {expected} are needed")]
+    Length {
+        /// Of which array.
+        what: &'static str,
+        /// Its length.
+        got: usize,
+        /// The length it must have.
+        expected: usize,
+    },
+    /// A number that is NaN or infinite.
+    #[error("{what} of row {row} is not finite ({value})")]
+    NotFinite {
+        /// "feature", "target" or "exposure".
+        what: &'static str,
+        /// The row.
+        row: usize,
+        /// The number.
+        value: f64,
+    },
+    /// A target that the family has no likelihood for.
+    #[error("target of row {row} is {value}, but a {model} model needs {need}")]
+    Target {
+        /// The row.
+        row: usize,
+        /// The target.
+        value: f64,
+        /// The family's name.
+        model: &'static str,
+        /// What it needs, in words.
+        need: &'static str,
+    },
+    /// An exposure that is not positive.
+    #[error("exposure of row {row} is {value}, but it must be positive")]
+    Exposure {
+        /// The row.
+        row: usize,
+        /// The exposure.
+        value: f64,
+    },
+    /// A variance or a scale that is not positive and finite.
+    #[error("{what} is {value}, but it must be positive and finite")]
+    NotPositive {
+        /// Which number.
+        what: &'static str,
+        /// Its value.
+        value: f64,
+    },
+    /// Too few rows for a residual variance, or for that many distinct centres.
+    #[error("{rows} rows are too few: at least {needed} are needed {purpose}")]
+    TooFewRows {
+        /// Rows.
+        rows: usize,
+        /// Rows needed.
+        needed: usize,
+        /// For what.
+        purpose: &'static str,
+    },
+    /// A covariance that has no Cholesky factor.
+    #[error("the covariance cannot be used: {0}")]
+    Covariance(#[from] LinalgError),
+}

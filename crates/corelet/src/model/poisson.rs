@@ -1,0 +1,246 @@
+//! Poisson regression: y ~ Poisson(λ) with λ = e·exp(η) or λ = e·log(1 + exp(η)), e the exposure.
+
+use super::logistic::{AboveZero, BelowZero};
+use super::special::{
+    expm1_minus_x, ln_factorial, log_of_series, log_sigmoid_difference, log_sigmoid_series, log_softplus,
+    log1p_minus_x, sigmoid, softplus,
+};
+use super::{Family, Glm, ModelError};
+use crate::observations::Observations;
+use crate::vector_math::{LogParts, Pointwise, exp_minus, fma, log1p_inside, map_in_place, map_series};
+use serde::{Deserialize, Serialize};
+
+/// How the rate λ follows from η.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Link {
+    /// λ = e·exp(η), the exposure a log offset.
+    #[default]
+    Log,
+    /// λ = e·log(1 + exp(η)), the exposure a multiplier of the rate.
+    Softplus,
+}
+
+/// ℓ = y log λ − λ − log y!.
+///
+/// Both links make ℓ concave in η: log λ is linear under the first and concave under the second (its second
+/// derivative has the sign of log(1 + e^η) − e^η), and λ is convex under both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Poisson {
+    /// How λ follows from η.
+    pub link: Link,
+}
+
+impl Poisson {
+    /// The model of these observations.
+    pub fn model(observations: Observations, link: Link) -> Result<Glm<Poisson>, ModelError> {
+        Glm::new(observations, Poisson { link })
+    }
+}
+
+impl Poisson {
+    /// c₁ … c₇ with ℓ(η + δ) − ℓ(η) = Σ cₖδᵏ.
+    fn series(&self, eta: f64, y: f64, exposure: f64) -> [f64; 7] {
+        match self.link {
+            Link::Log => {
+                let rate = exposure * eta.exp();
+                let [_, rest @ ..] = FACTORIALS.map(|f| -rate / f);
+                let [b, c, d, e, f, g] = rest;
+                [y - rate, b, c, d, e, f, g]
+            }
+            Link::Softplus => {
+                // log(1 + e^η) = −log σ(−η), so odd derivatives keep their sign and even ones change it.
+                let mut rate = log_sigmoid_series(-eta);
+                rate.iter_mut().skip(1).step_by(2).for_each(|c| *c = -*c);
+                let base = softplus(eta);
+                let logarithm = log_of_series(rate.map(|c| c / base));
+                std::array::from_fn(|k| y * logarithm[k] - exposure * rate[k])
+            }
+        }
+    }
+}
+
+/// 1! … 7!.
+const FACTORIALS: [f64; 7] = [1.0, 2.0, 6.0, 24.0, 120.0, 720.0, 5040.0];
+
+/// y·x, which is 0 at y = 0 whatever x is.
+fn times(y: f64, x: f64) -> f64 {
+    if y == 0.0 { 0.0 } else { y * x }
+}
+
+impl Family for Poisson {
+    fn name(&self) -> &'static str {
+        "poisson"
+    }
+
+    fn check_target(&self, y: f64) -> Result<(), &'static str> {
+        if y >= 0.0 && y.fract() == 0.0 { Ok(()) } else { Err("a count: 0, 1, 2, …") }
+    }
+
+    fn value(&self, eta: f64, y: f64, exposure: f64) -> f64 {
+        let (log_rate, rate) = match self.link {
+            Link::Log => (eta, eta.exp()),
+            Link::Softplus => (log_softplus(eta), softplus(eta)),
+        };
+        times(y, log_rate + exposure.ln()) - exposure * rate - ln_factorial(y)
+    }
+
+    fn derivatives(&self, eta: f64, y: f64, exposure: f64) -> [f64; 3] {
+        match self.link {
+            Link::Log => {
+                let rate = exposure * eta.exp();
+                [y - rate, -rate, -rate]
+            }
+            Link::Softplus => {
+                let [first, second, third] = log_softplus_derivatives(eta);
+                let (s, t) = (sigmoid(eta), sigmoid(-eta));
+                [
+                    y * first - exposure * s,
+                    y * second - exposure * s * t,
+                    y * third - exposure * s * t * (t - s),
+                ]
+            }
+        }
+    }
+
+    fn difference(&self, eta: f64, delta: f64, y: f64, exposure: f64) -> f64 {
+        match self.link {
+            Link::Log => {
+                if delta == 0.0 {
+                    return 0.0;
+                }
+                let rate = exposure * eta.exp();
+                if delta.abs() < 0.5 {
+                    (y - rate) * delta - rate * expm1_minus_x(delta)
+                } else {
+                    y * delta - rate * delta.exp_m1()
+                }
+            }
+            Link::Softplus => {
+                let growth = -log_sigmoid_difference(-eta, -delta);
+                let base = softplus(eta);
+                let relative = growth / base;
+                if eta > -600.0 && relative.abs() < 0.5 {
+                    return y * log1p_minus_x(relative) + (y - exposure * base) * relative;
+                }
+                let far = eta + delta < -30.0 && eta < -30.0;
+                let log_growth = if far {
+                    delta - 0.5 * eta.exp() * delta.exp_m1()
+                } else {
+                    log_softplus(eta + delta) - log_softplus(eta)
+                };
+                times(y, log_growth) - exposure * growth
+            }
+        }
+    }
+
+    fn differences_row(&self, eta: f64, y: f64, exposure: f64, deltas: &mut [f32]) {
+        // Below −40 the series of the softplus link would need numbers that are none in f32.
+        if eta.abs() < 40.0 && map_series(self.series(eta, y, exposure), deltas) {
+            return;
+        }
+        match self.link {
+            Link::Log => {
+                // A rate past the range of f32 is kept finite, so that no ∞ − ∞ arises.
+                let rate = (exposure * eta.exp()).min(1e35);
+                map_in_place(Exponential { excess: (y - rate) as f32, rate: rate as f32 }, deltas);
+            }
+            Link::Softplus if eta <= 0.0 => {
+                softplus_row(AboveZero::new(-eta, -1.0), eta, y, exposure, deltas);
+            }
+            Link::Softplus => softplus_row(BelowZero::new(-eta, -1.0), eta, y, exposure, deltas),
+        }
+    }
+}
+
+/// The first three derivatives of g = log log(1 + e^η): g′ = r, g″ = rk, g‴ = g″k − r(σσ̄ + g″), where r = σ/log(1+e^η)
+/// and k = 1 − σ − r.
+fn log_softplus_derivatives(eta: f64) -> [f64; 3] {
+    let exponential = eta.exp();
+    let (s, t) = (sigmoid(eta), sigmoid(-eta));
+    // Series in e^η where r and 1 − σ are both nearly 1.
+    let (r, k) = if exponential < 1e-5 {
+        let e = exponential;
+        (1.0 - e * (0.5 - e * (5.0 / 12.0 - 0.375 * e)), -e * (0.5 - e * (7.0 / 12.0 - 0.625 * e)))
+    } else {
+        let r = s / softplus(eta);
+        (r, t - r)
+    };
+    let second = r * k;
+    [r, second, second * k - r * (s * t + second)]
+}
+
+/// (y − λ)δ − λ(e^δ − 1 − δ): the log link.
+#[derive(Clone, Copy)]
+struct Exponential {
+    excess: f32,
+    rate: f32,
+}
+
+impl Pointwise for Exponential {
+    #[inline(always)]
+    fn apply<const FMA: bool>(self, delta: f32) -> f32 {
+        let curved = crate::vector_math::expm1_minus_x::<FMA>(delta);
+        fma::<FMA>(self.excess, delta, -self.rate * curved)
+    }
+}
+
+/// y·log(1 + u) − e·Δ with Δ the growth of log(1 + e^η) and u = Δ/log(1 + e^η): the softplus link.
+///
+/// `FAR` is for η < −40, where log(1 + e^η) may be no f32 and its logarithm is η.
+#[derive(Clone, Copy)]
+struct Rate<P, const FAR: bool> {
+    growth: P,
+    eta: f32,
+    y: f32,
+    excess: f32,
+    exposure: f32,
+    inverse_base: f32,
+    log_base: f32,
+}
+
+fn softplus_row<P: Pointwise>(growth: P, eta: f64, y: f64, exposure: f64, deltas: &mut [f32]) {
+    if eta < -40.0 {
+        map_in_place(Rate::<P, true>::new(growth, eta, y, exposure), deltas);
+    } else {
+        map_in_place(Rate::<P, false>::new(growth, eta, y, exposure), deltas);
+    }
+}
+
+impl<P, const FAR: bool> Rate<P, FAR> {
+    fn new(growth: P, eta: f64, y: f64, exposure: f64) -> Self {
+        let base = softplus(eta);
+        Rate {
+            growth,
+            eta: eta as f32,
+            y: y as f32,
+            excess: (y - exposure * base) as f32,
+            exposure: exposure as f32,
+            inverse_base: base.recip() as f32,
+            log_base: log_softplus(eta) as f32,
+        }
+    }
+}
+
+impl<P: Pointwise, const FAR: bool> Pointwise for Rate<P, FAR> {
+    #[inline(always)]
+    fn apply<const FMA: bool>(self, delta: f32) -> f32 {
+        let growth = -self.growth.apply::<FMA>(delta);
+        let eta = self.eta + delta;
+        let rate = if eta > 0.0 { eta } else { 0.0 } + log1p_inside::<FMA>(exp_minus::<FMA>(-eta.abs(), 0.0));
+        let below = eta < -15.0;
+        if FAR {
+            let log = LogParts::new::<FMA>(rate, 0.0).log::<FMA>() - self.log_base;
+            return fma::<FMA>(self.y, if below { delta } else { log }, -self.exposure * growth);
+        }
+        let relative = growth * self.inverse_base;
+        let direct = relative < -0.5;
+        let parts =
+            LogParts::new::<FMA>(if direct { rate } else { relative }, if direct { 0.0 } else { 1.0 });
+        let log_rate = if below { eta } else { parts.log::<FMA>() };
+        let log = if direct { log_rate - self.log_base } else { parts.log::<FMA>() };
+        let wide = fma::<FMA>(self.y, log, -self.exposure * growth);
+        let near = fma::<FMA>(self.y, parts.log_minus_x::<FMA>(relative), self.excess * relative);
+        if relative.abs() < 0.5 { near } else { wide }
+    }
+}
