@@ -14,3 +14,9 @@ pub mod model;
 pub mod laplace;
 
 pub mod embed;
+
+pub mod coreset;
+
+pub mod evaluate;
+
+pub mod generate;

@@ -1,0 +1,206 @@
+//! Embeds, solves, and says what came out.
+
+use std::ops::ControlFlow;
+
+use serde::{Deserialize, Serialize};
+use sparse_nnls::{Info, PathPoint, Solution, Status, solve};
+use thiserror::Error;
+
+use crate::coreset::held_out::Columns;
+use crate::coreset::{BuildOptions, HeldOut};
+use crate::embed::{Description, EmbedError, Embedding, embed};
+use crate::laplace::Gaussian;
+use crate::model::Model;
+
+/// The number of points that the search for `max_kl` starts from; it doubles.
+const FIRST_POINTS: usize = 100;
+
+/// Why a coreset could not be built.
+#[derive(Debug, Error)]
+pub enum BuildError {
+    /// The number of points is 0 or above n.
+    #[error("k = {k} points cannot be chosen from {rows} rows: k must be between 1 and {rows}")]
+    PointsOutOfRange {
+        /// What was asked for.
+        k: usize,
+        /// n.
+        rows: usize,
+    },
+    /// A divergence that is not a positive number.
+    #[error("the divergence to stay below is {0}, but it must be a finite number above 0")]
+    MaxKl(f64),
+    /// The method does not yield a coreset of every size.
+    #[error("{method} yields one coreset, not a path of them; the smallest below a divergence needs pursuit")]
+    NoPath {
+        /// The method's name.
+        method: &'static str,
+    },
+    /// No embedding.
+    #[error(transparent)]
+    Embed(#[from] EmbedError),
+    /// The solver refused the problem.
+    #[error(transparent)]
+    Solver(#[from] sparse_nnls::Error),
+}
+
+/// Chosen rows, their weights, and how they were found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Coreset {
+    /// The chosen observations, ascending, from 0.
+    pub rows: Vec<usize>,
+    /// Their weights, > 0.
+    pub weights: Vec<f64>,
+    /// Most points that were allowed.
+    pub k: usize,
+    /// The method's name.
+    pub method: String,
+    /// The embedding it was built in.
+    pub embedding: Description,
+    /// Why the method stopped.
+    pub status: Status,
+    /// ‖y − Φw‖ in the embedding; its half square is a divergence in nats.
+    pub residual: f64,
+    /// ‖y‖.
+    pub target_norm: f64,
+    /// Steps of the method.
+    pub iterations: usize,
+    /// Passes over the data.
+    pub passes: f64,
+    /// Points and residual along the way, for methods that yield every size.
+    pub path: Vec<(usize, f64)>,
+    /// Where `max_kl` was asked for: whether the held-out estimate is below it.
+    pub reached: Option<bool>,
+}
+
+impl Coreset {
+    fn new(solution: Solution, embedding: &dyn Embedding, options: &BuildOptions, k: usize) -> Self {
+        let path = solution.path.iter().map(|point| (point.weights.len(), point.residual)).collect();
+        Self {
+            rows: solution.weights.ids,
+            weights: solution.weights.values,
+            k,
+            method: options.method.name().to_owned(),
+            embedding: embedding.description().clone(),
+            status: solution.status,
+            residual: solution.residual,
+            target_norm: solution.target_norm,
+            iterations: solution.iterations,
+            passes: solution.passes,
+            path,
+            reached: None,
+        }
+    }
+}
+
+/// What the solver tells its caller after every step; the answer says whether to go on.
+pub type Callback<'c> = dyn FnMut(&Info) -> ControlFlow<()> + 'c;
+
+/// Chooses at most `options.k` points in an embedding that exists already. `options.max_kl` is not looked at.
+///
+/// # Errors
+/// See [`BuildError`].
+pub fn select(
+    embedding: &dyn Embedding,
+    options: &BuildOptions,
+    callback: &mut Callback<'_>,
+) -> Result<Coreset, BuildError> {
+    options.check(embedding.len())?;
+    let solution = solve(embedding, None, &options.method, &options.settings(options.k), callback)?;
+    Ok(Coreset::new(solution, embedding, options, options.k))
+}
+
+/// Builds a coreset of a model under π̂.
+///
+/// With `options.max_kl` it is the smallest one on pursuit's path whose residual on the held-out draws, ½‖r‖² nats, is
+/// at most that; `options.k` is then the most points to try. Where even that many are not enough the best is returned
+/// and [`Coreset::reached`] says so. A run that the callback stops returns the best so far.
+///
+/// # Errors
+/// See [`BuildError`].
+pub fn build(
+    model: &dyn Model,
+    posterior: &Gaussian,
+    held_out: &HeldOut<'_>,
+    options: &BuildOptions,
+    callback: &mut Callback<'_>,
+) -> Result<Coreset, BuildError> {
+    options.check(model.len())?;
+    match options.max_kl {
+        None => select(&*embed(model, posterior, options.embedding, options.k, options.seed)?, options, callback),
+        Some(max_kl) => build_below(model, posterior, held_out, options, max_kl, callback),
+    }
+}
+
+/// Doubles the number of points until the path has one below `max_kl`, or more points can bring nothing.
+fn build_below(
+    model: &dyn Model,
+    posterior: &Gaussian,
+    held_out: &HeldOut<'_>,
+    options: &BuildOptions,
+    max_kl: f64,
+    callback: &mut Callback<'_>,
+) -> Result<Coreset, BuildError> {
+    let mut columns = Columns::new(held_out);
+    let mut best: Option<(f64, Coreset)> = None;
+    let (mut passes, mut k) = (0.0, options.k.min(FIRST_POINTS));
+    loop {
+        let embedding = embed(model, posterior, options.embedding, k, options.seed)?;
+        if let Some((_, mut last)) = best.take_if(|(_, last)| is_spent(last, embedding.description())) {
+            last.passes = passes;
+            return Ok(last);
+        }
+        let solution = solve(&*embedding, None, &options.method, &options.settings(k), callback)?;
+        passes += solution.passes;
+        let stopped = !solution.status.is_natural();
+        let (chosen, estimate) = smallest_below(&mut columns, &solution.path, max_kl, stopped);
+        let mut coreset = Coreset::new(solution, &*embedding, options, k);
+        coreset.reached = Some(estimate <= max_kl);
+        coreset.passes = passes;
+        if let Some(point) = chosen {
+            coreset.residual = point.residual;
+            (coreset.rows, coreset.weights) = (point.weights.ids, point.weights.values);
+        }
+        if stopped || estimate <= max_kl || k == options.k {
+            return Ok(match best {
+                Some((earlier, mut better)) if earlier <= estimate => {
+                    (better.passes, better.status) = (passes, coreset.status);
+                    better
+                }
+                _ => coreset,
+            });
+        }
+        if best.as_ref().is_none_or(|(earlier, _)| estimate < *earlier) {
+            best = Some((estimate, coreset));
+        }
+        k = options.k.min(2 * k);
+    }
+}
+
+/// Whether more points cannot help: the residual is at its floor in the very embedding that would be used again.
+fn is_spent(last: &Coreset, embedding: &Description) -> bool {
+    matches!(last.status, Status::NumericalFloor | Status::Optimal) && last.embedding == *embedding
+}
+
+/// The first point of the path whose held-out estimate is at most `max_kl`, or else the one with the lowest; with it,
+/// that estimate in nats. A run that was cut short is not searched: its last point is the best there is.
+fn smallest_below(
+    columns: &mut Columns<'_, '_>,
+    path: &[PathPoint],
+    max_kl: f64,
+    stopped: bool,
+) -> (Option<PathPoint>, f64) {
+    let mut best: (Option<&PathPoint>, f64) = (None, f64::INFINITY);
+    if stopped {
+        return (path.last().cloned(), f64::INFINITY);
+    }
+    for point in path {
+        let estimate = 0.5 * columns.residual(&point.weights.ids, &point.weights.values).powi(2);
+        if estimate < best.1 {
+            best = (Some(point), estimate);
+        }
+        if estimate <= max_kl {
+            break;
+        }
+    }
+    (best.0.cloned(), best.1)
+}

@@ -1,0 +1,9 @@
+//! From a model and its rough posterior to a coreset: options, the build, and draws that no method sees.
+
+mod build;
+mod held_out;
+mod options;
+
+pub use build::{BuildError, Callback, Coreset, build, select};
+pub use held_out::{HELD_OUT_DRAWS, HeldOut};
+pub use options::{BuildOptions, ModelOptions, make_model, make_prior};

@@ -1,0 +1,141 @@
+//! What a user may choose about the model and about the build, written once for every front end.
+
+use serde::{Deserialize, Serialize};
+use sparse_nnls::{Limits, Method, Settings};
+
+use crate::coreset::BuildError;
+use crate::data::Task;
+use crate::embed::Choice;
+use crate::laplace::{LaplaceError, Prior};
+use crate::linalg::row_major;
+use crate::model::{GaussianMean, Linear, Link, Logistic, Model, ModelError, Poisson};
+use crate::observations::Observations;
+
+/// Which model, and its prior.
+///
+/// | field | default | purpose | range |
+/// | --- | --- | --- | --- |
+/// | `kind` | `logistic` | the likelihood | see [`Task`] |
+/// | `link` | `log` | how a Poisson rate follows from η | see [`Link`] |
+/// | `sigma` | plug-in | noise sd σ: of a linear target; Σ = σ²I of a Gaussian, where the default is 1 | > 0 |
+/// | `prior_sd` | 1 | the prior is N(0, sd²·I) on the standardised features | > 0 |
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ModelOptions {
+    /// The likelihood.
+    pub kind: Task,
+    /// How a Poisson rate follows from η.
+    pub link: Link,
+    /// The noise standard deviation σ, where it is known.
+    pub sigma: Option<f64>,
+    /// The standard deviation of the prior.
+    pub prior_sd: f64,
+}
+
+impl Default for ModelOptions {
+    fn default() -> Self {
+        Self { kind: Task::default(), link: Link::default(), sigma: None, prior_sd: 1.0 }
+    }
+}
+
+/// The model of these observations.
+///
+/// # Errors
+/// Where a number is not one the model can use; see [`ModelError`].
+pub fn make_model(observations: Observations, options: &ModelOptions) -> Result<Box<dyn Model>, ModelError> {
+    Ok(match options.kind {
+        Task::Gaussian => {
+            let variance = options.sigma.unwrap_or(1.0).powi(2);
+            let covariance = row_major(observations.dim, |i, j| if i == j { variance } else { 0.0 });
+            Box::new(GaussianMean::new(observations, &covariance)?)
+        }
+        Task::Linear => match options.sigma {
+            Some(sigma) => Box::new(Linear::model(observations, sigma * sigma)?),
+            None => Box::new(Linear::plug_in(observations)?),
+        },
+        Task::Logistic => Box::new(Logistic::model(observations)?),
+        Task::Poisson => Box::new(Poisson::model(observations, options.link)?),
+    })
+}
+
+/// The prior of `dim` parameters.
+///
+/// # Errors
+/// Where the standard deviation is not positive and finite.
+pub fn make_prior(dim: usize, options: &ModelOptions) -> Result<Prior, LaplaceError> {
+    Prior::isotropic(dim, options.prior_sd)
+}
+
+/// How a coreset is built.
+///
+/// | field | default | purpose | range |
+/// | --- | --- | --- | --- |
+/// | `method` | pursuit | how points are chosen | see [`Method`] |
+/// | `k` | 100 | most points | 1 … n |
+/// | `max_kl` | none | take the fewest points whose held-out estimate ½‖r‖² is at most this, in nats | > 0 |
+/// | `embedding` | `auto` | how a datum becomes a vector | see [`Choice`] |
+/// | `seed` | 0 | of everything random | any |
+/// | `total` | none | hold Σw fixed (hard thresholding only) | > 0 |
+/// | `polish` | false | solve NNLS on the final points | |
+/// | `limits` | none | when to stop early | see [`Limits`] |
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct BuildOptions {
+    /// How points are chosen.
+    pub method: Method,
+    /// Most points.
+    pub k: usize,
+    /// The divergence in nats to stay below with the fewest points.
+    pub max_kl: Option<f64>,
+    /// How a datum becomes a vector.
+    pub embedding: Choice,
+    /// The seed of everything random.
+    pub seed: u64,
+    /// L, where the weights must add up to it.
+    pub total: Option<f64>,
+    /// Solve NNLS on the final points.
+    pub polish: bool,
+    /// When to stop early.
+    pub limits: Limits,
+}
+
+impl Default for BuildOptions {
+    fn default() -> Self {
+        Self {
+            method: Method::default(),
+            k: 100,
+            max_kl: None,
+            embedding: Choice::default(),
+            seed: 0,
+            total: None,
+            polish: false,
+            limits: Limits::default(),
+        }
+    }
+}
+
+impl BuildOptions {
+    /// Refuses, before any work is done, what cannot be done with `rows` rows.
+    ///
+    /// # Errors
+    /// See [`BuildError`].
+    pub fn check(&self, rows: usize) -> Result<(), BuildError> {
+        if self.k == 0 || self.k > rows {
+            return Err(BuildError::PointsOutOfRange { k: self.k, rows });
+        }
+        if let Some(max_kl) = self.max_kl {
+            if !(max_kl > 0.0 && max_kl.is_finite()) {
+                return Err(BuildError::MaxKl(max_kl));
+            }
+            if !matches!(self.method, Method::Pursuit(_)) {
+                return Err(BuildError::NoPath { method: self.method.name() });
+            }
+        }
+        Ok(self.method.check()?)
+    }
+
+    /// The solver's settings for at most `k` points.
+    pub(super) fn settings(&self, k: usize) -> Settings {
+        Settings { k, total: self.total, seed: self.seed, polish: self.polish, limits: self.limits }
+    }
+}

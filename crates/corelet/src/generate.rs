@@ -1,0 +1,102 @@
+//! The paper's synthetic data, and larger ones of the same kind: the same rows for any number of threads.
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use rand_distr::{Distribution, StandardNormal};
+use rayon::prelude::*;
+
+use crate::data::{Column, DataError, Table, Values};
+use crate::linalg::dot;
+use crate::model::special::{sigmoid, softplus};
+use crate::observations::Observations;
+
+/// Rows of one random stream.
+const CHUNK: usize = 4096;
+
+/// The paper's logistic set: x ~ N(0, I₂) and an intercept, θ = (3, 3, 0), targets ±1. It has n = 500, or 9000.
+pub fn logistic_paper(n: usize, seed: u64) -> Observations {
+    rows(n, 2, seed, |x, rng| class(dot(x, &[3.0, 3.0, 0.0]), rng))
+}
+
+/// The paper's Poisson set: x ~ N(0, 1) and an intercept, θ = (1, 0), rate log(1 + exp(η)). It has n = 500, or 9000.
+pub fn poisson_paper(n: usize, seed: u64) -> Observations {
+    rows(n, 1, seed, |x, rng| count(softplus(dot(x, &[1.0, 0.0])), rng))
+}
+
+/// The paper's Gaussian set: rows x ~ N(0, I) without a target. It has n = 600 and D = 200.
+pub fn gaussian_paper(n: usize, dim: usize, seed: u64) -> Observations {
+    let mut observations = rows(n, dim, seed, |_, _| 0.0);
+    observations.features = drop_last(&observations.features, dim + 1);
+    observations.dim = dim;
+    observations.target.clear();
+    observations
+}
+
+/// A logistic set of any size: D − 1 standard normal features and an intercept, θ ~ N(0, I), targets ±1.
+pub fn logistic(n: usize, dim: usize, seed: u64) -> Observations {
+    let mut rng = stream(seed, u64::MAX);
+    let theta: Vec<f64> = StandardNormal.sample_iter(&mut rng).take(dim).collect();
+    rows(n, dim.saturating_sub(1), seed, |x, rng| class(dot(x, &theta), rng))
+}
+
+/// The features as columns x1, x2, … and the target as y. Columns of ones are left out: the design adds its own.
+///
+/// # Errors
+/// Where a number is infinite.
+pub fn to_table(observations: &Observations, source: &str) -> Result<Table, DataError> {
+    let n = observations.len();
+    let mut columns: Vec<Column> = Vec::new();
+    for j in 0..observations.dim {
+        let values: Vec<f64> = (0..n).map(|i| observations.row(i)[j]).collect();
+        if values.iter().any(|&x| x != 1.0) {
+            let name = format!("x{}", columns.len() + 1);
+            columns.push(Column { name, values: Values::Number { values, integer: false } });
+        }
+    }
+    if !observations.target.is_empty() {
+        let values = observations.target.clone();
+        let integer = values.iter().all(|y| y.fract() == 0.0);
+        columns.push(Column { name: "y".to_owned(), values: Values::Number { values, integer } });
+    }
+    Table::new(source, columns)
+}
+
+/// n rows of `normals` standard normal features and an intercept, and the target that `draw` gives them.
+fn rows(n: usize, normals: usize, seed: u64, draw: impl Fn(&[f64], &mut ChaCha8Rng) -> f64 + Sync) -> Observations {
+    let dim = normals + 1;
+    let (mut features, mut target) = (vec![1.0; n * dim], vec![0.0; n]);
+    let chunks = features.par_chunks_mut(CHUNK * dim).zip(target.par_chunks_mut(CHUNK)).enumerate();
+    chunks.for_each(|(chunk, (features, target))| {
+        let mut rng = stream(seed, chunk as u64);
+        for (x, y) in features.chunks_exact_mut(dim).zip(target) {
+            x[..normals].iter_mut().for_each(|x| *x = StandardNormal.sample(&mut rng));
+            *y = draw(x, &mut rng);
+        }
+    });
+    Observations { features, dim, target, exposure: None }
+}
+
+fn stream(seed: u64, index: u64) -> ChaCha8Rng {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    rng.set_stream(index);
+    rng
+}
+
+fn class(eta: f64, rng: &mut ChaCha8Rng) -> f64 {
+    if rng.random::<f64>() < sigmoid(eta) { 1.0 } else { -1.0 }
+}
+
+/// A Poisson count by inversion, which needs rates of moderate size only.
+fn count(rate: f64, rng: &mut ChaCha8Rng) -> f64 {
+    let (mut left, mut chance, mut count) = (rng.random::<f64>(), (-rate).exp(), 0.0);
+    while left > chance && chance > 0.0 {
+        left -= chance;
+        count += 1.0;
+        chance *= rate / count;
+    }
+    count
+}
+
+fn drop_last(features: &[f64], dim: usize) -> Vec<f64> {
+    features.chunks_exact(dim).flat_map(|row| &row[..dim - 1]).copied().collect()
+}
