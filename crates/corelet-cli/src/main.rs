@@ -1,2 +1,58 @@
-//! The `corelet` command.
-fn main() {}
+//! The `corelet` command: parse → load → build → evaluate → write.
+
+mod args;
+mod build;
+mod cells;
+mod compare;
+mod demo;
+mod evaluate;
+mod interrupt;
+mod load;
+mod memory;
+mod output;
+mod summary;
+mod terminal;
+mod wording;
+
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Parser;
+
+use args::{Cli, Command};
+use interrupt::Interrupt;
+use terminal::Terminal;
+
+/// What a command that did not fail ended as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    Done,
+    Interrupted,
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    cli.check_usage();
+    let terminal = Terminal::new(cli.quiet);
+    match run(&cli, &terminal) {
+        Ok(Outcome::Done) => ExitCode::SUCCESS,
+        Ok(Outcome::Interrupted) => ExitCode::from(interrupt::EXIT_CODE),
+        Err(error) => {
+            terminal.error(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: &Cli, terminal: &Terminal) -> anyhow::Result<Outcome> {
+    let interrupt = Interrupt::install()?;
+    if let Some(threads) = cli.threads {
+        rayon::ThreadPoolBuilder::new().num_threads(threads).build_global().context("--threads")?;
+    }
+    match &cli.command {
+        Command::Demo(args) => demo::run(args, cli.seed, terminal, &interrupt),
+        Command::Build(args) => build::run(args, cli.seed, terminal, &interrupt),
+        Command::Compare(args) => compare::run(args, cli.seed, terminal, &interrupt),
+        Command::Evaluate(args) => evaluate::run(args, cli.seed, terminal),
+    }
+}

@@ -1,0 +1,394 @@
+//! The command line: every flag, and the options of the library that they stand for.
+
+use std::path::PathBuf;
+
+use clap::builder::{PossibleValuesParser, TypedValueParser, ValueParser};
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use corelet::coreset::{BuildOptions, ModelOptions};
+use corelet::data::{DesignOptions, Format, Standardise, Task};
+use corelet::embed::Choice;
+use corelet::model::Link;
+use sparse_nnls::{LineSearch, Method};
+
+/// The most points that `--max-kl` tries where `-k` does not say.
+const MAX_KL_POINTS: usize = 1600;
+
+/// Weighted rows that stand in for a whole dataset when a Bayesian posterior is computed.
+#[derive(Debug, Parser)]
+#[command(name = "corelet", version, arg_required_else_help = true, after_help = EXAMPLES)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+    /// Seed of everything random; the same seed gives the same coreset for any number of threads
+    #[arg(long, global = true, default_value_t = 0)]
+    pub(crate) seed: u64,
+    /// Threads to use [default: all cores]
+    #[arg(long, global = true, value_parser = positive_count())]
+    pub(crate) threads: Option<usize>,
+    /// Print nothing but errors
+    #[arg(long, short, global = true)]
+    pub(crate) quiet: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  corelet demo
+  corelet build flights.parquet --target late --drop-missing -k 200 -o core.parquet
+  corelet compare data.csv --target y -k 10,20,50 --methods pursuit,giga,uniform --seeds 5
+  corelet evaluate data.csv --target y --coreset core.parquet";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Generate the paper's synthetic data and set every method side by side
+    Demo(DemoArgs),
+    /// Choose weighted rows of a data file
+    Build(BuildArgs),
+    /// Run several methods at several sizes and tabulate them
+    Compare(CompareArgs),
+    /// Judge a coreset file against the data it came from
+    Evaluate(EvaluateArgs),
+}
+
+/// What is read, and what each column is for.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Data")]
+pub(crate) struct DataArgs {
+    /// Data file: .csv, .tsv (also .gz, .zst), .parquet, .arrow, .libsvm, .npz, .npy, or - for CSV on standard input
+    pub(crate) data: PathBuf,
+    /// Format of the file, where its extension does not say: csv, tsv, parquet, arrow, libsvm, npz, npy
+    #[arg(long)]
+    pub(crate) format: Option<Format>,
+    /// Column to predict (LIBSVM and NPZ files carry their own)
+    #[arg(long, value_name = "COLUMN")]
+    target: Option<String>,
+    /// Columns to predict from [default: all others]
+    #[arg(long, value_name = "A,B,C", value_delimiter = ',')]
+    features: Option<Vec<String>>,
+    /// Column with the exposure of each row, for Poisson
+    #[arg(long, value_name = "COLUMN")]
+    exposure: Option<String>,
+    /// Level of the target that counts as success, for logistic
+    #[arg(long, value_name = "LEVEL", allow_hyphen_values = true)]
+    positive: Option<String>,
+    /// Add no intercept
+    #[arg(long)]
+    no_intercept: bool,
+    /// What is done to the features
+    #[arg(long, default_value = "scale")]
+    standardise: StandardiseArg,
+    /// Leave out rows with missing values
+    #[arg(long)]
+    drop_missing: bool,
+}
+
+/// The likelihood and the prior.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Model")]
+pub(crate) struct ModelArgs {
+    /// The likelihood
+    #[arg(long, default_value = "logistic")]
+    model: ModelArg,
+    /// How a Poisson rate follows from the linear predictor [default: log]
+    #[arg(long)]
+    link: Option<LinkArg>,
+    /// Noise standard deviation: of a linear target [default: estimated], of Gaussian data [default: 1]
+    #[arg(long, value_parser = positive_number)]
+    sigma: Option<f64>,
+    /// Standard deviation of the prior N(0, sd²) of each coefficient
+    #[arg(long, default_value_t = 1.0, value_parser = positive_number)]
+    prior_sd: f64,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  corelet build flights.parquet --target late --drop-missing -k 200 -o core.parquet --json summary.json
+  corelet build trips.csv.gz --model poisson --target count --exposure hours -k 100 -o core.csv
+  corelet build data.csv --target bought --positive yes --max-kl 0.01 -o core.csv
+  cat data.csv | corelet build - --target y -o core.csv")]
+pub(crate) struct BuildArgs {
+    #[command(flatten)]
+    pub(crate) data: DataArgs,
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+    /// Most points [default: 100; with --max-kl the most to try, 1600]
+    #[arg(short, value_name = "POINTS", value_parser = positive_count())]
+    k: Option<usize>,
+    /// Take the fewest points whose held-out estimate of the divergence is at most this, in nats
+    #[arg(long, value_name = "NATS", value_parser = positive_number)]
+    max_kl: Option<f64>,
+    /// How the points are chosen
+    #[arg(long, default_value = "pursuit", value_parser = method_parser())]
+    method: Method,
+    #[command(flatten)]
+    embed: EmbedArgs,
+    /// Solve for the best weights of the final points once more
+    #[arg(long)]
+    polish: bool,
+    /// Where the chosen rows go: .csv, .parquet or .json
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+    /// Where a summary goes, as JSON
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct EmbedArgs {
+    /// How a row becomes a vector: auto, hermite:M or draws:S
+    #[arg(long, default_value = "auto")]
+    pub(crate) embedding: Choice,
+    /// Halve the step of iht, a-iht and a-iht-2 as the authors' code does
+    #[arg(long)]
+    reference: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  corelet compare phishing.npz --standardise whiten --embedding draws:500 -k 10,20,50,100 -o table.csv
+  corelet compare data.csv --target y -k 50 --methods pursuit,a-iht-2,uniform --seeds 10")]
+pub(crate) struct CompareArgs {
+    #[command(flatten)]
+    pub(crate) data: DataArgs,
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+    /// Numbers of points
+    #[arg(short, value_name = "K,K,...", value_delimiter = ',', default_value = "100", value_parser = positive_count())]
+    pub(crate) k: Vec<usize>,
+    /// Methods, or all
+    #[arg(long, value_name = "A,B,...", value_delimiter = ',', default_value = "all", value_parser = methods_parser())]
+    methods: Vec<MethodArg>,
+    /// Seeds to run each with, from --seed on
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) seeds: u64,
+    #[command(flatten)]
+    pub(crate) embed: EmbedArgs,
+    /// Where every cell goes, as CSV
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  corelet evaluate flights.parquet --target late --drop-missing --coreset core.parquet
+  corelet evaluate data.csv --target y --coreset core.csv --json judgement.json")]
+pub(crate) struct EvaluateArgs {
+    #[command(flatten)]
+    pub(crate) data: DataArgs,
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+    /// File with columns row and weight: .csv, .parquet or .json
+    #[arg(long, value_name = "FILE")]
+    pub(crate) coreset: PathBuf,
+    /// How a row becomes a vector: auto, hermite:M or draws:S
+    #[arg(long, default_value = "auto")]
+    pub(crate) embedding: Choice,
+    /// Where a summary goes, as JSON
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  corelet demo
+  corelet demo --out /tmp/demo --n 100000")]
+pub(crate) struct DemoArgs {
+    /// Folder for the files
+    #[arg(long, value_name = "DIR", default_value = "./corelet-demo")]
+    pub(crate) out: PathBuf,
+    /// Rows to generate
+    #[arg(long, default_value_t = 9000, value_parser = clap::value_parser!(u64).range(100..=100_000_000))]
+    pub(crate) n: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum StandardiseArg {
+    /// As they are
+    None,
+    /// Mean 0 and standard deviation 1
+    Scale,
+    /// Mean 0 and identity covariance, as in the paper
+    Whiten,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ModelArg {
+    /// The mean of Gaussian data
+    Gaussian,
+    /// Linear regression
+    Linear,
+    /// Logistic regression
+    Logistic,
+    /// Poisson regression
+    Poisson,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum LinkArg {
+    /// Rate exp(η)
+    Log,
+    /// Rate log(1 + exp(η)), as in the paper
+    Softplus,
+}
+
+/// One entry of `--methods`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum MethodArg {
+    All,
+    One(Method),
+}
+
+impl DataArgs {
+    /// The design these flags ask for.
+    pub(crate) fn design(&self, model: &ModelArgs) -> DesignOptions {
+        DesignOptions {
+            task: model.kind(),
+            target: self.target.clone(),
+            features: self.features.clone(),
+            exposure: self.exposure.clone(),
+            positive: self.positive.clone(),
+            intercept: !self.no_intercept,
+            standardise: match self.standardise {
+                StandardiseArg::None => Standardise::None,
+                StandardiseArg::Scale => Standardise::Scale,
+                StandardiseArg::Whiten => Standardise::Whiten,
+            },
+            drop_missing: self.drop_missing,
+        }
+    }
+}
+
+impl ModelArgs {
+    fn kind(&self) -> Task {
+        match self.model {
+            ModelArg::Gaussian => Task::Gaussian,
+            ModelArg::Linear => Task::Linear,
+            ModelArg::Logistic => Task::Logistic,
+            ModelArg::Poisson => Task::Poisson,
+        }
+    }
+
+    /// The model these flags ask for.
+    pub(crate) fn options(&self) -> ModelOptions {
+        let link = match self.link {
+            Some(LinkArg::Softplus) => Link::Softplus,
+            _ => Link::Log,
+        };
+        ModelOptions { kind: self.kind(), link, sigma: self.sigma, prior_sd: self.prior_sd }
+    }
+}
+
+impl BuildArgs {
+    /// The build these flags ask for, of `rows` rows. A `-k` that was not given never exceeds them.
+    pub(crate) fn options(&self, seed: u64, rows: usize) -> BuildOptions {
+        let default = if self.max_kl.is_some() { MAX_KL_POINTS } else { BuildOptions::default().k };
+        BuildOptions {
+            method: with_step(self.method, self.embed.reference),
+            k: self.k.unwrap_or(default.min(rows)),
+            max_kl: self.max_kl,
+            embedding: self.embed.embedding,
+            seed,
+            polish: self.polish,
+            ..BuildOptions::default()
+        }
+    }
+}
+
+impl CompareArgs {
+    /// The methods to run, each once.
+    pub(crate) fn methods(&self) -> Vec<Method> {
+        let mut methods: Vec<Method> = Vec::new();
+        for entry in &self.methods {
+            let named = match entry {
+                MethodArg::All => Method::all(),
+                MethodArg::One(method) => vec![*method],
+            };
+            for method in named.into_iter().map(|method| with_step(method, self.embed.reference)) {
+                if !methods.contains(&method) {
+                    methods.push(method);
+                }
+            }
+        }
+        methods
+    }
+}
+
+impl Cli {
+    /// Refuses flags that do not go together, as clap refuses those it does not know.
+    pub(crate) fn check_usage(&self) {
+        let wrong = match &self.command {
+            Command::Build(args) => check_build(args).or_else(|| check_model(&args.data, &args.model)),
+            Command::Compare(args) => check_model(&args.data, &args.model),
+            Command::Evaluate(args) => check_model(&args.data, &args.model),
+            Command::Demo(_) => None,
+        };
+        if let Some(message) = wrong {
+            Self::command().error(ErrorKind::ArgumentConflict, message).exit();
+        }
+    }
+}
+
+fn check_build(args: &BuildArgs) -> Option<&'static str> {
+    if args.embed.reference && !args.method.can_hold_total() {
+        return Some("--reference is for --method iht, a-iht or a-iht-2");
+    }
+    if args.max_kl.is_some() && !matches!(args.method, Method::Pursuit(_)) {
+        return Some("--max-kl needs --method pursuit, which finds a coreset of every size");
+    }
+    None
+}
+
+fn check_model(data: &DataArgs, model: &ModelArgs) -> Option<&'static str> {
+    if model.link.is_some() && model.model != ModelArg::Poisson {
+        return Some("--link is for --model poisson");
+    }
+    if data.exposure.is_some() && model.model != ModelArg::Poisson {
+        return Some("--exposure is for --model poisson");
+    }
+    if data.positive.is_some() && model.model != ModelArg::Logistic {
+        return Some("--positive is for --model logistic");
+    }
+    if model.sigma.is_some() && !matches!(model.model, ModelArg::Linear | ModelArg::Gaussian) {
+        return Some("--sigma is for --model linear or gaussian");
+    }
+    None
+}
+
+/// The method, with the authors' half step where asked for and where it has one.
+fn with_step(mut method: Method, reference: bool) -> Method {
+    if let Method::Iht(settings) | Method::AIht(settings) | Method::AIht2(settings) = &mut method
+        && reference
+    {
+        settings.line_search = LineSearch::Reference;
+    }
+    method
+}
+
+fn names() -> Vec<&'static str> {
+    Method::all().iter().map(Method::name).collect()
+}
+
+fn method_parser() -> ValueParser {
+    PossibleValuesParser::new(names()).map(|name| Method::from_name(&name).unwrap_or_default()).into()
+}
+
+fn methods_parser() -> ValueParser {
+    let values = [vec!["all"], names()].concat();
+    let parse = |name: String| Method::from_name(&name).map_or(MethodArg::All, MethodArg::One);
+    PossibleValuesParser::new(values).map(parse).into()
+}
+
+fn positive_count() -> ValueParser {
+    clap::value_parser!(u32).range(1..).map(|count| count as usize).into()
+}
+
+fn positive_number(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value > 0.0 && value.is_finite() => Ok(value),
+        _ => Err("it must be a finite number above 0".to_owned()),
+    }
+}

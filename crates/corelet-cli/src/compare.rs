@@ -1,0 +1,56 @@
+//! `corelet compare`: several methods at several sizes and seeds.
+
+use std::path::Path;
+
+use anyhow::Context;
+
+use crate::Outcome;
+use crate::args::CompareArgs;
+use crate::cells::{Plan, to_csv, to_table};
+use crate::interrupt::Interrupt;
+use crate::load;
+use crate::output;
+use crate::terminal::Terminal;
+use crate::wording::count;
+
+pub(crate) fn run(
+    args: &CompareArgs,
+    seed: u64,
+    terminal: &Terminal,
+    interrupt: &Interrupt,
+) -> anyhow::Result<Outcome> {
+    let outputs: Vec<&Path> = args.output.iter().map(|path| path.as_path()).collect();
+    output::check(&outputs, &[&args.data.data])?;
+    let plan = Plan {
+        methods: args.methods(),
+        sizes: args.k.clone(),
+        seeds: seed..seed.saturating_add(args.seeds),
+        embedding: args.embed.embedding,
+    };
+    let design = args.data.design(&args.model);
+    let data = load::read(&args.data.data, args.data.format, &design, terminal)?;
+    plan.check(data.len()).with_context(|| data.source().to_owned())?;
+    let fitted = data.fit(&args.model.options(), terminal)?;
+    let cells = plan.run(&fitted, terminal, interrupt)?;
+
+    interrupt.writing();
+    if let Some(path) = &args.output {
+        output::write_text(path, &to_csv(&cells)?)?;
+    }
+    let embedding = cells.first().map_or("-", |cell| cell.coreset.embedding.name.as_str());
+    let (n, features) = (count(fitted.len()), fitted.names.len());
+    terminal.say(&format!(
+        "{n} rows, {features} coefficients, {embedding}; medians over {} seed{}, divergences in nats\n\n{}",
+        args.seeds,
+        if args.seeds == 1 { "" } else { "s" },
+        to_table(&cells)
+    ));
+    if let Some(path) = &args.output {
+        terminal.say(&format!("\nevery run is in {}", path.display()));
+    }
+    if interrupt.asked() {
+        terminal.warn(&format!("interrupted: the table has the {} runs that were finished", cells.len()));
+        return Ok(Outcome::Interrupted);
+    }
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,129 @@
+//! `corelet demo`: the paper's large synthetic logistic set, every method side by side.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::Context;
+use corelet::coreset::{BuildOptions, ModelOptions};
+use corelet::data::{DesignOptions, Table, Values, ensure_writable};
+use corelet::embed::Choice;
+use corelet::generate;
+use sparse_nnls::Method;
+
+use crate::Outcome;
+use crate::args::DemoArgs;
+use crate::build::write_coreset;
+use crate::cells::{Cell, Plan, to_csv, to_table};
+use crate::interrupt::Interrupt;
+use crate::load::{self, Fitted};
+use crate::output;
+use crate::summary::{Seconds, Summary};
+use crate::terminal::Terminal;
+use crate::wording::{count, judgement};
+
+/// Points each method may choose.
+const POINTS: usize = 100;
+
+/// The files of the demo.
+struct Files {
+    data: PathBuf,
+    coreset: PathBuf,
+    table: PathBuf,
+    summary: PathBuf,
+}
+
+pub(crate) fn run(
+    args: &DemoArgs,
+    seed: u64,
+    terminal: &Terminal,
+    interrupt: &Interrupt,
+) -> anyhow::Result<Outcome> {
+    let files = prepare(args)?;
+    let start = Instant::now();
+    let observations = generate::logistic_paper(args.n as usize, seed);
+    let table = generate::to_table(&observations, &files.data.display().to_string())?;
+    drop(observations);
+    let data_csv = table_as_csv(&table);
+    let design = DesignOptions { target: Some("y".to_owned()), ..DesignOptions::default() };
+    let fitted = load::design(table, &design, start, terminal)?.fit(&ModelOptions::default(), terminal)?;
+    let plan = Plan {
+        methods: Method::all(),
+        sizes: vec![POINTS],
+        seeds: seed..seed.saturating_add(1),
+        embedding: Choice::Auto,
+    };
+    let cells = plan.run(&fitted, terminal, interrupt)?;
+
+    interrupt.writing();
+    output::write_text(&files.data, &data_csv)?;
+    output::write_text(&files.table, &to_csv(&cells)?)?;
+    if interrupt.asked() {
+        terminal.warn(&format!("interrupted: {} of the methods were finished", cells.len()));
+        return Ok(Outcome::Interrupted);
+    }
+    let best = cells.last().context("no method was run")?;
+    let summary = summarise(&fitted, best, seed);
+    write_coreset(&fitted, &best.coreset, &summary, &files.coreset)?;
+    output::write_text(&files.summary, &summary.to_json()?)?;
+    report(args, &files, &fitted, &cells, best, terminal);
+    Ok(Outcome::Done)
+}
+
+fn prepare(args: &DemoArgs) -> anyhow::Result<Files> {
+    let out = &args.out;
+    std::fs::create_dir_all(out).with_context(|| format!("{}: cannot be made", out.display()))?;
+    let files = Files {
+        data: out.join("data.csv"),
+        coreset: out.join("core.parquet"),
+        table: out.join("table.csv"),
+        summary: out.join("summary.json"),
+    };
+    ensure_writable(&files.coreset)?;
+    output::check(&[&files.data, &files.coreset, &files.table, &files.summary], &[])?;
+    Ok(files)
+}
+
+/// The last of all methods is the default one.
+fn summarise(fitted: &Fitted, best: &Cell, seed: u64) -> Summary {
+    let options = BuildOptions { seed, k: POINTS, ..BuildOptions::default() };
+    let seconds = Seconds {
+        read: fitted.read_seconds,
+        laplace: fitted.laplace_seconds,
+        build: best.build_seconds,
+        evaluate: best.evaluate_seconds,
+    };
+    Summary::of_build(fitted, &options, &best.coreset, &best.evaluation, seconds)
+}
+
+fn table_as_csv(table: &Table) -> String {
+    let mut text = output::csv_line(table.columns.iter().map(|column| column.name.clone()));
+    for row in 0..table.rows {
+        text += &output::csv_line(table.columns.iter().map(|column| match &column.values {
+            Values::Number { values, .. } => values[row].to_string(),
+            _ => String::new(),
+        }));
+    }
+    text
+}
+
+fn report(args: &DemoArgs, files: &Files, fitted: &Fitted, cells: &[Cell], best: &Cell, terminal: &Terminal) {
+    let (n, points) = (count(fitted.len()), best.coreset.rows.len());
+    let Files { data, coreset, table, summary } = files;
+    let [data, coreset, table, summary] = [data, coreset, table, summary].map(|path| path.display());
+    terminal.say(&format!(
+        "Logistic regression on {n} generated rows (x ~ N(0, I), coefficients 3, 3 and 0).\nEach method may choose \
+         {POINTS} rows and weigh them; divergences from the posterior of all rows are in nats.\n\n{}\n",
+        to_table(cells)
+    ));
+    if let Some(nats) = best.evaluation.kl_forward {
+        terminal.say(&format!("pursuit, with {points} points: {}.\n", judgement(nats)));
+    }
+    terminal.say(&format!(
+        "Files in {}:\n  {data}  the data\n  {coreset}  pursuit's coreset: row, weight and the original columns\n  \
+         {table}  the table above\n  {summary}  pursuit's summary\n\nTry next:\n  corelet build {data} --target y \
+         --max-kl 0.001 -o core.csv\n  corelet evaluate {data} --target y --coreset {coreset}\n  corelet compare \
+         {data} --target y -k 5,10,20 --methods pursuit,giga,uniform --seeds 5\n  corelet build YOUR.csv --target \
+         COLUMN -k 100 -o core.csv",
+        args.out.display()
+    ));
+}

@@ -1,0 +1,115 @@
+//! All that a person sees: results on standard output, warnings, errors and progress on standard error.
+
+use std::io::Write;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
+use sparse_nnls::{Info, Method};
+
+use crate::wording::{duration, number};
+
+/// Work shorter than this shows no progress.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Where messages go, and whether they go anywhere.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Terminal {
+    quiet: bool,
+}
+
+impl Terminal {
+    pub(crate) fn new(quiet: bool) -> Self {
+        Self { quiet }
+    }
+
+    /// A result, on standard output. A reader that has gone away is no error.
+    pub(crate) fn say(&self, text: &str) {
+        if !self.quiet {
+            let _ = writeln!(std::io::stdout(), "{text}");
+        }
+    }
+
+    /// Something the user should know, on standard error.
+    pub(crate) fn warn(&self, text: &str) {
+        if !self.quiet {
+            let _ = writeln!(std::io::stderr(), "warning: {text}");
+        }
+    }
+
+    /// Why the run failed: one line, whatever the causes say.
+    pub(crate) fn error(&self, error: &anyhow::Error) {
+        let text = format!("{error:#}").split_whitespace().collect::<Vec<_>>().join(" ");
+        let _ = writeln!(std::io::stderr(), "error: {text}");
+    }
+
+    /// Shows `text` while some work goes on, until the result is dropped.
+    pub(crate) fn progress(&self, text: impl Into<String>) -> Progress {
+        Progress::new(text.into(), self.quiet)
+    }
+}
+
+/// A line that appears after a second of work, and goes when the work ends. None where there is no terminal.
+pub(crate) struct Progress {
+    bar: ProgressBar,
+    line: Arc<Mutex<String>>,
+}
+
+impl Progress {
+    fn new(text: String, quiet: bool) -> Self {
+        let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+        let bar = ProgressBar::with_draw_target(None, target);
+        let line = Arc::new(Mutex::new(text));
+        let (shown, start) = (Arc::clone(&line), Instant::now());
+        let late = move |_: &ProgressState, out: &mut dyn std::fmt::Write| {
+            if start.elapsed() >= PATIENCE {
+                let text = shown.lock().unwrap_or_else(PoisonError::into_inner);
+                let _ = write!(out, "{text} ({})", duration(start.elapsed().as_secs_f64()));
+            }
+        };
+        if let Ok(style) = ProgressStyle::with_template("{late}") {
+            bar.set_style(style.with_key("late", late));
+        }
+        if !bar.is_hidden() {
+            bar.enable_steady_tick(Duration::from_millis(200));
+        }
+        Self { bar, line }
+    }
+
+    /// Replaces the text.
+    pub(crate) fn set(&self, text: String) {
+        *self.line.lock().unwrap_or_else(PoisonError::into_inner) = text;
+    }
+
+    /// Shows how a method is getting on.
+    pub(crate) fn follow(&self, prefix: &str, method: &Method, info: &Info) {
+        let left = info.seconds * (1.0 / share_done(method, info) - 1.0);
+        self.set(format!(
+            "{prefix}{}: {} passes, {} of {} points, residual {}, at most {} left",
+            method.name(),
+            number(info.passes),
+            info.points,
+            info.k,
+            number(info.residual),
+            duration(left)
+        ));
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// How much of its longest possible run a method has behind it.
+fn share_done(method: &Method, info: &Info) -> f64 {
+    let share = match method {
+        Method::Pursuit(settings) => info.passes / settings.max_passes,
+        Method::Iht(settings) | Method::AIht(settings) | Method::AIht2(settings) => {
+            info.iterations as f64 / settings.max_iterations as f64
+        }
+        _ => info.iterations as f64 / info.k as f64,
+    };
+    share.clamp(1e-3, 1.0)
+}

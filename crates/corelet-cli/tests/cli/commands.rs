@@ -1,0 +1,226 @@
+//! Every subcommand on good data.
+
+use crate::common::{Place, csv, place_with_data, stderr};
+
+const KEYS: [&str; 19] = [
+    "method",
+    "k",
+    "points",
+    "n",
+    "features",
+    "embedding",
+    "coordinates",
+    "tail",
+    "seed",
+    "status",
+    "passes",
+    "iterations",
+    "residual",
+    "heldout_residual",
+    "kl_forward",
+    "kl_reverse",
+    "map_distance",
+    "seconds",
+    "peak_memory_bytes",
+];
+
+#[test]
+fn build_writes_rows_and_a_summary() {
+    let place = place_with_data(400);
+    let shown = place.succeed(
+        "build data.csv --target late --features a,b,kind -k 40 -o core.csv --json summary.json --embedding draws:300",
+    );
+    assert!(shown.contains("of 400 rows") && shown.contains("nats") && shown.contains("core.csv"), "{shown}");
+    let core = place.read("core.csv");
+    let mut lines = core.lines();
+    assert_eq!(lines.next(), Some("row,weight,a,b,kind,late,count,hours,price"));
+    let data = csv(400);
+    let rows: Vec<&str> = data.lines().skip(1).collect();
+    for line in lines {
+        let mut fields = line.splitn(3, ',');
+        let row: usize = fields.next().unwrap().parse().unwrap();
+        assert!(fields.next().unwrap().parse::<f64>().unwrap() > 0.0);
+        assert_eq!(fields.next().unwrap(), rows[row]);
+    }
+    let summary = place.json("summary.json");
+    for key in KEYS {
+        assert!(summary.get(key).is_some(), "{key}");
+    }
+    for part in ["read", "laplace", "build", "evaluate"] {
+        assert!(summary["seconds"][part].as_f64().unwrap() >= 0.0, "{part}");
+    }
+    assert_eq!(summary["method"], "pursuit");
+    assert_eq!((&summary["k"], &summary["n"], &summary["features"]), (&40.into(), &400.into(), &5.into()));
+    assert_eq!(summary["points"].as_u64().unwrap() as usize, core.lines().count() - 1);
+    assert!(summary["kl_forward"].as_f64().unwrap() < 0.1);
+    assert_eq!(place.files(), ["core.csv", "data.csv", "summary.json"]);
+}
+
+#[test]
+fn every_model_builds() {
+    let place = place_with_data(300);
+    for flags in [
+        "--model gaussian --features a,b",
+        "--model linear --features a,b --target price",
+        "--model linear --features a,b --target price --sigma 0.5 --prior-sd 10",
+        "--model poisson --features a,b,kind --target count --exposure hours",
+        "--model poisson --features a,b --target count --link softplus",
+        "--model logistic --features a,b --target late --no-intercept --standardise none",
+    ] {
+        place.succeed(&format!("build data.csv {flags} -k 30 -o core.json --json summary.json"));
+        let nats = place.json("summary.json")["kl_forward"].as_f64().unwrap();
+        assert!(nats < 0.5, "{flags}: {nats}");
+        let rows = place.json("core.json")["rows"].as_array().unwrap().len();
+        assert!((1..=30).contains(&rows), "{flags}");
+    }
+}
+
+#[test]
+fn what_build_writes_evaluate_reads() {
+    let place = place_with_data(300);
+    let flags = "--target late --features a,b --embedding draws:200";
+    for file in ["core.csv", "core.parquet", "core.json"] {
+        place.succeed(&format!("build data.csv {flags} -k 20 -o {file} --json built.json"));
+        let shown = place.succeed(&format!("evaluate data.csv {flags} --coreset {file} --json judged.json"));
+        assert!(shown.contains("20 of 300 rows"), "{shown}");
+        let (built, judged) = (place.json("built.json"), place.json("judged.json"));
+        for key in ["residual", "heldout_residual", "kl_forward", "kl_reverse", "map_distance"] {
+            let (a, b) = (built[key].as_f64().unwrap(), judged[key].as_f64().unwrap());
+            assert!((a - b).abs() <= 1e-9 + 1e-6 * a.abs(), "{file} {key}: {a} {b}");
+        }
+        for key in KEYS {
+            assert!(judged.get(key).is_some(), "{key}");
+        }
+    }
+}
+
+#[test]
+fn a_coreset_of_other_data_is_refused() {
+    let place = place_with_data(50);
+    place.write("core.csv", "row,weight\n3,1\n50,2\n");
+    let output = place.run("evaluate data.csv --target late --coreset core.csv");
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(stderr(&output), "error: core.csv: row 50 is named, but data.csv has 50 rows\n");
+}
+
+#[test]
+fn compare_writes_every_cell() {
+    let place = place_with_data(200);
+    let line = "compare data.csv --target late --features a,b -k 5,10 --methods all --seeds 2 -o table.csv";
+    let shown = place.succeed(&format!("{line} --embedding draws:100"));
+    assert!(shown.contains("forward KL") && shown.contains("a-iht-2"), "{shown}");
+    let table = place.read("table.csv");
+    assert_eq!(table.lines().count(), 1 + 11 * 2 * 2);
+    let width = table.lines().next().unwrap().split(',').count();
+    assert!(table.lines().all(|line| line.split(',').count() == width));
+    assert!(!table.contains("NaN") && !table.contains("inf,"));
+    let few = place.succeed("compare data.csv --target late --features a,b -k 5 --methods pursuit,iht --reference");
+    assert!(few.contains("iht") && !few.contains("giga"), "{few}");
+}
+
+#[test]
+fn the_demo_shows_every_method() {
+    let place = Place::new();
+    let shown = place.succeed("demo --n 500 --out here");
+    for word in ["uniform", "importance-nnls", "frank-wolfe", "giga", "omp", "a-iht-2", "pursuit", "Try next"] {
+        assert!(shown.contains(word), "{word}: {shown}");
+    }
+    for file in ["data.csv", "core.parquet", "table.csv", "summary.json"] {
+        assert!(place.exists(&format!("here/{file}")), "{file}");
+    }
+    let again = place.succeed("evaluate here/data.csv --target y --coreset here/core.parquet");
+    assert!(again.contains("of 500 rows"), "{again}");
+}
+
+#[test]
+fn standard_input_is_csv() {
+    let place = Place::new();
+    let line = "build - --target late --features a,b -k 10 -o core.csv";
+    let output = place.command(line).write_stdin(csv(100)).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let bad = place.command(line).write_stdin("a,b,late\n1,2\n").output().unwrap();
+    assert!(stderr(&bad).starts_with("error: standard input: row 0 (line 2)"), "{}", stderr(&bad));
+}
+
+#[test]
+fn max_kl_takes_as_few_points_as_it_needs() {
+    let place = place_with_data(400);
+    let line = "build data.csv --target late --features a,b -o core.csv --json summary.json --max-kl";
+    let mut last = 0;
+    for nats in ["0.5", "0.001"] {
+        place.succeed(&format!("{line} {nats}"));
+        let summary = place.json("summary.json");
+        assert_eq!(summary["max_kl_reached"], true);
+        assert!(summary["heldout_nats"].as_f64().unwrap() <= nats.parse().unwrap());
+        let points = summary["points"].as_u64().unwrap();
+        assert!(points > last, "{points}");
+        last = points;
+    }
+    let output = place.run(&format!("{line} 1e-13 -k 2"));
+    assert!(output.status.success());
+    assert!(stderr(&output).contains("above --max-kl"), "{}", stderr(&output));
+}
+
+#[test]
+fn quiet_prints_nothing() {
+    let place = place_with_data(100);
+    for line in [
+        "build data.csv --target late -k 5 -o core.csv --quiet",
+        "compare data.csv --target late -k 5 --methods uniform --quiet -o t.csv",
+        "evaluate data.csv --target late --coreset core.csv -q",
+    ] {
+        let output = place.run(line);
+        assert!(output.status.success() && output.stdout.is_empty() && output.stderr.is_empty(), "{line}");
+    }
+}
+
+#[test]
+fn the_number_of_threads_does_not_show() {
+    let place = place_with_data(5000);
+    for (threads, name) in [(1, "one"), (2, "two")] {
+        for extension in ["csv", "parquet"] {
+            place.succeed(&format!(
+                "build data.csv --target late --features a,b,kind -k 20 -o {name}.{extension} --threads {threads} \
+                 --embedding draws:100 --seed 5"
+            ));
+        }
+    }
+    assert_eq!(place.read("one.csv"), place.read("two.csv"));
+    let bytes = |name: &str| std::fs::read(place.path(name)).unwrap();
+    assert_eq!(bytes("one.parquet"), bytes("two.parquet"));
+}
+
+#[test]
+fn bad_usage_exits_2() {
+    let place = place_with_data(50);
+    for line in [
+        "",
+        "nonsense",
+        "build data.csv --target late",
+        "build data.csv --target late -k 0 -o core.csv",
+        "build data.csv --target late --method nonsense -o core.csv",
+        "build data.csv --target late --embedding hermite:9 -o core.csv",
+        "build data.csv --target late --max-kl -3 -o core.csv",
+        "build data.csv --target late --method giga --max-kl 0.1 -o core.csv",
+        "build data.csv --target late --reference -o core.csv",
+        "build data.csv --target late --link log -o core.csv",
+        "build data.csv --target late --sigma 2 -o core.csv",
+        "compare data.csv --target late --methods nonsense",
+        "compare data.csv --target late --seeds 0",
+        "evaluate data.csv --target late",
+    ] {
+        let output = place.run(line);
+        assert_eq!(output.status.code(), Some(2), "{line}: {}", stderr(&output));
+        assert!(!output.stderr.is_empty());
+    }
+    assert_eq!(place.files(), ["data.csv"]);
+}
+
+#[test]
+fn help_shows_examples() {
+    let place = Place::new();
+    for line in ["--help", "build --help", "compare --help", "evaluate --help", "demo --help"] {
+        let shown = place.succeed(line);
+        assert!(shown.contains("Examples:") && shown.contains("corelet "), "{line}: {shown}");
+    }
+}

@@ -1,0 +1,109 @@
+//! A folder, data in it, and the command run there.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use assert_cmd::Command;
+use tempfile::TempDir;
+
+/// A folder of its own for each test.
+pub(crate) struct Place {
+    folder: TempDir,
+}
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        Self { folder: TempDir::new().unwrap() }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, contents: impl AsRef<[u8]>) {
+        std::fs::write(self.path(name), contents).unwrap();
+    }
+
+    pub(crate) fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    pub(crate) fn exists(&self, name: &str) -> bool {
+        self.path(name).exists()
+    }
+
+    /// Everything in the folder, sorted.
+    pub(crate) fn files(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.folder.path()).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// The command, to be run in this folder.
+    pub(crate) fn command(&self, line: &str) -> Command {
+        let mut command = Command::cargo_bin("corelet").unwrap();
+        command.current_dir(self.folder.path()).args(line.split_whitespace());
+        command
+    }
+
+    pub(crate) fn run(&self, line: &str) -> Output {
+        self.command(line).output().unwrap()
+    }
+
+    /// Runs it, and fails where it fails. Standard output.
+    pub(crate) fn succeed(&self, line: &str) -> String {
+        let output = self.run(line);
+        assert!(output.status.success(), "{line}: {}", stderr(&output));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    pub(crate) fn json(&self, name: &str) -> serde_json::Value {
+        serde_json::from_str(&self.read(name)).unwrap()
+    }
+}
+
+pub(crate) fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// n rows of two numbers, a text column and targets for every model.
+pub(crate) fn csv(n: usize) -> String {
+    let mut text = String::from("a,b,kind,late,count,hours,price\n");
+    let mut state = 12345_u64;
+    let mut uniform = move || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 11) as f64 / (1_u64 << 53) as f64
+    };
+    for i in 0..n {
+        let (a, b) = (4.0 * uniform() - 2.0, uniform() + uniform() + uniform());
+        let kind = ["red", "green", "blue"][i % 3];
+        let late = u8::from(uniform() < 1.0 / (1.0 + (-a).exp()));
+        let count = (3.0 * uniform() * (1.0 + b)) as u32;
+        let price = 2.0 * a - b + uniform();
+        writeln!(text, "{a},{b},{kind},{late},{count},{},{price}", 1.0 + uniform()).unwrap();
+    }
+    text
+}
+
+/// A place with `data.csv` in it.
+pub(crate) fn place_with_data(n: usize) -> Place {
+    let place = Place::new();
+    place.write("data.csv", csv(n));
+    place
+}
+
+/// Where real data are, if `CORELET_DATA` says so.
+pub(crate) fn real_data() -> Option<PathBuf> {
+    let folder = std::env::var_os("CORELET_DATA").map(PathBuf::from);
+    if folder.is_none() {
+        println!("skipped: CORELET_DATA is not set");
+    }
+    folder.map(|folder| if folder.is_absolute() { folder } else { workspace().join(folder) })
+}
+
+fn workspace() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+}

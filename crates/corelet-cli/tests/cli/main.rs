@@ -1,0 +1,7 @@
+//! The `corelet` command as a user runs it.
+
+mod bad_files;
+mod commands;
+mod common;
+mod interruption;
+mod real_data;

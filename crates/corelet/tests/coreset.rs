@@ -1,0 +1,154 @@
+//! Builds from generated data: sizes, targets in nats, interruption, determinism.
+
+use std::ops::ControlFlow;
+
+use corelet::coreset::{BuildError, BuildOptions, Coreset, HeldOut, ModelOptions, build, make_model, make_prior};
+use corelet::data::Task;
+use corelet::embed::Choice;
+use corelet::generate;
+use corelet::laplace::{Laplace, LaplaceSettings, laplace};
+use corelet::model::{Link, Model, Rows};
+use corelet::observations::Observations;
+use sparse_nnls::{Info, Method, Status};
+
+struct Fit {
+    model: Box<dyn Model>,
+    laplace: Laplace,
+}
+
+fn fit(observations: Observations, options: &ModelOptions) -> Fit {
+    let model = make_model(observations, options).unwrap();
+    let prior = make_prior(model.dim(), options).unwrap();
+    let laplace = laplace(&*model, &prior, Rows::All, None, &LaplaceSettings::default()).unwrap();
+    Fit { model, laplace }
+}
+
+fn logistic(n: usize) -> Fit {
+    fit(generate::logistic_paper(n, 7), &ModelOptions::default())
+}
+
+fn go_on(_: &Info) -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
+
+fn build_of(fit: &Fit, options: &BuildOptions) -> Result<Coreset, BuildError> {
+    let held_out = HeldOut::new(&*fit.model, &fit.laplace.posterior, options.seed);
+    build(&*fit.model, &fit.laplace.posterior, &held_out, options, &mut go_on)
+}
+
+#[test]
+fn every_method_keeps_to_k_points() {
+    let fit = logistic(400);
+    for method in Method::all() {
+        let options = BuildOptions { method, k: 15, embedding: Choice::Draws(200), ..BuildOptions::default() };
+        let coreset = build_of(&fit, &options).unwrap();
+        assert!((1..=15).contains(&coreset.rows.len()), "{}", coreset.method);
+        assert!(coreset.rows.is_sorted() && coreset.weights.iter().all(|&w| w > 0.0), "{}", coreset.method);
+        assert_eq!(coreset.rows.len(), coreset.weights.len());
+        assert_eq!(coreset.embedding.name, "draws:200");
+        assert_eq!(coreset.method, method.name());
+        assert_eq!(coreset.reached, None);
+    }
+}
+
+#[test]
+fn max_kl_takes_the_fewest_points() {
+    let fit = logistic(600);
+    let held_out = HeldOut::new(&*fit.model, &fit.laplace.posterior, 0);
+    let mut sizes = Vec::new();
+    for max_kl in [1.0, 1e-2, 1e-4] {
+        let options = BuildOptions { k: 60, max_kl: Some(max_kl), ..BuildOptions::default() };
+        let coreset = build_of(&fit, &options).unwrap();
+        let estimate = 0.5 * held_out.residual(&coreset.rows, &coreset.weights).powi(2);
+        assert!(estimate <= max_kl, "{estimate} {max_kl}");
+        assert_eq!(coreset.reached, Some(true));
+        sizes.push(coreset.rows.len());
+    }
+    assert!(sizes.is_sorted() && sizes[0] < sizes[2], "{sizes:?}");
+}
+
+#[test]
+fn a_max_kl_out_of_reach_is_said() {
+    let fit = logistic(300);
+    let options = BuildOptions { k: 3, max_kl: Some(1e-12), ..BuildOptions::default() };
+    let coreset = build_of(&fit, &options).unwrap();
+    assert_eq!(coreset.reached, Some(false));
+    assert!(!coreset.rows.is_empty() && coreset.rows.len() <= 3);
+}
+
+#[test]
+fn a_stopped_build_returns_what_it_has() {
+    let fit = logistic(500);
+    let held_out = HeldOut::new(&*fit.model, &fit.laplace.posterior, 0);
+    let options = BuildOptions { method: Method::Omp, k: 50, ..BuildOptions::default() };
+    let mut steps = 0;
+    let mut stop_at_five = |_: &Info| {
+        steps += 1;
+        if steps < 5 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    };
+    let coreset =
+        build(&*fit.model, &fit.laplace.posterior, &held_out, &options, &mut stop_at_five).unwrap();
+    assert_eq!(coreset.status, Status::Stopped);
+    assert!((1..=5).contains(&coreset.rows.len()));
+}
+
+#[test]
+fn what_cannot_be_built_is_refused() {
+    let fit = logistic(100);
+    let refused = |options: BuildOptions| build_of(&fit, &options).unwrap_err().to_string();
+    let too_many = refused(BuildOptions { k: 101, ..BuildOptions::default() });
+    assert_eq!(too_many, "k = 101 points cannot be chosen from 100 rows: k must be between 1 and 100");
+    assert!(refused(BuildOptions { max_kl: Some(-1.0), k: 5, ..BuildOptions::default() }).contains("-1"));
+    let giga = BuildOptions { method: Method::Giga, max_kl: Some(0.1), k: 5, ..BuildOptions::default() };
+    assert!(refused(giga).contains("giga"));
+}
+
+#[test]
+fn any_number_of_threads_gives_the_same_bits() {
+    let run = |threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| {
+            let fit = fit(generate::logistic(9000, 4, 3), &ModelOptions::default());
+            let options = BuildOptions { k: 20, embedding: Choice::Draws(100), ..BuildOptions::default() };
+            let coreset = build_of(&fit, &options).unwrap();
+            let held_out = HeldOut::new(&*fit.model, &fit.laplace.posterior, 0);
+            let residual = held_out.residual(&coreset.rows, &coreset.weights);
+            (coreset, residual.to_bits())
+        })
+    };
+    assert_eq!(run(1), run(3));
+}
+
+#[test]
+fn generated_data_have_their_parameters() {
+    let fit = logistic(20_000);
+    for (mean, truth) in fit.laplace.posterior.mean.iter().zip([3.0, 3.0, 0.0]) {
+        assert!((mean - truth).abs() < 0.2, "{mean} {truth}");
+    }
+    let options = ModelOptions { kind: Task::Poisson, link: Link::Softplus, ..ModelOptions::default() };
+    let poisson = self::fit(generate::poisson_paper(20_000, 1), &options);
+    for (mean, truth) in poisson.laplace.posterior.mean.iter().zip([1.0, 0.0]) {
+        assert!((mean - truth).abs() < 0.05, "{mean} {truth}");
+    }
+    let gaussian = generate::gaussian_paper(600, 200, 1);
+    assert_eq!((gaussian.len(), gaussian.dim, gaussian.target.len()), (600, 200, 0));
+    let square = gaussian.features.iter().map(|x| x * x).sum::<f64>() / gaussian.features.len() as f64;
+    assert!((square - 1.0).abs() < 0.02, "{square}");
+}
+
+#[test]
+fn a_generated_table_leaves_the_intercept_to_the_design() {
+    let table = generate::to_table(&generate::logistic(50, 4, 0), "generated").unwrap();
+    let names: Vec<&str> = table.columns.iter().map(|column| column.name.as_str()).collect();
+    assert_eq!(names, ["x1", "x2", "x3", "y"]);
+}
+
+#[test]
+fn options_are_read_back() {
+    let options = BuildOptions { max_kl: Some(0.1), embedding: Choice::Draws(9), ..BuildOptions::default() };
+    let text = serde_json::to_string(&options).unwrap();
+    assert_eq!(serde_json::from_str::<BuildOptions>(&text).unwrap(), options);
+    assert!(serde_json::from_str::<BuildOptions>("{\"kk\": 3}").is_err());
+    let model: ModelOptions = serde_json::from_str("{\"kind\": \"poisson\", \"link\": \"softplus\"}").unwrap();
+    assert_eq!((model.kind, model.link, model.prior_sd), (Task::Poisson, Link::Softplus, 1.0));
+}

@@ -1,0 +1,115 @@
+//! Evaluations against closed forms and against each other.
+
+use std::ops::ControlFlow;
+
+use corelet::coreset::{BuildOptions, HeldOut, ModelOptions, build, make_model, make_prior};
+use corelet::data::Task;
+use corelet::embed::{Choice, embed};
+use corelet::evaluate::{Evaluation, FitStatus, evaluate, residual_in};
+use corelet::generate;
+use corelet::laplace::{Laplace, LaplaceError, LaplaceSettings, Prior, laplace};
+use corelet::model::{Model, Rows};
+use corelet::observations::Observations;
+
+struct Fit {
+    model: Box<dyn Model>,
+    prior: Prior,
+    laplace: Laplace,
+}
+
+impl Fit {
+    fn new(observations: Observations, options: &ModelOptions) -> Self {
+        let model = make_model(observations, options).unwrap();
+        let prior = make_prior(model.dim(), options).unwrap();
+        let laplace = laplace(&*model, &prior, Rows::All, None, &LaplaceSettings::default()).unwrap();
+        Self { model, prior, laplace }
+    }
+
+    fn held_out(&self) -> HeldOut<'_> {
+        HeldOut::new(&*self.model, &self.laplace.posterior, 0)
+    }
+
+    fn evaluate(&self, rows: &[usize], weights: &[f64]) -> Result<Evaluation, LaplaceError> {
+        evaluate(&*self.model, &self.prior, &self.laplace, Some(&self.held_out()), rows, weights)
+    }
+}
+
+fn logistic(n: usize) -> Fit {
+    Fit::new(generate::logistic_paper(n, 3), &ModelOptions::default())
+}
+
+#[test]
+fn all_rows_with_weight_one_are_the_posterior_itself() {
+    let fit = logistic(200);
+    let rows: Vec<usize> = (0..200).collect();
+    let evaluation = fit.evaluate(&rows, &vec![1.0; 200]).unwrap();
+    assert_eq!(evaluation.fit, FitStatus::Converged);
+    assert!(evaluation.heldout_residual.unwrap() < 1e-11);
+    assert!(evaluation.kl_forward.unwrap() < 1e-12 && evaluation.kl_reverse.unwrap() < 1e-12);
+    assert!(evaluation.map_distance.unwrap() < 1e-8);
+    assert!(evaluation.parameters.iter().all(|p| p.mean_shift.abs() < 1e-8 && (p.sd_ratio - 1.0).abs() < 1e-8));
+}
+
+/// One-dimensional Gaussian mean, prior N(0, 1), unit variance: the posterior has precision 1 + Σw.
+#[test]
+fn a_conjugate_model_has_its_closed_form() {
+    let observations =
+        Observations { features: vec![0.5, -1.0, 2.0, 0.3], dim: 1, target: Vec::new(), exposure: None };
+    let fit = Fit::new(observations, &ModelOptions { kind: Task::Gaussian, ..ModelOptions::default() });
+    let evaluation = fit.evaluate(&[0, 2], &[2.5, 1.0]).unwrap();
+    let (p, m) = (5.0, 1.8 / 5.0);
+    let (q, l) = (4.5, (2.5 * 0.5 + 2.0) / 4.5);
+    let kl = |p: f64, m: f64, q: f64, l: f64| 0.5 * (q / p - 1.0 - (q / p).ln() + q * (m - l).powi(2));
+    let near = |got: Option<f64>, want: f64| assert!((got.unwrap() - want).abs() < 1e-12, "{got:?} {want}");
+    near(evaluation.kl_forward, kl(p, m, q, l));
+    near(evaluation.kl_reverse, kl(q, l, p, m));
+    near(evaluation.kl_symmetrised, kl(p, m, q, l) + kl(q, l, p, m));
+    near(evaluation.map_distance, (m - l).abs());
+    let shift = evaluation.parameters[0];
+    near(Some(shift.mean_shift), (l - m) * p.sqrt());
+    near(Some(shift.sd_ratio), (p / q).sqrt());
+}
+
+#[test]
+fn fresh_draws_agree_with_the_divergence() {
+    let fit = logistic(2000);
+    let held_out = fit.held_out();
+    let options = BuildOptions { k: 12, embedding: Choice::Draws(2000), ..BuildOptions::default() };
+    let posterior = &fit.laplace.posterior;
+    let go_on = &mut |_: &sparse_nnls::Info| ControlFlow::Continue(());
+    let coreset = build(&*fit.model, posterior, &held_out, &options, go_on).unwrap();
+    let evaluation = fit.evaluate(&coreset.rows, &coreset.weights).unwrap();
+    let ratio = evaluation.kl_forward.unwrap() / evaluation.heldout_nats.unwrap();
+    assert!((0.2..3.0).contains(&ratio), "{ratio}: {evaluation:?}");
+    let embedding = embed(&*fit.model, posterior, Choice::Draws(2000), 12, 0).unwrap();
+    let residual = residual_in(&*embedding, &coreset.rows, &coreset.weights).unwrap();
+    assert!((residual - coreset.residual).abs() <= 1e-9 * coreset.target_norm);
+}
+
+#[test]
+fn an_empty_coreset_is_the_prior() {
+    let fit = logistic(100);
+    let evaluation = fit.evaluate(&[], &[]).unwrap();
+    assert_eq!(evaluation.fit, FitStatus::Converged);
+    assert!(evaluation.kl_forward.unwrap() > 1.0);
+}
+
+#[test]
+fn extreme_weights_give_a_status_and_finite_numbers() {
+    let fit = logistic(100);
+    for weight in [1e-300, 1e12, 1e200, 1e308] {
+        let evaluation = fit.evaluate(&[0, 1], &[weight, weight]).unwrap();
+        let numbers = [evaluation.kl_forward, evaluation.kl_reverse, evaluation.heldout_residual];
+        assert!(numbers.iter().flatten().all(|x| x.is_finite()), "{weight}: {evaluation:?}");
+        let text = serde_json::to_string(&evaluation).unwrap();
+        assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
+    }
+}
+
+#[test]
+fn bad_weights_are_refused() {
+    let fit = logistic(100);
+    for (row, weight) in [(100, 1.0), (0, -1.0), (0, f64::NAN)] {
+        assert!(matches!(fit.evaluate(&[row], &[weight]), Err(LaplaceError::Weight { .. })));
+    }
+}
