@@ -20,7 +20,9 @@ use crate::model::Model;
 #[derive(Debug, Error)]
 pub enum EmbedError {
     /// Hermite was asked of a model without a linear predictor.
-    #[error("the {model} model has no linear predictor, so it has no Hermite embedding; use --embedding draws:500")]
+    #[error(
+        "the {model} model has no linear predictor, so it has no Hermite embedding; use --embedding draws:500"
+    )]
     NoLinearPredictor {
         /// The model's name.
         model: &'static str,

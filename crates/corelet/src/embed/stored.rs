@@ -22,7 +22,12 @@ impl Stored {
     ///
     /// # Errors
     /// Where a log-likelihood is not finite.
-    pub fn draws(model: &dyn Model, posterior: &Gaussian, count: usize, seed: u64) -> Result<Self, EmbedError> {
+    pub fn draws(
+        model: &dyn Model,
+        posterior: &Gaussian,
+        count: usize,
+        seed: u64,
+    ) -> Result<Self, EmbedError> {
         let shifts = draw_shifts(posterior, count, seed, Stream::Build);
         let mut entries = vec![0.0; model.len() * count];
         entries.par_chunks_mut(BLOCK * count).enumerate().for_each(|(block, out)| {
