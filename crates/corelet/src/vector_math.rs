@@ -97,6 +97,39 @@ pub fn map_series(coefficients: [f64; 7], values: &mut [f32]) -> bool {
     dispatch(Series(coefficients.map(|c| c as f32), values))
 }
 
+/// The largest |x| for which [`map_series_f64`] answers.
+pub const SERIES_RANGE_F64: f64 = 0.04;
+
+struct WideSeries<'a>([f64; 7], &'a mut [f64]);
+
+impl Kernel for WideSeries<'_> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) -> bool {
+        let WideSeries(c, values) = self;
+        let inside = values.iter().fold(true, |inside, x| inside & (x.abs() <= SERIES_RANGE_F64));
+        if !inside {
+            return false;
+        }
+        for x in values {
+            let mut sum = c[6];
+            for k in (0..6).rev() {
+                sum = if FMA { sum.mul_add(*x, c[k]) } else { sum * *x + c[k] };
+            }
+            *x *= sum;
+        }
+        true
+    }
+}
+
+/// [`map_series`] in f64, where it answers on a range so short that the eighth term of a series with coefficients
+/// of the size of 1/k! is below the rounding of the first.
+#[inline]
+pub fn map_series_f64(coefficients: [f64; 7], values: &mut [f64]) -> bool {
+    dispatch(WideSeries(coefficients, values))
+}
+
 /// a·b + c, in one rounding where the processor can.
 #[inline(always)]
 pub fn fma<const FMA: bool>(a: f32, b: f32, c: f32) -> f32 {

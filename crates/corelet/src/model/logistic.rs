@@ -3,7 +3,7 @@
 use super::special::{log_sigmoid_difference, log_sigmoid_series, sigmoid, softplus};
 use super::{Family, Glm, ModelError};
 use crate::observations::Observations;
-use crate::vector_math::{Pointwise, exp_minus, log1p_inside, map_in_place, map_series};
+use crate::vector_math::{Pointwise, exp_minus, log1p_inside, map_in_place, map_series, map_series_f64};
 
 /// P(y | η) = σ(yη), y = ±1.
 ///
@@ -48,11 +48,15 @@ impl Family for Logistic {
         log_sigmoid_difference(y * eta, y * delta)
     }
 
+    fn differences_row_f64(&self, eta: f64, y: f64, exposure: f64, deltas: &mut [f64]) {
+        if !map_series_f64(series(y * eta, y), deltas) {
+            deltas.iter_mut().for_each(|delta| *delta = self.difference(eta, *delta, y, exposure));
+        }
+    }
+
     fn differences_row(&self, eta: f64, y: f64, _exposure: f64, deltas: &mut [f32]) {
         let t = y * eta;
-        let mut series = log_sigmoid_series(t);
-        series.iter_mut().step_by(2).for_each(|c| *c *= y);
-        if map_series(series, deltas) {
+        if map_series(series(t, y), deltas) {
             return;
         }
         if t >= 0.0 {
@@ -61,6 +65,13 @@ impl Family for Logistic {
             map_in_place(BelowZero::new(t, y as f32), deltas);
         }
     }
+}
+
+/// c₁ … c₇ with log σ(t + yδ) − log σ(t) = Σ cₖδᵏ.
+fn series(t: f64, y: f64) -> [f64; 7] {
+    let mut series = log_sigmoid_series(t);
+    series.iter_mut().step_by(2).for_each(|c| *c *= y);
+    series
 }
 
 /// Beyond this e^d − 1 is e^d, and soon overflows.

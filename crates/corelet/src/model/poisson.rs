@@ -7,7 +7,9 @@ use super::special::{
 };
 use super::{Family, Glm, ModelError};
 use crate::observations::Observations;
-use crate::vector_math::{LogParts, Pointwise, exp_minus, fma, log1p_inside, map_in_place, map_series};
+use crate::vector_math::{
+    LogParts, Pointwise, exp_minus, fma, log1p_inside, map_in_place, map_series, map_series_f64,
+};
 use serde::{Deserialize, Serialize};
 
 /// How the rate λ follows from η.
@@ -131,6 +133,12 @@ impl Family for Poisson {
                 };
                 times(y, log_growth) - exposure * growth
             }
+        }
+    }
+
+    fn differences_row_f64(&self, eta: f64, y: f64, exposure: f64, deltas: &mut [f64]) {
+        if !(eta.abs() < 40.0 && map_series_f64(self.series(eta, y, exposure), deltas)) {
+            deltas.iter_mut().for_each(|delta| *delta = self.difference(eta, *delta, y, exposure));
         }
     }
 
