@@ -97,10 +97,10 @@ pub fn map_series(coefficients: [f64; 7], values: &mut [f32]) -> bool {
     dispatch(Series(coefficients.map(|c| c as f32), values))
 }
 
-/// The largest |x| for which [`map_series_f64`] answers.
-pub const SERIES_RANGE_F64: f64 = 0.04;
+/// Coefficients that [`map_series_f64`] takes.
+pub const SERIES_TERMS_F64: usize = 15;
 
-struct WideSeries<'a>([f64; 7], &'a mut [f64]);
+struct WideSeries<'a>([f64; SERIES_TERMS_F64], &'a mut [f64]);
 
 impl Kernel for WideSeries<'_> {
     type Output = bool;
@@ -108,13 +108,14 @@ impl Kernel for WideSeries<'_> {
     #[inline(always)]
     fn run<const FMA: bool>(self) -> bool {
         let WideSeries(c, values) = self;
-        let inside = values.iter().fold(true, |inside, x| inside & (x.abs() <= SERIES_RANGE_F64));
+        let range = f64::from(SERIES_RANGE);
+        let inside = values.iter().fold(true, |inside, x| inside & (x.abs() <= range));
         if !inside {
             return false;
         }
         for x in values {
-            let mut sum = c[6];
-            for k in (0..6).rev() {
+            let mut sum = c[SERIES_TERMS_F64 - 1];
+            for k in (0..SERIES_TERMS_F64 - 1).rev() {
                 sum = if FMA { sum.mul_add(*x, c[k]) } else { sum * *x + c[k] };
             }
             *x *= sum;
@@ -123,10 +124,10 @@ impl Kernel for WideSeries<'_> {
     }
 }
 
-/// [`map_series`] in f64, where it answers on a range so short that the eighth term of a series with coefficients
-/// of the size of 1/k! is below the rounding of the first.
+/// [`map_series`] in f64 and with more terms: where a series converges for |x| < π, what follows the fifteenth is below
+/// the rounding of the first.
 #[inline]
-pub fn map_series_f64(coefficients: [f64; 7], values: &mut [f64]) -> bool {
+pub fn map_series_f64(coefficients: [f64; SERIES_TERMS_F64], values: &mut [f64]) -> bool {
     dispatch(WideSeries(coefficients, values))
 }
 

@@ -1,6 +1,6 @@
 //! Logistic regression: y = ±1, ℓ = −log(1 + e^{−yη}).
 
-use super::special::{log_sigmoid_difference, log_sigmoid_series, sigmoid, softplus};
+use super::special::{log_sigmoid_difference, log_sigmoid_long_series, log_sigmoid_series, sigmoid, softplus};
 use super::{Family, Glm, ModelError};
 use crate::observations::Observations;
 use crate::vector_math::{Pointwise, exp_minus, log1p_inside, map_in_place, map_series, map_series_f64};
@@ -49,14 +49,14 @@ impl Family for Logistic {
     }
 
     fn differences_row_f64(&self, eta: f64, y: f64, exposure: f64, deltas: &mut [f64]) {
-        if !map_series_f64(series(y * eta, y), deltas) {
+        if !map_series_f64(in_delta(log_sigmoid_long_series(y * eta), y), deltas) {
             deltas.iter_mut().for_each(|delta| *delta = self.difference(eta, *delta, y, exposure));
         }
     }
 
     fn differences_row(&self, eta: f64, y: f64, _exposure: f64, deltas: &mut [f32]) {
         let t = y * eta;
-        if map_series(series(t, y), deltas) {
+        if map_series(in_delta(log_sigmoid_series(t), y), deltas) {
             return;
         }
         if t >= 0.0 {
@@ -67,9 +67,8 @@ impl Family for Logistic {
     }
 }
 
-/// c₁ … c₇ with log σ(t + yδ) − log σ(t) = Σ cₖδᵏ.
-fn series(t: f64, y: f64) -> [f64; 7] {
-    let mut series = log_sigmoid_series(t);
+/// From coefficients of dᵏ to those of δᵏ, where d = yδ.
+fn in_delta<const N: usize>(mut series: [f64; N], y: f64) -> [f64; N] {
     series.iter_mut().step_by(2).for_each(|c| *c *= y);
     series
 }
