@@ -4,9 +4,11 @@
 
 use corelet::data::{DesignOptions, Standardise, Task, design, read};
 use corelet::embed::{
-    Choice, Draws, EmbedError, Embedding, Layout, Precision, Stacked, Stored, Stream, embed,
+    Choice, Draws, EmbedError, Embedding, Layout, Precision, RowPolynomials, Stacked, Stored, Stream,
+    draw_shifts, embed,
 };
 use corelet::laplace::{Gaussian, LaplaceSettings, Prior, laplace};
+use corelet::linalg::{dot, quadratic_form};
 use corelet::model::{Family, GaussianMean, Linear, Link, Logistic, Model, Poisson, Rows};
 use corelet::observations::Observations;
 use rand::SeedableRng;
@@ -65,7 +67,13 @@ fn top(dictionary: &dyn Dictionary, query: &Query<'_>) -> Vec<Vec<Candidate>> {
 }
 
 /// All columns by every score; by id, so that near ties may stand in another order.
-fn all_scores(dictionary: &dyn Dictionary, u: &[f64], v: &[f64], exclude: &[usize], batch: Option<Batch>) -> Vec<Vec<Candidate>> {
+fn all_scores(
+    dictionary: &dyn Dictionary,
+    u: &[f64],
+    v: &[f64],
+    exclude: &[usize],
+    batch: Option<Batch>,
+) -> Vec<Vec<Candidate>> {
     let count = dictionary.len();
     let scores = [Score::Raw, Score::Absolute, Score::NormScaled, Score::Geodesic, Score::Race { seed: 4 }];
     let rankings = scores.map(|score| Ranking { score, count });
@@ -109,8 +117,13 @@ fn assert_twins(one: &dyn Dictionary, other: &dyn Dictionary, tolerance: f64) {
                 for (a, b) in a.iter().zip(b) {
                     assert_eq!(a.id, b.id);
                     // The geodesic score divides by the sine of an angle, which is not small here.
-                    let scale = [norms[a.id], norms[a.id], 1.0, 4.0, 1e-4 * b.score / norm(&u)][score] * norm(&u);
-                    assert!((a.score - b.score).abs() <= tolerance * scale, "score {score} of {}: {a:?} {b:?}", a.id);
+                    let scale =
+                        [norms[a.id], norms[a.id], 1.0, 4.0, 1e-4 * b.score / norm(&u)][score] * norm(&u);
+                    assert!(
+                        (a.score - b.score).abs() <= tolerance * scale,
+                        "score {score} of {}: {a:?} {b:?}",
+                        a.id
+                    );
                 }
             }
         }
@@ -142,10 +155,69 @@ fn stacked_dictionaries_equal_their_dense_twin() {
         assert_twins(&stacked, &Stored::copy_of(&stacked, Precision::Double).unwrap(), 1e-6);
     }
     let (long, short) = (models(300, 3), models(20, 3));
-    let part = |model: &'static dyn Model| Draws::new(model, &fit(model), 5, 1, Stream::Build).unwrap();
-    let (long, short) = (Box::leak(long.into_boxed_slice()), Box::leak(short.into_boxed_slice()));
-    let error = Stacked::new(part(long[0].as_ref()), part(short[0].as_ref())).err().unwrap();
+    let [long, short] = [long[0].as_ref(), short[0].as_ref()]
+        .map(|model| Draws::new(model, &fit(model), 5, 1, Stream::Build).unwrap());
+    let error = Stacked::new(long, short).err().unwrap();
     assert!(matches!(error, EmbedError::Length { got: 20, expected: 300, .. }), "{error}");
+}
+
+#[test]
+fn a_remainder_is_what_the_polynomials_leave() {
+    for model in &models(60, 3)[..4] {
+        let (model, posterior) = (model.as_ref(), fit(model.as_ref()));
+        let (linear, count) = (model.linear().unwrap(), 40);
+        // Second-order expansions, by way of Hermite coefficients; exact for linear regression.
+        let spread: Vec<f64> = (0..60)
+            .map(|i| quadratic_form(&posterior.covariance, linear.observations.row(i)).sqrt())
+            .collect();
+        let derivatives = |i: usize| {
+            let (y, exposure) = linear.target(i);
+            linear.family.derivatives(dot(linear.observations.row(i), &posterior.mean), y, exposure)
+        };
+        let first: Vec<f64> = (0..60).map(|i| spread[i] * derivatives(i)[0]).collect();
+        let second: Vec<f64> = (0..60).map(|i| 0.5 * spread[i] * spread[i] * derivatives(i)[1]).collect();
+        let polynomials = RowPolynomials::from_hermite(&first, &second, &spread);
+        let whole = Draws::new(model, &posterior, count, 1, Stream::Build).unwrap();
+        let remainder =
+            Draws::remainder(model, &posterior, count, 1, Stream::Build, polynomials.clone()).unwrap();
+        let shifts = draw_shifts(&posterior, count, 1, Stream::Build);
+        let ids: Vec<usize> = (0..60).collect();
+        let (mut before, mut after) = (vec![0.0; 60 * count], vec![0.0; 60 * count]);
+        whole.columns(&ids, &mut before).unwrap();
+        remainder.columns(&ids, &mut after).unwrap();
+        let u = normals(count, 4);
+        let rankings = [Ranking { score: Score::Raw, count: 60 }];
+        let mut scores =
+            top(&remainder, &Query { vectors: &[&u], rankings: &rankings, exclude: &[], batch: None });
+        scores[0].sort_by_key(|candidate| candidate.id);
+        for i in ids {
+            let mut part: Vec<f64> = (0..count)
+                .map(|s| dot(linear.observations.row(i), shifts.row(s)))
+                .map(|delta| delta * (polynomials.slope[i] + polynomials.curvature[i] * delta))
+                .collect();
+            let mean = part.iter().sum::<f64>() / count as f64;
+            part.iter_mut().for_each(|x| *x = (*x - mean) / (count as f64).sqrt());
+            let (before, after) = (&before[i * count..][..count], &after[i * count..][..count]);
+            let size = norm(before);
+            for s in 0..count {
+                assert!((before[s] - part[s] - after[s]).abs() <= 1e-13 * size, "{} {i}", model.name());
+            }
+            assert!(
+                (scores[0][i].score - dot(after, &u)).abs() <= 1e-6 * size * norm(&u),
+                "{} {i}",
+                model.name()
+            );
+            assert!(model.name() != "linear" || norm(after) <= 1e-13 * size);
+        }
+    }
+    let models = models(60, 3);
+    let short = RowPolynomials { slope: vec![0.0; 60], curvature: vec![0.0; 59] };
+    let make = |model: usize| {
+        let (model, short) = (models[model].as_ref(), short.clone());
+        Draws::remainder(model, &fit(model), 5, 1, Stream::Build, short).err().unwrap()
+    };
+    assert!(matches!(make(0), EmbedError::Length { got: 59, expected: 60, .. }));
+    assert!(matches!(make(4), EmbedError::NoLinearPredictor { model: "gaussian" }));
 }
 
 #[test]
@@ -177,7 +249,8 @@ fn any_number_of_threads_gives_the_same_bits() {
                     let sum = draws.sum().unwrap();
                     let batch = Some(Batch { seed: 1, fraction: 0.5 });
                     let v: Vec<f64> = sum.vector.iter().map(|x| x / norm(&sum.vector)).collect();
-                    let passes = [None, batch].map(|batch| all_scores(&draws, &normals(50, 3), &v, &[], batch));
+                    let passes =
+                        [None, batch].map(|batch| all_scores(&draws, &normals(50, 3), &v, &[], batch));
                     let mut columns = vec![0.0; 100 * 50];
                     draws.columns(&(0..100).collect::<Vec<_>>(), &mut columns).unwrap();
                     (sum, passes, columns)
@@ -211,8 +284,10 @@ fn a_users_matrix_in_either_layout() {
     let (n, draws) = (130, 9);
     let by_data: Vec<f64> = normals(n * draws, 5).iter().map(|x| x - 1000.0).collect();
     let by_draws: Vec<f64> = (0..n * draws).map(|at| by_data[at % n * draws + at / n]).collect();
-    let first = Stored::from_log_likelihood(&by_data, n, draws, Layout::DataByDraws, Precision::Double).unwrap();
-    let second = Stored::from_log_likelihood(&by_draws, n, draws, Layout::DrawsByData, Precision::Double).unwrap();
+    let first =
+        Stored::from_log_likelihood(&by_data, n, draws, Layout::DataByDraws, Precision::Double).unwrap();
+    let second =
+        Stored::from_log_likelihood(&by_draws, n, draws, Layout::DrawsByData, Precision::Double).unwrap();
     assert_twins(&first, &second, 1e-15);
     let mut columns = vec![0.0; 2 * draws];
     first.columns(&[7, 129], &mut columns).unwrap();
@@ -259,7 +334,11 @@ fn rows_of_differences_in_f64_equal_single_ones() {
                     let want: Vec<f64> = deltas.iter().map(|d| family.difference(eta, *d, y, 1.3)).collect();
                     let size = want.iter().fold(0.0_f64, |m, x| m.max(x.abs()));
                     for (got, want) in row.iter().zip(&want) {
-                        assert!((got - want).abs() <= 2e-13 * size, "{} {eta} {y} {scale}: {got} {want}", family.name());
+                        assert!(
+                            (got - want).abs() <= 2e-13 * size,
+                            "{} {eta} {y} {scale}: {got} {want}",
+                            family.name()
+                        );
                     }
                 }
             }
@@ -274,7 +353,8 @@ fn pursuit_over_virtual_draws_chooses_what_it_chooses_over_stored_ones() {
         return;
     };
     let table = read(&Path::new(&folder).join("phishing.npz"), None).unwrap();
-    let options = DesignOptions { task: Task::Logistic, standardise: Standardise::Whiten, ..DesignOptions::default() };
+    let options =
+        DesignOptions { task: Task::Logistic, standardise: Standardise::Whiten, ..DesignOptions::default() };
     let model = Logistic::model(design(&table, &options).unwrap().observations).unwrap();
     let posterior = fit(&model);
     let stored = Stored::draws(&model, &posterior, 500, 1).unwrap();
@@ -282,7 +362,8 @@ fn pursuit_over_virtual_draws_chooses_what_it_chooses_over_stored_ones() {
     for k in [10, 50, 100] {
         let settings = Settings { k, ..Settings::default() };
         let [a, b] = [&draws as &dyn Dictionary, &stored].map(|dictionary| {
-            solve(dictionary, None, &Method::default(), &settings, &mut |_| ControlFlow::Continue(())).unwrap()
+            solve(dictionary, None, &Method::default(), &settings, &mut |_| ControlFlow::Continue(()))
+                .unwrap()
         });
         assert_eq!(a.weights.ids, b.weights.ids, "k = {k}");
         for (x, y) in a.weights.values.iter().zip(&b.weights.values) {

@@ -13,7 +13,8 @@ use rand_distr::{Distribution, StandardNormal};
 use sparse_nnls::Dictionary;
 
 fn observations(n: usize, dim: usize) -> Observations {
-    let numbers: Vec<f64> = StandardNormal.sample_iter(ChaCha8Rng::seed_from_u64(3)).take(n * (dim + 1)).collect();
+    let numbers: Vec<f64> =
+        StandardNormal.sample_iter(ChaCha8Rng::seed_from_u64(3)).take(n * (dim + 1)).collect();
     let (features, target) = numbers.split_at(n * dim);
     Observations { features: features.to_vec(), dim, target: target.to_vec(), exposure: None }
 }
@@ -68,7 +69,8 @@ fn the_gaussian_embedding_is_exact() {
     assert_eq!((embedding.coordinates(), embedding.description().tail), (8, 0.0));
     assert_exact(&model, &posterior, &embedding);
     // The reference differs in the weight of the last coordinate alone.
-    let (exact, reference) = (columns(&embedding), columns(&paper::gaussian_reference(&model, &posterior).unwrap()));
+    let (exact, reference) =
+        (columns(&embedding), columns(&paper::gaussian_reference(&model, &posterior).unwrap()));
     for (a, b) in exact.iter().zip(&reference) {
         assert_eq!(a[..7], b[..7]);
         assert!((b[7] / a[7] - 0.25 * 2f64.sqrt()).abs() < 1e-14);

@@ -8,7 +8,7 @@ mod posterior_draws;
 mod stored;
 
 pub use choice::Choice;
-pub use draws::{Correlations, Draws, Stacked, Tiles};
+pub use draws::{Correlations, Draws, RowPolynomials, Stacked, Tiles};
 pub use posterior_draws::{Stream, draw_shifts};
 pub use stored::{Layout, Precision, Stored};
 

@@ -1,6 +1,8 @@
 //! Logistic regression: y = ±1, ℓ = −log(1 + e^{−yη}).
 
-use super::special::{log_sigmoid_difference, log_sigmoid_long_series, log_sigmoid_series, sigmoid, softplus};
+use super::special::{
+    log_sigmoid_difference, log_sigmoid_long_series, log_sigmoid_series, sigmoid, softplus,
+};
 use super::{Family, Glm, ModelError};
 use crate::observations::Observations;
 use crate::vector_math::{Pointwise, exp_minus, log1p_inside, map_in_place, map_series, map_series_f64};

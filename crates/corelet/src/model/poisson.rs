@@ -3,8 +3,7 @@
 use super::logistic::{AboveZero, BelowZero};
 use super::special::{
     expm1_minus_x, ln_factorial, log_of_series, log_sigmoid_difference, log_sigmoid_long_series,
-    log_sigmoid_series, log_softplus,
-    log1p_minus_x, sigmoid, softplus,
+    log_sigmoid_series, log_softplus, log1p_minus_x, sigmoid, softplus,
 };
 use super::{Family, Glm, ModelError};
 use crate::observations::Observations;
@@ -145,7 +144,9 @@ impl Family for Poisson {
     }
 
     fn differences_row_f64(&self, eta: f64, y: f64, exposure: f64, deltas: &mut [f64]) {
-        if !(eta.abs() < 40.0 && map_series_f64(self.series(eta, y, exposure, log_sigmoid_long_series), deltas)) {
+        if !(eta.abs() < 40.0
+            && map_series_f64(self.series(eta, y, exposure, log_sigmoid_long_series), deltas))
+        {
             deltas.iter_mut().for_each(|delta| *delta = self.difference(eta, *delta, y, exposure));
         }
     }

@@ -1,10 +1,12 @@
 //! The paper's embedding by draws from π̂, virtual: each pass recomputes Φ tile by tile and keeps nothing of it.
 
 mod kernel;
+mod remainder;
 mod stacked;
 mod survey;
 mod tiles;
 
+pub use remainder::RowPolynomials;
 pub use stacked::Stacked;
 pub use tiles::{Correlations, Tiles};
 
@@ -13,6 +15,7 @@ use std::ops::Range;
 use rayon::prelude::*;
 use sparse_nnls::{Candidate, Dictionary, DictionaryError, Error, Query, Sum};
 
+use self::remainder::Remainder;
 pub(super) use self::survey::centre;
 use self::survey::{Survey, norm, survey};
 use self::tiles::{Workers, top};
@@ -78,19 +81,41 @@ impl<'a> Draws<'a> {
         stream: Stream,
     ) -> Result<Self, EmbedError> {
         let shifts = draw_shifts(posterior, count, seed, stream);
-        Self::of_differences(model.prepare(&posterior.mean, shifts), model.len(), count)
+        Self::of_differences(model.prepare(&posterior.mean, shifts), model.len(), count, "draws")
+    }
+
+    /// The same of ℓᵢ less a polynomial of its own predictor. With those of [`RowPolynomials::from_hermite`] that is
+    /// the part of ℓᵢ orthogonal to orders 1 and 2, to be [`Stacked`] under them.
+    ///
+    /// # Errors
+    /// As [`Draws::new`], [`EmbedError::NoLinearPredictor`], and [`EmbedError::Length`] where there is not one
+    /// polynomial a row.
+    pub fn remainder(
+        model: &'a dyn Model,
+        posterior: &Gaussian,
+        count: usize,
+        seed: u64,
+        stream: Stream,
+        subtract: RowPolynomials,
+    ) -> Result<Self, EmbedError> {
+        let linear = model.linear().ok_or(EmbedError::NoLinearPredictor { model: model.name() })?;
+        let shifts = draw_shifts(posterior, count, seed, stream);
+        let whole = model.prepare(&posterior.mean, shifts.clone());
+        let differences = Box::new(Remainder::new(whole, linear, shifts, subtract)?);
+        Self::of_differences(differences, model.len(), count, "remainder")
     }
 
     fn of_differences(
         differences: Box<dyn Differences + 'a>,
         n: usize,
         count: usize,
+        name: &str,
     ) -> Result<Self, EmbedError> {
         if count < 2 {
             return Err(EmbedError::TooFewDraws { count });
         }
         let survey = survey(differences.as_ref(), n, count)?;
-        let description = Description { name: format!("draws:{count}"), coordinates: count, tail: 0.0 };
+        let description = Description { name: format!("{name}:{count}"), coordinates: count, tail: 0.0 };
         Ok(Draws { differences, survey, workers: Workers::default(), description })
     }
 

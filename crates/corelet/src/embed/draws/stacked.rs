@@ -93,7 +93,7 @@ impl<A: Tiles, B: Tiles> Tiles for Stacked<A, B> {
         let upper = Correlations { u: &mut *out_u, v: &mut *out_v };
         self.first.correlate(tile.clone(), ids, &directions.0, first, upper);
         let lower = Correlations { u: &mut *u, v: &mut *v };
-        self.second.correlate(tile.clone(), ids, &directions.1, second, lower);
+        self.second.correlate(tile, ids, &directions.1, second, lower);
         out_u.iter_mut().zip(u).for_each(|(sum, x)| *sum += *x);
         out_v.iter_mut().zip(v).for_each(|(sum, x)| *sum += *x);
     }
