@@ -302,18 +302,17 @@ fn a_users_matrix_in_either_layout() {
 
 #[test]
 fn a_users_matrix_that_cannot_be_used() {
-    let entries = vec![0.5; 12];
+    let mut entries = vec![0.5; 12];
     let make = |entries: &[f64], n, draws, layout| {
         Stored::from_log_likelihood(entries, n, draws, layout, Precision::Single).err().unwrap().to_string()
     };
     let message = make(&entries, 4, 4, Layout::DataByDraws);
     assert_eq!(message, "the log-likelihood matrix has 12 numbers where 16 are needed");
     assert!(make(&entries, 12, 1, Layout::DataByDraws).contains("1 draws are too few"));
-    let mut bad = entries.clone();
-    bad[7] = f64::NEG_INFINITY;
-    let message = make(&bad, 4, 3, Layout::DataByDraws);
+    entries[7] = f64::NEG_INFINITY;
+    let message = make(&entries, 4, 3, Layout::DataByDraws);
     assert_eq!(message, "the log-likelihood of row 2 at draw 1 is not finite (-inf)");
-    let message = make(&bad, 4, 3, Layout::DrawsByData);
+    let message = make(&entries, 4, 3, Layout::DrawsByData);
     assert_eq!(message, "the log-likelihood of row 3 at draw 1 is not finite (-inf)");
 }
 
