@@ -127,6 +127,23 @@ pub fn symmetric_eigenvalues(a: &[f64], dim: usize) -> Result<Vec<f64>, LinalgEr
         .map_err(|_| LinalgError::NoEigenvalues { dim })
 }
 
+/// The eigenvectors of the `count` largest eigenvalues of a row-major symmetric matrix, largest first, one after the
+/// other.
+pub fn leading_eigenvectors(a: &[f64], dim: usize, count: usize) -> Result<Vec<f64>, LinalgError> {
+    if count == 0 || dim == 0 {
+        return Ok(Vec::new());
+    }
+    if a.iter().any(|x| !x.is_finite()) {
+        return Err(LinalgError::NoEigenvalues { dim });
+    }
+    let eigen = MatRef::from_row_major_slice(a, dim, dim)
+        .self_adjoint_eigen(Side::Lower)
+        .map_err(|_| LinalgError::NoEigenvalues { dim })?;
+    let vectors = eigen.U();
+    let places = (0..count.min(dim)).flat_map(|k| (0..dim).map(move |i| (i, dim - 1 - k)));
+    Ok(places.map(|place| vectors[place]).collect())
+}
+
 /// R of the QR factorisation of a tall `rows` × `dim` matrix, block by block, so that no second copy of it is made.
 ///
 /// Only the upper triangle, `dim` × `dim` row-major; its signs are not normalised.

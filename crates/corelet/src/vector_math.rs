@@ -97,6 +97,40 @@ pub fn map_series(coefficients: [f64; 7], values: &mut [f32]) -> bool {
     dispatch(Series(coefficients.map(|c| c as f32), values))
 }
 
+/// Coefficients that [`map_series_f64`] takes.
+pub const SERIES_TERMS_F64: usize = 15;
+
+struct WideSeries<'a>([f64; SERIES_TERMS_F64], &'a mut [f64]);
+
+impl Kernel for WideSeries<'_> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) -> bool {
+        let WideSeries(c, values) = self;
+        let range = f64::from(SERIES_RANGE);
+        let inside = values.iter().fold(true, |inside, x| inside & (x.abs() <= range));
+        if !inside {
+            return false;
+        }
+        for x in values {
+            let mut sum = c[SERIES_TERMS_F64 - 1];
+            for k in (0..SERIES_TERMS_F64 - 1).rev() {
+                sum = if FMA { sum.mul_add(*x, c[k]) } else { sum * *x + c[k] };
+            }
+            *x *= sum;
+        }
+        true
+    }
+}
+
+/// [`map_series`] in f64 and with more terms: where a series converges for |x| < π, what follows the fifteenth is below
+/// the rounding of the first.
+#[inline]
+pub fn map_series_f64(coefficients: [f64; SERIES_TERMS_F64], values: &mut [f64]) -> bool {
+    dispatch(WideSeries(coefficients, values))
+}
+
 /// a·b + c, in one rounding where the processor can.
 #[inline(always)]
 pub fn fma<const FMA: bool>(a: f32, b: f32, c: f32) -> f32 {

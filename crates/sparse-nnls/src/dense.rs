@@ -75,7 +75,8 @@ impl<E: Element> Dense<E> {
     }
 
     fn take_scratch(&self, query: &Query<'_>) -> Scratch {
-        let mut scratch = self.scratch.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
+        let mut scratch =
+            self.scratch.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
         scratch.top.reset(query.rankings);
         scratch.u.resize(TILE, 0.0);
         scratch.v.resize(TILE, 0.0);
@@ -166,9 +167,9 @@ impl<E: Element> Dictionary for Dense<E> {
 
     fn columns(&self, ids: &[usize], out: &mut [f64]) -> Result<(), DictionaryError> {
         for (&id, out) in ids.iter().zip(out.chunks_exact_mut(self.coordinates)) {
-            let column = self.column(id).ok_or_else(|| {
-                DictionaryError::new(Error::BadColumn { id, columns: self.len() })
-            })?;
+            let column = self
+                .column(id)
+                .ok_or_else(|| DictionaryError::new(Error::BadColumn { id, columns: self.len() }))?;
             for (out, x) in out.iter_mut().zip(column) {
                 *out = x.wide();
             }

@@ -246,7 +246,16 @@ pub fn solve(
     let residual = residual_norm(&oracle, &problem.target, &weights)?;
     let path = algorithm.path(&problem, &mut oracle)?;
     let (passes, seconds) = (oracle.passes(), start.elapsed().as_secs_f64());
-    Ok(Solution { weights, residual, target_norm: problem.target_norm, status, iterations, passes, seconds, path })
+    Ok(Solution {
+        weights,
+        residual,
+        target_norm: problem.target_norm,
+        status,
+        iterations,
+        passes,
+        seconds,
+        path,
+    })
 }
 
 fn limit_reached(limits: &Limits, info: &Info) -> Option<Status> {

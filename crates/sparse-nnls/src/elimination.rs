@@ -21,6 +21,13 @@ pub(crate) struct Elimination {
     overlaps: Vec<f64>,
 }
 
+/// For each column of a support, the direction that leaves the span when it does, and that direction's share of y.
+#[derive(Debug)]
+pub(crate) struct DualBasis {
+    pub(crate) directions: Vec<f64>,
+    pub(crate) shares: Vec<f64>,
+}
+
 impl Elimination {
     /// Starts from a fit whose weights are its least-squares ones.
     pub(crate) fn new(fit: &SupportFit) -> Self {
@@ -38,7 +45,31 @@ impl Elimination {
         }
         let lengths = duals.chunks_exact(size.max(1)).map(|t| dot(t, t)).collect();
         let weights = fit.unit_weights().to_vec();
-        Self { size, duals, lengths, weights, positions: (0..size).collect(), cost: 0.0, overlaps: vec![0.0; size] }
+        Self {
+            size,
+            duals,
+            lengths,
+            weights,
+            positions: (0..size).collect(),
+            cost: 0.0,
+            overlaps: vec![0.0; size],
+        }
+    }
+
+    /// The dual vectors of the support as unit vectors in the space of the columns, with their shares of y.
+    pub(crate) fn dual_basis(&self, fit: &SupportFit) -> DualBasis {
+        let dim = fit.residual().len();
+        let mut directions = vec![0.0; self.size * dim];
+        let mut shares = Vec::with_capacity(self.size);
+        let mut scaled = vec![0.0; self.size];
+        for (i, out) in directions.chunks_exact_mut(dim).enumerate() {
+            let length = self.lengths[i].sqrt();
+            let dual = &self.duals[i * self.size..(i + 1) * self.size];
+            scaled.iter_mut().zip(dual).for_each(|(s, t)| *s = t / length);
+            accumulate(fit.basis(), &scaled, out);
+            shares.push(self.weights[i] / length);
+        }
+        DualBasis { directions, shares }
     }
 
     /// Number of columns left.
@@ -73,12 +104,21 @@ impl Elimination {
             feasible.remove(leaving);
             let blocking = |i: usize| {
                 let (from, to) = (feasible[i], self.weights[i]);
-                if to > 0.0 { f64::INFINITY } else if from > 0.0 { from / (from - to) } else { 0.0 }
+                if to > 0.0 {
+                    f64::INFINITY
+                } else if from > 0.0 {
+                    from / (from - to)
+                } else {
+                    0.0
+                }
             };
             let next = (0..self.len()).min_by(|&a, &b| blocking(a).total_cmp(&blocking(b)));
             let Some(next) = next.filter(|&i| blocking(i) < f64::INFINITY) else { return };
             let step = blocking(next);
-            feasible.iter_mut().zip(&self.weights).for_each(|(from, to)| *from = (*from + step * (to - *from)).max(0.0));
+            feasible
+                .iter_mut()
+                .zip(&self.weights)
+                .for_each(|(from, to)| *from = (*from + step * (to - *from)).max(0.0));
             leaving = next;
         }
     }

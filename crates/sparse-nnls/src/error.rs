@@ -78,7 +78,9 @@ pub enum Error {
         expected: &'static str,
     },
     /// The method has no form with Σw = L.
-    #[error("{method} cannot hold the total weight fixed; use iht, a-iht or a-iht-2, or leave the total free")]
+    #[error(
+        "{method} cannot hold the total weight fixed; use iht, a-iht or a-iht-2, or leave the total free"
+    )]
     TotalNotSupported {
         /// The method's name.
         method: &'static str,

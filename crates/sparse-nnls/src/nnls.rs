@@ -31,6 +31,8 @@ pub struct SupportFit {
     /// Qᵀy.
     projections: Vec<f64>,
     residual: Vec<f64>,
+    /// ‖r‖ when it was last made orthogonal to Q.
+    settled: f64,
     /// Directions that left the span of Q since they were last asked for, with their shares of y.
     removed: Vec<(Vec<f64>, f64)>,
     scratch: Vec<f64>,
@@ -53,6 +55,7 @@ impl SupportFit {
             stride,
             projections: Vec::with_capacity(stride),
             residual: target.to_vec(),
+            settled: norm(target),
             removed: Vec::new(),
             scratch: Vec::with_capacity(stride),
             solution: Vec::with_capacity(stride),
@@ -243,6 +246,26 @@ impl SupportFit {
     /// The inner loop of Lawson and Hanson: from the current weights, feasible, to the least-squares weights of the
     /// largest part of the support on which they are positive; what reaches zero leaves.
     pub fn reoptimise(&mut self) {
+        let points = self.len();
+        self.optimise();
+        // A removal, or a fall to a small part of what it was, leaves rounding of the larger residual along the basis.
+        let length = norm(&self.residual);
+        if self.len() < points || length < 0.1 * self.settled {
+            self.reorthogonalise();
+        }
+        self.settled = length;
+    }
+
+    /// r ← r − QQᵀr, which is zero but for rounding.
+    fn reorthogonalise(&mut self) {
+        self.scratch.resize(self.len(), 0.0);
+        let overlaps = &mut self.scratch[..self.ids.len()];
+        correlate(&self.basis, &self.residual, overlaps);
+        overlaps.iter_mut().for_each(|x| *x = -*x);
+        accumulate(&self.basis, overlaps, &mut self.residual);
+    }
+
+    fn optimise(&mut self) {
         loop {
             self.solve();
             let blocking = |(&w, &s): (&f64, &f64)| if s > 0.0 { f64::INFINITY } else { w / (w - s) };
@@ -361,7 +384,8 @@ pub(crate) fn nnls(ids: &[usize], columns: &[f64], target: &[f64], start: Option
         correlate(columns, fit.residual(), &mut correlations);
         let open = |&i: &usize| norms[i] > 0.0 && !refused[i] && !fit.ids.contains(&i);
         let scaled = |i: usize| correlations[i] / norms[i];
-        let best = (0..ids.len()).filter(open).max_by(|&a, &b| scaled(a).total_cmp(&scaled(b)).then(b.cmp(&a)));
+        let best =
+            (0..ids.len()).filter(open).max_by(|&a, &b| scaled(a).total_cmp(&scaled(b)).then(b.cmp(&a)));
         let Some(best) = best.filter(|&i| scaled(i) > fit.least_correlation()) else { break };
         let before = fit.residual_norm();
         if fit.push(best, column(best)) {
@@ -377,11 +401,17 @@ pub(crate) fn nnls(ids: &[usize], columns: &[f64], target: &[f64], start: Option
     finish(ids, &norms, &fit, |i| dot(column(i), fit.residual()))
 }
 
-fn finish(ids: &[usize], norms: &[f64], fit: &SupportFit, correlation: impl Fn(usize) -> f64) -> SupportSolution {
+fn finish(
+    ids: &[usize],
+    norms: &[f64],
+    fit: &SupportFit,
+    correlation: impl Fn(usize) -> f64,
+) -> SupportSolution {
     let violation = |i: usize| if norms[i] > 0.0 { (correlation(i) / norms[i]).max(0.0) } else { 0.0 };
     let outside = (0..ids.len()).filter(|i| !fit.ids.contains(i)).map(violation).fold(0.0, f64::max);
     let scale = if fit.target_norm > 0.0 { fit.target_norm } else { 1.0 };
-    let mut chosen: Vec<(usize, f64)> = fit.ids.iter().map(|&i| ids[i]).zip(fit.weights()).filter(|p| p.1 > 0.0).collect();
+    let mut chosen: Vec<(usize, f64)> =
+        fit.ids.iter().map(|&i| ids[i]).zip(fit.weights()).filter(|p| p.1 > 0.0).collect();
     chosen.sort_unstable_by_key(|pair| pair.0);
     let (ids, weights) = chosen.into_iter().unzip();
     SupportSolution { ids, weights, residual: fit.residual_norm(), kkt: fit.kkt().max(outside / scale) }

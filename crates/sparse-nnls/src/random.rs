@@ -44,7 +44,8 @@ mod tests {
 
     #[test]
     fn purposes_and_seeds_give_unrelated_streams() {
-        let same = (0..10_000).filter(|&i| (uniform(7, Purpose::Batch, i) < 0.5) == (uniform(7, Purpose::Race, i) < 0.5));
+        let same = (0..10_000)
+            .filter(|&i| (uniform(7, Purpose::Batch, i) < 0.5) == (uniform(7, Purpose::Race, i) < 0.5));
         assert!((same.count() as f64 - 5_000.0).abs() < 250.0);
     }
 }

@@ -40,7 +40,11 @@ struct Best {
 impl Best {
     /// A score below this cannot enter.
     fn threshold(&self) -> f64 {
-        if self.heap.len() < self.count { f64::NEG_INFINITY } else { self.heap.peek().map_or(f64::INFINITY, |w| w.0.score) }
+        if self.heap.len() < self.count {
+            f64::NEG_INFINITY
+        } else {
+            self.heap.peek().map_or(f64::INFINITY, |w| w.0.score)
+        }
     }
 
     fn insert(&mut self, candidate: Candidate) {
@@ -143,7 +147,11 @@ fn fill_scores(score: Score, tile: Tile<'_>, out: &mut [f64]) {
 /// GIGA's score of a normalised column with correlations a to the direction and b to the current point.
 fn geodesic(a: f64, b: f64, inverse_norm: f64) -> f64 {
     let sine_squared = 1.0 - b * b;
-    if inverse_norm > 0.0 && b > -1.0 + 1e-14 && sine_squared > 0.0 { a / sine_squared.sqrt() } else { f64::NEG_INFINITY }
+    if inverse_norm > 0.0 && b > -1.0 + 1e-14 && sine_squared > 0.0 {
+        a / sine_squared.sqrt()
+    } else {
+        f64::NEG_INFINITY
+    }
 }
 
 /// Offers scores of consecutive columns. A block whose best score cannot enter is passed over whole, which makes
@@ -215,7 +223,8 @@ mod tests {
 
     #[test]
     fn scores_follow_their_definitions() {
-        let tile = Tile { first: 0, u: &[2.0, -3.0, 1.0], v: &[1.2, 0.0, 0.0], inverse_norms: &[0.5, 0.25, 0.0] };
+        let tile =
+            Tile { first: 0, u: &[2.0, -3.0, 1.0], v: &[1.2, 0.0, 0.0], inverse_norms: &[0.5, 0.25, 0.0] };
         let mut out = [0.0; 3];
         fill_scores(Score::Absolute, tile, &mut out);
         assert_eq!(out, [2.0, 3.0, 1.0]);

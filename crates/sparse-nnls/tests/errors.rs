@@ -6,11 +6,15 @@ use std::ops::ControlFlow;
 
 use common::{all_methods, random_matrix};
 use sparse_nnls::{
-    Candidate, Dense, Dictionary, DictionaryError, Error, HardThresholding, Limits, Method, Oracle, Pursuit, Query,
-    Settings, Status, Sum, nnls_on_support, solve,
+    Candidate, Dense, Dictionary, DictionaryError, Error, HardThresholding, Limits, Method, Oracle, Pursuit,
+    Query, Settings, Status, Sum, nnls_on_support, solve,
 };
 
-fn attempt(target: Option<&[f64]>, method: &Method, settings: &Settings) -> Result<sparse_nnls::Solution, Error> {
+fn attempt(
+    target: Option<&[f64]>,
+    method: &Method,
+    settings: &Settings,
+) -> Result<sparse_nnls::Solution, Error> {
     solve(&random_matrix(1, 8, 3).dense(), target, method, settings, &mut |_| ControlFlow::Continue(()))
 }
 
@@ -31,9 +35,12 @@ fn every_bad_value_is_named() {
     let thresholding = |settings| Method::AIht(settings);
     for total in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         let settings = Settings { total: Some(total), ..good.clone() };
-        says(attempt(None, &thresholding(HardThresholding::default()), &settings), &format!("total = {total}"));
+        says(
+            attempt(None, &thresholding(HardThresholding::default()), &settings),
+            &format!("total = {total}"),
+        );
     }
-    says(attempt(None, &omp, &Settings { total: Some(1.0), ..good.clone() }), "omp cannot hold the total");
+    says(attempt(None, &omp, &Settings { total: Some(1.0), ..k(2) }), "omp cannot hold the total");
     for batch in [0.0, -0.1, 1.1, f64::NAN] {
         let method = thresholding(HardThresholding { batch, ..Default::default() });
         says(attempt(None, &method, &good), &format!("batch = {batch}"));
@@ -55,11 +62,20 @@ fn every_bad_value_is_named() {
 
 #[test]
 fn a_dictionary_must_be_a_matrix_of_finite_numbers() {
-    assert!(matches!(Dense::<f64>::new(vec![], 3), Err(Error::EmptyDictionary { columns: 0, coordinates: 3 })));
+    assert!(matches!(
+        Dense::<f64>::new(vec![], 3),
+        Err(Error::EmptyDictionary { columns: 0, coordinates: 3 })
+    ));
     assert!(matches!(Dense::new(vec![1.0_f64; 4], 0), Err(Error::EmptyDictionary { .. })));
-    assert!(matches!(Dense::new(vec![1.0_f64; 4], 3), Err(Error::RaggedColumns { entries: 4, coordinates: 3 })));
+    assert!(matches!(
+        Dense::new(vec![1.0_f64; 4], 3),
+        Err(Error::RaggedColumns { entries: 4, coordinates: 3 })
+    ));
     let bad = Dense::new(vec![1.0_f32, 2.0, 3.0, f32::NAN], 2).map(|_| ());
-    assert_eq!(bad.unwrap_err().to_string(), "coordinate 1 of column 1 is NaN: every entry must be a finite number");
+    assert_eq!(
+        bad.unwrap_err().to_string(),
+        "coordinate 1 of column 1 is NaN: every entry must be a finite number"
+    );
 }
 
 #[test]
@@ -67,7 +83,10 @@ fn a_support_must_be_made_of_columns() {
     let phi = random_matrix(1, 8, 3).dense();
     let oracle = Oracle::new(&phi);
     for ids in [vec![1, 1], vec![0, 8]] {
-        assert!(matches!(nnls_on_support(&oracle, &[1.0, 2.0, 3.0], &ids, None), Err(Error::BadColumn { .. })));
+        assert!(matches!(
+            nnls_on_support(&oracle, &[1.0, 2.0, 3.0], &ids, None),
+            Err(Error::BadColumn { .. })
+        ));
     }
 }
 

@@ -41,7 +41,9 @@ impl FromStr for Choice {
             Some(("draws", count)) if number(count).is_some_and(|count| count >= 2) => {
                 Ok(Self::Draws(number(count).unwrap_or_default()))
             }
-            _ => Err(format!("{text:?} is not an embedding: it must be auto, hermite:1 to hermite:3, or draws:S with S ≥ 2")),
+            _ => Err(format!(
+                "{text:?} is not an embedding: it must be auto, hermite:1 to hermite:3, or draws:S with S ≥ 2"
+            )),
         }
     }
 }

@@ -2,12 +2,15 @@
 //! dictionary for the solver. ½‖Φ1 − Φw‖² is then, to leading order, the KL divergence of the coreset in nats.
 
 mod choice;
+mod draws;
+pub mod paper;
 mod posterior_draws;
 mod stored;
 
 pub use choice::Choice;
+pub use draws::{Correlations, Draws, RowPolynomials, Stacked, Tiles};
 pub use posterior_draws::{Stream, draw_shifts};
-pub use stored::Stored;
+pub use stored::{Layout, Precision, Stored};
 
 use serde::{Deserialize, Serialize};
 use sparse_nnls::Dictionary;
@@ -20,11 +23,45 @@ use crate::model::Model;
 #[derive(Debug, Error)]
 pub enum EmbedError {
     /// Hermite was asked of a model without a linear predictor.
-    #[error("the {model} model has no linear predictor, so it has no Hermite embedding; use --embedding draws:500")]
+    #[error(
+        "the {model} model has no linear predictor, so it has no Hermite embedding; use --embedding draws:500"
+    )]
     NoLinearPredictor {
         /// The model's name.
         model: &'static str,
     },
+    /// A covariance needs two draws.
+    #[error("{count} draws are too few: at least 2 are needed for a covariance")]
+    TooFewDraws {
+        /// What was asked for.
+        count: usize,
+    },
+    /// A log-likelihood that is NaN or infinite. Rows and draws count from 0.
+    #[error("the log-likelihood of row {row} at draw {draw} is not finite ({value})")]
+    NotFinite {
+        /// The datum.
+        row: usize,
+        /// The draw.
+        draw: usize,
+        /// NaN or ±∞.
+        value: f64,
+    },
+    /// Sizes that do not agree.
+    #[error("{what} has {got} numbers where {expected} are needed")]
+    Length {
+        /// Of what.
+        what: &'static str,
+        /// Its size.
+        got: usize,
+        /// The size it must have.
+        expected: usize,
+    },
+    /// A matrix that cannot be factorised.
+    #[error(transparent)]
+    Linalg(#[from] crate::linalg::LinalgError),
+    /// The embedding that is to be copied failed.
+    #[error(transparent)]
+    Dictionary(#[from] sparse_nnls::DictionaryError),
     /// The solver refused the matrix.
     #[error(transparent)]
     Solver(#[from] sparse_nnls::Error),
@@ -63,5 +100,5 @@ pub fn embed<'a>(
         Choice::Draws(count) => count,
         _ => 500.max(4 * k),
     };
-    Ok(Box::new(Stored::draws(model, posterior, count, seed)?))
+    Ok(Box::new(Draws::new(model, posterior, count, seed, Stream::Build)?))
 }

@@ -1,67 +1,201 @@
 //! An embedding held in memory: the plain twin of the virtual ones, and a home for a user's own matrix.
 
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 use sparse_nnls::{Candidate, Dense, Dictionary, DictionaryError, Query, Sum};
 
+use crate::embed::draws::centre;
 use crate::embed::posterior_draws::{Stream, draw_shifts};
 use crate::embed::{Description, EmbedError, Embedding};
 use crate::laplace::Gaussian;
 use crate::model::Model;
 
-/// Rows computed together.
+/// Columns computed together.
 const BLOCK: usize = 64;
 
-/// Φ in memory, in f64.
+/// How a number of Φ is stored.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Precision {
+    /// f32: half the memory and twice the speed, correlations and columns to about 10⁻⁷.
+    Single,
+    /// f64.
+    #[default]
+    Double,
+}
+
+/// What a row of a log-likelihood matrix is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Layout {
+    /// Row i holds datum i at every draw: n × S.
+    DataByDraws,
+    /// Row s holds every datum at draw s: S × n.
+    DrawsByData,
+}
+
+/// Φ in memory, in f64 or f32.
 pub struct Stored {
-    phi: Dense<f64>,
+    phi: Phi,
     description: Description,
 }
 
-impl Stored {
-    /// φᵢ = (ℓᵢ(θ_s) − ℓ̄ᵢ)_s / √S for S draws from π̂: the paper's embedding.
-    ///
-    /// # Errors
-    /// Where a log-likelihood is not finite.
-    pub fn draws(model: &dyn Model, posterior: &Gaussian, count: usize, seed: u64) -> Result<Self, EmbedError> {
-        let shifts = draw_shifts(posterior, count, seed, Stream::Build);
-        let mut entries = vec![0.0; model.len() * count];
-        entries.par_chunks_mut(BLOCK * count).enumerate().for_each(|(block, out)| {
-            let first = block * BLOCK;
-            let rows = first..(first + BLOCK).min(model.len());
-            model.differences_f64(rows, &posterior.mean, &shifts, out);
-            out.chunks_exact_mut(count).for_each(centre);
-        });
-        let description = Description { name: format!("draws:{count}"), coordinates: count, tail: 0.0 };
-        Ok(Self { phi: Dense::new(entries, count)?, description })
+enum Phi {
+    Single(Dense<f32>),
+    Double(Dense<f64>),
+}
+
+impl Phi {
+    fn dictionary(&self) -> &dyn Dictionary {
+        match self {
+            Phi::Single(phi) => phi,
+            Phi::Double(phi) => phi,
+        }
     }
 }
 
-/// Subtracts the mean and divides by √S.
-fn centre(row: &mut [f64]) {
-    let count = row.len() as f64;
-    let mean = row.iter().sum::<f64>() / count;
-    row.iter_mut().for_each(|x| *x = (*x - mean) / count.sqrt());
+impl Stored {
+    /// φᵢ = (ℓᵢ(θ_s) − ℓ̄ᵢ)_s / √S for S draws from π̂ (those that coresets are built on): the paper's embedding.
+    ///
+    /// # Errors
+    /// Where a log-likelihood is not finite.
+    pub fn draws(
+        model: &dyn Model,
+        posterior: &Gaussian,
+        count: usize,
+        seed: u64,
+    ) -> Result<Self, EmbedError> {
+        Self::draws_of_stream(model, posterior, count, seed, Stream::Build)
+    }
+
+    /// [`Stored::draws`] from another stream of the seed.
+    ///
+    /// # Errors
+    /// Where a log-likelihood is not finite.
+    pub fn draws_of_stream(
+        model: &dyn Model,
+        posterior: &Gaussian,
+        count: usize,
+        seed: u64,
+        stream: Stream,
+    ) -> Result<Self, EmbedError> {
+        let differences = model.prepare(&posterior.mean, draw_shifts(posterior, count, seed, stream));
+        let description = Description { name: format!("draws:{count}"), coordinates: count, tail: 0.0 };
+        Self::of_blocks(model.len(), description, Precision::Double, |ids, out| {
+            differences.wide(ids, out);
+            out.chunks_exact_mut(count).for_each(centre);
+            Ok(())
+        })
+    }
+
+    /// The dense twin of any embedding: the same columns, held.
+    ///
+    /// # Errors
+    /// Those of the embedding.
+    pub fn copy_of(embedding: &dyn Embedding, precision: Precision) -> Result<Self, EmbedError> {
+        let description = embedding.description().clone();
+        Self::of_blocks(embedding.len(), description, precision, |ids, out| Ok(embedding.columns(ids, out)?))
+    }
+
+    /// φᵢ = (ℓᵢ(θ_s) − ℓ̄ᵢ)_s / √S from a user's own log-likelihoods ℓᵢ(θ_s) of `n` data at `draws` draws, in the
+    /// order that `layout` says. Constants that a datum's log-likelihood carries at every draw do not matter.
+    ///
+    /// # Errors
+    /// [`EmbedError::Length`] where the matrix is not n × S, [`EmbedError::TooFewDraws`] below two draws, and
+    /// [`EmbedError::NotFinite`] naming the datum and the draw.
+    pub fn from_log_likelihood(
+        matrix: &[f64],
+        n: usize,
+        draws: usize,
+        layout: Layout,
+        precision: Precision,
+    ) -> Result<Self, EmbedError> {
+        let expected = n.saturating_mul(draws);
+        if matrix.len() != expected {
+            return Err(EmbedError::Length {
+                what: "the log-likelihood matrix",
+                got: matrix.len(),
+                expected,
+            });
+        }
+        if draws < 2 {
+            return Err(EmbedError::TooFewDraws { count: draws });
+        }
+        if let Some(at) = matrix.par_iter().position_first(|x| !x.is_finite()) {
+            let (row, draw) = match layout {
+                Layout::DataByDraws => (at / draws, at % draws),
+                Layout::DrawsByData => (at % n, at / n),
+            };
+            return Err(EmbedError::NotFinite { row, draw, value: matrix[at] });
+        }
+        let description = Description { name: format!("matrix:{draws}"), coordinates: draws, tail: 0.0 };
+        Self::of_blocks(n, description, precision, |ids, out| {
+            match layout {
+                Layout::DataByDraws => out.copy_from_slice(&matrix[ids[0] * draws..][..out.len()]),
+                // Draw by draw, so that whole cache lines of the matrix are read.
+                Layout::DrawsByData => (0..draws).for_each(|s| {
+                    let entries = &matrix[s * n + ids[0]..][..ids.len()];
+                    entries.iter().zip(out[s..].iter_mut().step_by(draws)).for_each(|(x, out)| *out = *x);
+                }),
+            }
+            out.chunks_exact_mut(draws).for_each(centre);
+            Ok(())
+        })
+    }
+
+    /// From columns that are computed a block of consecutive ids at a time, on all threads.
+    pub(super) fn of_blocks(
+        n: usize,
+        description: Description,
+        precision: Precision,
+        columns: impl Fn(&[usize], &mut [f64]) -> Result<(), EmbedError> + Sync,
+    ) -> Result<Self, EmbedError> {
+        let length = description.coordinates;
+        let block_ids = |block: usize| (block * BLOCK..n.min((block + 1) * BLOCK)).collect::<Vec<_>>();
+        let phi = match precision {
+            Precision::Double => {
+                let mut entries = vec![0.0; n * length];
+                let blocks = entries.par_chunks_mut((BLOCK * length).max(1)).enumerate();
+                blocks.try_for_each(|(block, out)| columns(&block_ids(block), out))?;
+                Phi::Double(Dense::new(entries, length)?)
+            }
+            Precision::Single => {
+                let mut entries = vec![0.0_f32; n * length];
+                let blocks = entries.par_chunks_mut((BLOCK * length).max(1)).enumerate();
+                blocks.try_for_each_init(
+                    || vec![0.0; BLOCK * length],
+                    |wide, (block, out)| {
+                        let wide = &mut wide[..out.len()];
+                        columns(&block_ids(block), wide)?;
+                        out.iter_mut().zip(&*wide).for_each(|(out, x)| *out = *x as f32);
+                        Ok::<(), EmbedError>(())
+                    },
+                )?;
+                Phi::Single(Dense::new(entries, length)?)
+            }
+        };
+        Ok(Self { phi, description })
+    }
 }
 
 impl Dictionary for Stored {
     fn len(&self) -> usize {
-        self.phi.len()
+        self.phi.dictionary().len()
     }
 
     fn coordinates(&self) -> usize {
-        self.phi.coordinates()
+        self.phi.dictionary().coordinates()
     }
 
     fn sum(&self) -> Result<Sum, DictionaryError> {
-        self.phi.sum()
+        self.phi.dictionary().sum()
     }
 
     fn top(&self, query: &Query<'_>, answers: &mut [Vec<Candidate>]) -> Result<(), DictionaryError> {
-        self.phi.top(query, answers)
+        self.phi.dictionary().top(query, answers)
     }
 
     fn columns(&self, ids: &[usize], out: &mut [f64]) -> Result<(), DictionaryError> {
-        self.phi.columns(ids, out)
+        self.phi.dictionary().columns(ids, out)
     }
 }
 

@@ -36,6 +36,15 @@ pub trait Family: Send + Sync {
         half * LEGENDRE.iter().map(|&(node, weight)| weight * (slope(node) + slope(-node))).sum::<f64>()
     }
 
+    /// Replaces each δ of `deltas` by ℓ(η + δ) − ℓ(η), in f64.
+    ///
+    /// The default calls [`difference`](Family::difference); a series that is exact enough for small δ is faster.
+    fn differences_row_f64(&self, eta: f64, y: f64, exposure: f64, deltas: &mut [f64]) {
+        for delta in deltas {
+            *delta = self.difference(eta, *delta, y, exposure);
+        }
+    }
+
     /// Replaces each δ of `deltas` by ℓ(η + δ) − ℓ(η), to full relative precision of f32.
     ///
     /// The default calls [`difference`](Family::difference); a family that is used at scale gives a kernel to

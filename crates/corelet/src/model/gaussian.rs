@@ -2,7 +2,7 @@
 
 use super::blocks::sum_in_blocks;
 use super::glm::check_features;
-use super::{Derivatives, Model, ModelError, Rows, Shifts};
+use super::{Derivatives, Differences, Model, ModelError, Rows, Shifts};
 use crate::linalg::{Cholesky, dot, multiply, quadratic_form};
 use crate::observations::Observations;
 use std::ops::Range;
@@ -62,19 +62,52 @@ impl GaussianMean {
     pub fn precision(&self) -> &[f64] {
         &self.precision
     }
+}
 
-    /// Σ⁻¹Δₛ and ½ΔₛᵀΣ⁻¹Δₛ for each shift.
-    fn scaled_shifts(&self, shifts: &Shifts) -> (Shifts, Vec<f64>) {
-        let dim = self.dim();
+/// The data with Σ⁻¹Δₛ and ½ΔₛᵀΣ⁻¹Δₛ for each shift.
+struct Prepared<'a> {
+    observations: &'a Observations,
+    anchor: Vec<f64>,
+    scaled: Shifts,
+    halves: Vec<f64>,
+}
+
+impl<'a> Prepared<'a> {
+    fn new(model: &'a GaussianMean, anchor: &[f64], shifts: &Shifts) -> Self {
+        let dim = model.dim();
         let mut scaled = vec![0.0; shifts.len() * dim];
         let halves = (0..shifts.len())
             .map(|s| {
                 let row = &mut scaled[s * dim..][..dim];
-                multiply(&self.precision, shifts.row(s), row);
+                multiply(&model.precision, shifts.row(s), row);
                 0.5 * dot(row, shifts.row(s))
             })
             .collect();
-        (Shifts::new(scaled, dim), halves)
+        let scaled = Shifts::new(scaled, dim);
+        Prepared { observations: &model.observations, anchor: anchor.to_vec(), scaled, halves }
+    }
+}
+
+impl Differences for Prepared<'_> {
+    fn narrow(&self, ids: &[usize], scratch: &mut Vec<f32>, out: &mut [f32]) {
+        scratch.clear();
+        for &i in ids {
+            let row = self.observations.row(i).iter();
+            scratch.extend(row.zip(&self.anchor).map(|(x, t)| (x - t) as f32));
+        }
+        self.scaled.products(scratch, out);
+        for row in out.chunks_exact_mut(self.halves.len().max(1)) {
+            row.iter_mut().zip(&self.halves).for_each(|(value, half)| *value -= *half as f32);
+        }
+    }
+
+    fn wide(&self, ids: &[usize], out: &mut [f64]) {
+        let mut residual = vec![0.0; self.anchor.len()];
+        for (&i, row) in ids.iter().zip(out.chunks_exact_mut(self.halves.len().max(1))) {
+            subtract(self.observations.row(i), &self.anchor, &mut residual);
+            self.scaled.products_f64(&residual, row);
+            row.iter_mut().zip(&self.halves).for_each(|(value, half)| *value -= half);
+        }
     }
 }
 
@@ -136,25 +169,16 @@ impl Model for GaussianMean {
     }
 
     fn differences(&self, rows: Range<usize>, anchor: &[f64], shifts: &Shifts, out: &mut [f32]) {
-        let (scaled, halves) = self.scaled_shifts(shifts);
-        let features: Vec<f32> = rows
-            .flat_map(|i| self.observations.row(i).iter().zip(anchor).map(|(x, t)| (x - t) as f32))
-            .collect();
-        scaled.products(&features, out);
-        let halves: Vec<f32> = halves.iter().map(|&x| x as f32).collect();
-        for row in out.chunks_exact_mut(shifts.len().max(1)) {
-            row.iter_mut().zip(&halves).for_each(|(value, half)| *value -= half);
-        }
+        let ids: Vec<usize> = rows.collect();
+        Prepared::new(self, anchor, shifts).narrow(&ids, &mut Vec::new(), out);
     }
 
     fn differences_f64(&self, rows: Range<usize>, anchor: &[f64], shifts: &Shifts, out: &mut [f64]) {
-        let (scaled, halves) = self.scaled_shifts(shifts);
-        let mut residual = vec![0.0; self.dim()];
-        for (i, row) in rows.zip(out.chunks_exact_mut(shifts.len().max(1))) {
-            subtract(self.observations.row(i), anchor, &mut residual);
-            for (s, value) in row.iter_mut().enumerate() {
-                *value = dot(&residual, scaled.row(s)) - halves[s];
-            }
-        }
+        let ids: Vec<usize> = rows.collect();
+        Prepared::new(self, anchor, shifts).wide(&ids, out);
+    }
+
+    fn prepare(&self, anchor: &[f64], shifts: Shifts) -> Box<dyn Differences + '_> {
+        Box::new(Prepared::new(self, anchor, &shifts))
     }
 }

@@ -1,7 +1,8 @@
 //! A model with a linear predictor: observations and a family make ℓᵢ(θ) = ℓ(xᵢᵀθ; yᵢ, eᵢ).
 
 use super::blocks::sum_in_blocks;
-use super::{Derivatives, Family, LinearPredictor, Model, ModelError, Rows, Shifts};
+use super::prepared::PreparedGlm;
+use super::{Derivatives, Differences, Family, LinearPredictor, Model, ModelError, Rows, Shifts};
 use crate::linalg::{add_cross_product, dot, mirror_lower};
 use crate::observations::Observations;
 use std::ops::Range;
@@ -184,34 +185,17 @@ impl<F: Family> Model for Glm<F> {
     }
 
     fn differences(&self, rows: Range<usize>, anchor: &[f64], shifts: &Shifts, out: &mut [f32]) {
-        // As many rows as the tile product takes at once.
-        const TILE: usize = 4;
-        let (dim, count) = (self.dim(), shifts.len().max(1));
-        let mut narrow = Vec::with_capacity(TILE * dim);
-        for (start, out) in rows.clone().step_by(TILE).zip(out.chunks_mut(TILE * count)) {
-            let tile = start..rows.end.min(start + TILE);
-            narrow.clear();
-            narrow.extend(
-                self.observations.features[tile.start * dim..tile.end * dim].iter().map(|&x| x as f32),
-            );
-            shifts.products(&narrow, out);
-            for (i, deltas) in tile.zip(out.chunks_exact_mut(count)) {
-                let (y, exposure) = target(&self.observations, i);
-                let eta = dot(self.observations.row(i), anchor);
-                self.family.differences_row(eta, y, exposure, deltas);
-            }
-        }
+        let ids: Vec<usize> = rows.collect();
+        self.narrow_differences(&ids, anchor, shifts, &mut Vec::new(), out);
     }
 
     fn differences_f64(&self, rows: Range<usize>, anchor: &[f64], shifts: &Shifts, out: &mut [f64]) {
-        for (i, out) in rows.zip(out.chunks_exact_mut(shifts.len().max(1))) {
-            let (y, exposure) = target(&self.observations, i);
-            let x = self.observations.row(i);
-            let eta = dot(x, anchor);
-            for (s, value) in out.iter_mut().enumerate() {
-                *value = self.family.difference(eta, dot(x, shifts.row(s)), y, exposure);
-            }
-        }
+        let ids: Vec<usize> = rows.collect();
+        self.wide_differences(&ids, anchor, shifts, out);
+    }
+
+    fn prepare(&self, anchor: &[f64], shifts: Shifts) -> Box<dyn Differences + '_> {
+        Box::new(PreparedGlm::new(self, anchor, shifts))
     }
 
     fn linear(&self) -> Option<LinearPredictor<'_>> {

@@ -1,9 +1,11 @@
 //! Logistic regression: y = ±1, ℓ = −log(1 + e^{−yη}).
 
-use super::special::{log_sigmoid_difference, log_sigmoid_series, sigmoid, softplus};
+use super::special::{
+    log_sigmoid_difference, log_sigmoid_long_series, log_sigmoid_series, sigmoid, softplus,
+};
 use super::{Family, Glm, ModelError};
 use crate::observations::Observations;
-use crate::vector_math::{Pointwise, exp_minus, log1p_inside, map_in_place, map_series};
+use crate::vector_math::{Pointwise, exp_minus, log1p_inside, map_in_place, map_series, map_series_f64};
 
 /// P(y | η) = σ(yη), y = ±1.
 ///
@@ -48,11 +50,15 @@ impl Family for Logistic {
         log_sigmoid_difference(y * eta, y * delta)
     }
 
+    fn differences_row_f64(&self, eta: f64, y: f64, exposure: f64, deltas: &mut [f64]) {
+        if !map_series_f64(in_delta(log_sigmoid_long_series(y * eta), y), deltas) {
+            deltas.iter_mut().for_each(|delta| *delta = self.difference(eta, *delta, y, exposure));
+        }
+    }
+
     fn differences_row(&self, eta: f64, y: f64, _exposure: f64, deltas: &mut [f32]) {
         let t = y * eta;
-        let mut series = log_sigmoid_series(t);
-        series.iter_mut().step_by(2).for_each(|c| *c *= y);
-        if map_series(series, deltas) {
+        if map_series(in_delta(log_sigmoid_series(t), y), deltas) {
             return;
         }
         if t >= 0.0 {
@@ -61,6 +67,12 @@ impl Family for Logistic {
             map_in_place(BelowZero::new(t, y as f32), deltas);
         }
     }
+}
+
+/// From coefficients of dᵏ to those of δᵏ, where d = yδ.
+fn in_delta<const N: usize>(mut series: [f64; N], y: f64) -> [f64; N] {
+    series.iter_mut().step_by(2).for_each(|c| *c *= y);
+    series
 }
 
 /// Beyond this e^d − 1 is e^d, and soon overflows.

@@ -7,6 +7,7 @@ pub mod glm;
 pub mod linear;
 pub mod logistic;
 pub mod poisson;
+mod prepared;
 pub mod rbf;
 mod shifts;
 pub mod special;
@@ -17,6 +18,7 @@ pub use glm::Glm;
 pub use linear::Linear;
 pub use logistic::Logistic;
 pub use poisson::{Link, Poisson};
+pub use prepared::Differences;
 pub use rbf::RbfMap;
 pub use shifts::Shifts;
 
@@ -57,6 +59,9 @@ pub trait Model: Send + Sync {
 
     /// The same in f64, for the columns on which weights are solved.
     fn differences_f64(&self, rows: Range<usize>, anchor: &[f64], shifts: &Shifts, out: &mut [f64]);
+
+    /// The same for one anchor and one set of shifts, with whatever depends on these alone computed once.
+    fn prepare(&self, anchor: &[f64], shifts: Shifts) -> Box<dyn Differences + '_>;
 
     /// Where ℓᵢ(θ) = ℓ(xᵢᵀθ; yᵢ, eᵢ): the xᵢ, yᵢ, eᵢ, and the one-dimensional ℓ.
     fn linear(&self) -> Option<LinearPredictor<'_>> {

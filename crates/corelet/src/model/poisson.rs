@@ -2,12 +2,14 @@
 
 use super::logistic::{AboveZero, BelowZero};
 use super::special::{
-    expm1_minus_x, ln_factorial, log_of_series, log_sigmoid_difference, log_sigmoid_series, log_softplus,
-    log1p_minus_x, sigmoid, softplus,
+    expm1_minus_x, ln_factorial, log_of_series, log_sigmoid_difference, log_sigmoid_long_series,
+    log_sigmoid_series, log_softplus, log1p_minus_x, sigmoid, softplus,
 };
 use super::{Family, Glm, ModelError};
 use crate::observations::Observations;
-use crate::vector_math::{LogParts, Pointwise, exp_minus, fma, log1p_inside, map_in_place, map_series};
+use crate::vector_math::{
+    LogParts, Pointwise, exp_minus, fma, log1p_inside, map_in_place, map_series, map_series_f64,
+};
 use serde::{Deserialize, Serialize};
 
 /// How the rate λ follows from η.
@@ -39,18 +41,28 @@ impl Poisson {
 }
 
 impl Poisson {
-    /// c₁ … c₇ with ℓ(η + δ) − ℓ(η) = Σ cₖδᵏ.
-    fn series(&self, eta: f64, y: f64, exposure: f64) -> [f64; 7] {
+    /// c₁ … c_N with ℓ(η + δ) − ℓ(η) = Σ cₖδᵏ; `log_sigmoid` are the coefficients of log σ(−η + d), which only the
+    /// softplus link asks for.
+    fn series<const N: usize>(
+        &self,
+        eta: f64,
+        y: f64,
+        exposure: f64,
+        log_sigmoid: impl Fn(f64) -> [f64; N],
+    ) -> [f64; N] {
         match self.link {
             Link::Log => {
-                let rate = exposure * eta.exp();
-                let [_, rest @ ..] = FACTORIALS.map(|f| -rate / f);
-                let [b, c, d, e, f, g] = rest;
-                [y - rate, b, c, d, e, f, g]
+                let mut term = -exposure * eta.exp();
+                let mut series = std::array::from_fn(|k| {
+                    term /= (k + 1) as f64;
+                    term
+                });
+                series[0] += y;
+                series
             }
             Link::Softplus => {
                 // log(1 + e^η) = −log σ(−η), so odd derivatives keep their sign and even ones change it.
-                let mut rate = log_sigmoid_series(-eta);
+                let mut rate = log_sigmoid(-eta);
                 rate.iter_mut().skip(1).step_by(2).for_each(|c| *c = -*c);
                 let base = softplus(eta);
                 let logarithm = log_of_series(rate.map(|c| c / base));
@@ -59,9 +71,6 @@ impl Poisson {
         }
     }
 }
-
-/// 1! … 7!.
-const FACTORIALS: [f64; 7] = [1.0, 2.0, 6.0, 24.0, 120.0, 720.0, 5040.0];
 
 /// y·x, which is 0 at y = 0 whatever x is.
 fn times(y: f64, x: f64) -> f64 {
@@ -134,9 +143,17 @@ impl Family for Poisson {
         }
     }
 
+    fn differences_row_f64(&self, eta: f64, y: f64, exposure: f64, deltas: &mut [f64]) {
+        if !(eta.abs() < 40.0
+            && map_series_f64(self.series(eta, y, exposure, log_sigmoid_long_series), deltas))
+        {
+            deltas.iter_mut().for_each(|delta| *delta = self.difference(eta, *delta, y, exposure));
+        }
+    }
+
     fn differences_row(&self, eta: f64, y: f64, exposure: f64, deltas: &mut [f32]) {
         // Below −40 the series of the softplus link would need numbers that are none in f32.
-        if eta.abs() < 40.0 && map_series(self.series(eta, y, exposure), deltas) {
+        if eta.abs() < 40.0 && map_series(self.series(eta, y, exposure, log_sigmoid_series), deltas) {
             return;
         }
         match self.link {

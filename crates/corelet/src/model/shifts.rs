@@ -1,5 +1,6 @@
 //! A set of shifts of θ, and the tile product that turns rows of features into shifts of η.
 
+use crate::vector_math::{Kernel, dispatch};
 use pulp::{Arch, Simd, WithSimd};
 
 /// S shifts Δₛ = θₛ − θ̂ of D parameters each, kept in f64 and, transposed, in f32.
@@ -10,6 +11,8 @@ pub struct Shifts {
     rows: Vec<f64>,
     /// D × padded(S), so that a register full of shifts is contiguous.
     columns: Vec<f32>,
+    /// The same in f64, D × S.
+    wide_columns: Vec<f64>,
 }
 
 /// f32 numbers in the widest register, by which the transposed copy is padded.
@@ -20,13 +23,14 @@ impl Shifts {
     pub fn new(rows: Vec<f64>, dim: usize) -> Shifts {
         let count = rows.len() / dim.max(1);
         let padded = count.next_multiple_of(PAD);
-        let mut columns = vec![0.0; dim * padded];
+        let (mut columns, mut wide_columns) = (vec![0.0; dim * padded], vec![0.0; dim * count]);
         for (s, row) in rows.chunks_exact(dim.max(1)).enumerate() {
             for (j, &x) in row.iter().enumerate() {
                 columns[j * padded + s] = x as f32;
+                wide_columns[j * count + s] = x;
             }
         }
-        Shifts { count, dim, rows, columns }
+        Shifts { count, dim, rows, columns, wide_columns }
     }
 
     /// Number of shifts, S.
@@ -49,10 +53,35 @@ impl Shifts {
         &self.rows[s * self.dim..][..self.dim]
     }
 
+    /// xᵀΔₛ of one row x for each s, in f64.
+    pub fn products_f64(&self, x: &[f64], out: &mut [f64]) {
+        if self.count > 0 && self.dim > 0 {
+            dispatch(WideProducts(self, x, out));
+        }
+    }
+
     /// xᵀΔₛ for each row x of `features` (m × D, row-major) and each s, into `out` (m × S, row-major), in f32.
     pub fn products(&self, features: &[f32], out: &mut [f32]) {
         if self.count > 0 && self.dim > 0 {
             Arch::new().dispatch(Products { shifts: self, features, out });
+        }
+    }
+}
+
+/// xᵀΔₛ of one row x, in f64.
+struct WideProducts<'a>(&'a Shifts, &'a [f64], &'a mut [f64]);
+
+impl Kernel for WideProducts<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let WideProducts(shifts, x, out) = self;
+        out.fill(0.0);
+        for (column, x) in shifts.wide_columns.chunks_exact(shifts.count).zip(x) {
+            for (out, shift) in out.iter_mut().zip(column) {
+                *out = if FMA { x.mul_add(*shift, *out) } else { *out + x * shift };
+            }
         }
     }
 }

@@ -55,10 +55,31 @@ pub fn log_sigmoid_series(t: f64) -> [f64; 7] {
     ]
 }
 
-/// l₁ … l₇ with log(1 + Σ aₖdᵏ) = Σ lₖdᵏ: k·lₖ = k·aₖ − Σ_{j<k} j·lⱼ·aₖ₋ⱼ.
-pub fn log_of_series(a: [f64; 7]) -> [f64; 7] {
+/// c₁ … c_N with log σ(t + d) − log σ(t) = Σ cₖdᵏ, to any number of terms.
+///
+/// The coefficients aₖ of σ(t + d) follow from σ′ = σ(1 − σ): (k+1)aₖ₊₁ = (1 − 2a₀)aₖ − Σ_{0<j<k} aⱼaₖ₋ⱼ; and since
+/// (log σ)′ = 1 − σ, (k+1)cₖ₊₁ = −aₖ.
+pub fn log_sigmoid_long_series<const N: usize>(t: f64) -> [f64; N] {
+    let (p, q) = (sigmoid(-t), sigmoid(t));
+    // a[k] is a_{k+1}, so that the first, which is nearly 1 − p, is not among them.
+    let mut a = [0.0; N];
+    let mut c = [0.0; N];
+    for k in 0..N {
+        a[k] = if k == 0 {
+            p * q
+        } else {
+            let products: f64 = (1..k).map(|j| a[j - 1] * a[k - j - 1]).sum();
+            ((p - q) * a[k - 1] - products) / (k + 1) as f64
+        };
+        c[k] = if k == 0 { p } else { -a[k - 1] / (k + 1) as f64 };
+    }
+    c
+}
+
+/// l₁ … l_N with log(1 + Σ aₖdᵏ) = Σ lₖdᵏ: k·lₖ = k·aₖ − Σ_{j<k} j·lⱼ·aₖ₋ⱼ.
+pub fn log_of_series<const N: usize>(a: [f64; N]) -> [f64; N] {
     let mut l = a;
-    for k in 1..7 {
+    for k in 1..N {
         let sum: f64 = (0..k).map(|j| (j + 1) as f64 * l[j] * a[k - 1 - j]).sum();
         l[k] -= sum / (k + 1) as f64;
     }

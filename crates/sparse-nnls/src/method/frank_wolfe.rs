@@ -35,7 +35,8 @@ impl Algorithm for FrankWolfe {
             self.iterate.update(problem, oracle, 0.0, best.id, reach)?;
         } else {
             // d = vertex − Φw; the exact step is ⟨d, r⟩/‖d‖², within [0, 1].
-            let direction: Vec<f64> = column.iter().zip(&self.iterate.image).map(|(x, z)| reach * x - z).collect();
+            let direction: Vec<f64> =
+                column.iter().zip(&self.iterate.image).map(|(x, z)| reach * x - z).collect();
             let (gain, length) = (dot(&direction, &self.iterate.residual), dot(&direction, &direction));
             if gain <= 0.0 || length == 0.0 {
                 return Ok(Step::Finished(Status::Optimal));

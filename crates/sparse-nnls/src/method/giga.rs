@@ -42,7 +42,8 @@ impl Algorithm for Giga {
         }
         let direction = unit(&direction);
         let rankings = [Ranking { score: Score::Geodesic, count: 1 }];
-        let query = Query { vectors: &[&direction, &current], rankings: &rankings, exclude: &[], batch: None };
+        let query =
+            Query { vectors: &[&direction, &current], rankings: &rankings, exclude: &[], batch: None };
         let mut answers = [Vec::new()];
         oracle.top(&query, &mut answers)?;
         let Some(best) = answers[0].first().copied() else { return Ok(Step::Finished(Status::Optimal)) };
@@ -51,7 +52,8 @@ impl Algorithm for Giga {
         let length = norm(&column);
         let column = unit(&column);
 
-        let (to_column, to_current, between) = (dot(&goal, &column), dot(&goal, &current), dot(&current, &column));
+        let (to_column, to_current, between) =
+            (dot(&goal, &column), dot(&goal, &current), dot(&current, &column));
         let towards = to_column - to_current * between;
         let keep = to_current - to_column * between;
         if towards <= 0.0 || keep < 0.0 {

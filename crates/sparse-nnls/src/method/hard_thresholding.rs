@@ -60,7 +60,11 @@ impl HardThresholding {
         if self.batch > 0.0 && self.batch <= 1.0 {
             Ok(())
         } else {
-            Err(Error::Setting { name: "batch", value: self.batch, expected: "it must be a fraction in (0, 1]" })
+            Err(Error::Setting {
+                name: "batch",
+                value: self.batch,
+                expected: "it must be a fraction in (0, 1]",
+            })
         }
     }
 }
@@ -151,8 +155,15 @@ impl Engine {
             fraction: self.settings.batch,
         });
         let rankings = [Score::Absolute, Score::Raw].map(|score| Ranking { score, count: problem.k });
-        let query = Query { vectors: &[&self.z_residual], rankings: &rankings, exclude: &self.z_ids, batch };
+        let mut query =
+            Query { vectors: &[&self.z_residual], rankings: &rankings, exclude: &self.z_ids, batch };
         oracle.top(&query, &mut self.answers)?;
+        // A batch of a small dictionary can be empty.
+        if self.z_ids.is_empty() && self.answers[1].is_empty() {
+            query.batch = None;
+            oracle.top(&query, &mut self.answers)?;
+        }
+        let batch = query.batch;
         self.active.clear();
         self.active.extend_from_slice(&self.z_ids);
         self.active.extend(self.answers.iter().flatten().map(|candidate| candidate.id));
@@ -199,9 +210,10 @@ impl Engine {
             LineSearch::Exact => exact,
             LineSearch::Reference => 0.5 * exact,
             LineSearch::Backtracking => {
-                // f(z + μd) = f(z) − 2μ·slope + μ²·curvature; Armijo with slope ½ asks for μ ≤ slope/curvature.
+                // f(z + μd) = f(z) − 2μ·slope + μ²·curvature; Armijo with slope ½ asks for μ ≤ slope/curvature, which
+                // the first trial meets with equality where one column moves: rounding must not decide that.
                 let mut step = largest.max(exact);
-                while step > exact {
+                while step > exact * (1.0 + 1e-9) {
                     step *= 0.5;
                 }
                 step
@@ -212,7 +224,10 @@ impl Engine {
     /// A step no useful one exceeds: 1/min ‖φ‖² over the columns moved.
     fn longest_step(&self) -> f64 {
         let moved = |(position, d): (usize, &f64)| {
-            (*d != 0.0).then(|| self.cache.column(position)).map(|column| dot(column, column)).filter(|s| *s > 0.0)
+            (*d != 0.0)
+                .then(|| self.cache.column(position))
+                .map(|column| dot(column, column))
+                .filter(|s| *s > 0.0)
         };
         self.direction.iter().enumerate().filter_map(moved).fold(f64::INFINITY, f64::min).recip()
     }
@@ -220,7 +235,8 @@ impl Engine {
     /// point ← Π(z + μg), the projected gradient step.
     fn descend(&mut self) {
         Self::map(&self.cache, &self.direction, &mut self.image);
-        let largest = if self.settings.line_search == LineSearch::Backtracking { self.longest_step() } else { 0.0 };
+        let largest =
+            if self.settings.line_search == LineSearch::Backtracking { self.longest_step() } else { 0.0 };
         let step = self.step_size(&self.z_residual, &self.image, largest);
         self.point.clear();
         for (id, g) in self.active.iter().zip(&self.gradient) {
@@ -238,7 +254,8 @@ impl Engine {
             *d = if *x > 0.0 { dot(self.cache.column(position), &self.residual) } else { 0.0 };
         }
         Self::map(&self.cache, &self.direction, &mut self.image);
-        let largest = if self.settings.line_search == LineSearch::Backtracking { self.longest_step() } else { 0.0 };
+        let largest =
+            if self.settings.line_search == LineSearch::Backtracking { self.longest_step() } else { 0.0 };
         let step = self.step_size(&self.residual, &self.image, largest);
         // Entries off the support sink to −∞ so that no projection can revive them.
         for (x, d) in self.point.iter_mut().zip(&self.direction) {
@@ -304,7 +321,8 @@ impl Engine {
         let now = self.w.ids.iter().zip(&self.w.values);
         let moved: f64 = now.map(|(id, x)| (x - self.previous.value(*id)).powi(2)).sum();
         let gone = self.previous.ids.iter().zip(&self.previous.values);
-        let gone: f64 = gone.filter(|(id, _)| self.w.ids.binary_search(id).is_err()).map(|(_, x)| x * x).sum();
+        let gone: f64 =
+            gone.filter(|(id, _)| self.w.ids.binary_search(id).is_err()).map(|(_, x)| x * x).sum();
         (moved + gone).sqrt() <= self.settings.tolerance * norm(&self.w.values)
     }
 }
@@ -320,7 +338,7 @@ impl Algorithm for Engine {
         self.differentiate(batch);
         // A batch that happens to hold nothing of use says nothing about convergence.
         let idle = self.direction.iter().all(|d| *d == 0.0);
-        if !(idle && batch.is_some()) {
+        if !(idle && batch.is_some() && self.iteration > 1) {
             self.descend();
             if self.variant.debias {
                 self.debias(problem);

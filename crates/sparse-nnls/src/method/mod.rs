@@ -130,8 +130,12 @@ impl Method {
             Box::new(hard_thresholding::Engine::new(problem, settings, Variant { momentum, debias }))
         };
         match *self {
-            Self::Uniform(weighting) => Box::new(sampling::Sampling::new(problem, Chance::Uniform, weighting)),
-            Self::Importance(weighting) => Box::new(sampling::Sampling::new(problem, Chance::Norm, weighting)),
+            Self::Uniform(weighting) => {
+                Box::new(sampling::Sampling::new(problem, Chance::Uniform, weighting))
+            }
+            Self::Importance(weighting) => {
+                Box::new(sampling::Sampling::new(problem, Chance::Norm, weighting))
+            }
             Self::FrankWolfe => Box::new(frank_wolfe::FrankWolfe::new(problem)),
             Self::Giga => Box::new(giga::Giga::new(problem)),
             Self::Iht(settings) => thresholding(settings, false, false),

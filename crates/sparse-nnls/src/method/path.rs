@@ -32,7 +32,8 @@ impl Path {
     pub(super) fn record_fit(&mut self, fit: &SupportFit) {
         let (size, residual) = (fit.len(), fit.residual_norm());
         if self.improves(size, residual) {
-            self.entries[size - 1] = Some(Entry { ids: fit.ids().to_vec(), weights: fit.weights(), residual });
+            self.entries[size - 1] =
+                Some(Entry { ids: fit.ids().to_vec(), weights: fit.weights(), residual });
         }
     }
 
@@ -41,7 +42,8 @@ impl Path {
         let (size, residual) = (stage.len(), (squared + stage.cost()).sqrt());
         if self.improves(size, residual) {
             let ids = stage.positions().iter().map(|&p| fit.ids()[p]).collect();
-            let weights = stage.positions().iter().zip(stage.weights()).map(|(&p, w)| w / fit.norm(p)).collect();
+            let weights =
+                stage.positions().iter().zip(stage.weights()).map(|(&p, w)| w / fit.norm(p)).collect();
             self.entries[size - 1] = Some(Entry { ids, weights, residual });
         }
     }

@@ -3,6 +3,7 @@
 use rayon::prelude::*;
 
 use crate::dictionary::{Candidate, Oracle};
+use crate::elimination::DualBasis;
 use crate::error::Error;
 use crate::kernel::{correlate, norm, overlap_squares};
 use crate::nnls::SupportFit;
@@ -36,7 +37,12 @@ pub(super) struct Pool {
 
 impl Pool {
     /// Takes the columns a pass returned.
-    pub(super) fn fill(&mut self, candidates: &[Candidate], asked: usize, oracle: &Oracle<'_>) -> Result<(), Error> {
+    pub(super) fn fill(
+        &mut self,
+        candidates: &[Candidate],
+        asked: usize,
+        oracle: &Oracle<'_>,
+    ) -> Result<(), Error> {
         let dim = oracle.coordinates();
         self.ids.clear();
         self.ids.extend(candidates.iter().map(|candidate| candidate.id));
@@ -45,8 +51,13 @@ impl Pool {
         self.norms.clear();
         self.norms.extend(self.columns.chunks_exact(dim).map(norm));
         self.complete = candidates.len() < asked;
-        self.floor = if self.complete { 0.0 } else { candidates.last().map_or(0.0, |last| last.score.max(0.0)) };
+        self.floor =
+            if self.complete { 0.0 } else { candidates.last().map_or(0.0, |last| last.score.max(0.0)) };
         Ok(())
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.ids.len()
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -111,7 +122,9 @@ impl Pool {
     pub(super) fn best(&self, least: f64) -> Option<usize> {
         let gain = |at: usize| self.correlations[at].powi(2) / self.heights[at].max(LEAST_HEIGHT);
         let open = |at: &usize| !self.barred[*at] && self.correlations[*at] > least;
-        (0..self.ids.len()).filter(open).max_by(|&a, &b| gain(a).total_cmp(&gain(b)).then(self.ids[b].cmp(&self.ids[a])))
+        (0..self.ids.len())
+            .filter(open)
+            .max_by(|&a, &b| gain(a).total_cmp(&gain(b)).then(self.ids[b].cmp(&self.ids[a])))
     }
 
     /// Puts the column into the fit, solves, and brings the pool up to date. False where the residual did not fall:
@@ -130,6 +143,10 @@ impl Pool {
         for (direction, share) in &removed {
             self.shift(direction, *share, 1.0);
         }
+        // Where the residual fell far, what is left of the larger correlations is their rounding.
+        if !removed.is_empty() || fit.residual_norm() < 0.1 * before {
+            self.recorrelate(fit);
+        }
         if fell && !removed.is_empty() {
             // What was thrown out may come back now that something has changed; without a fall it could come back for ever.
             for (barred, id) in self.barred.iter_mut().zip(&self.ids) {
@@ -138,5 +155,37 @@ impl Pool {
             self.barred[at] = true;
         }
         fell
+    }
+
+    /// The best exchanges of one column of the support for one of the pool, as the positions that leave and enter:
+    /// for each column of the pool the best it could replace, where the residual would fall if no weight were negative.
+    ///
+    /// Taking out the column whose dual points along the unit vector d, with share p of y, leaves every other with
+    /// the correlation c + p⟨φ, d⟩/‖φ‖ and the height h + ⟨φ, d⟩²/‖φ‖²; the squared residual changes by p² less the
+    /// gain of the one that enters.
+    pub(super) fn swaps(&self, duals: &DualBasis, least: f64) -> Vec<(usize, usize)> {
+        let dim = self.columns.len() / self.ids.len().max(1);
+        let columns = self.columns.par_chunks(dim).enumerate().filter(|(at, _)| !self.barred[*at]);
+        let mut swaps: Vec<(f64, usize, usize)> = columns
+            .map_init(
+                || vec![0.0; duals.shares.len()],
+                |overlaps, (at, column)| {
+                    correlate(&duals.directions, column, overlaps);
+                    let improvement = |position: usize| {
+                        let (overlap, share) = (overlaps[position] / self.norms[at], duals.shares[position]);
+                        let correlation = self.correlations[at] + share * overlap;
+                        let height = (self.heights[at] + overlap * overlap).max(LEAST_HEIGHT);
+                        let gain = if correlation > 0.0 { correlation * correlation / height } else { 0.0 };
+                        (gain - share * share, position, at)
+                    };
+                    (0..overlaps.len())
+                        .map(improvement)
+                        .fold((0.0, 0, 0), |a, b| if b.0 > a.0 { b } else { a })
+                },
+            )
+            .filter(|swap| swap.0 > least)
+            .collect();
+        swaps.sort_by(|a, b| b.0.total_cmp(&a.0).then(self.ids[a.2].cmp(&self.ids[b.2])));
+        swaps.into_iter().map(|(_, leaves, enters)| (leaves, enters)).collect()
     }
 }

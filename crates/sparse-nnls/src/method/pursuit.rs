@@ -50,7 +50,14 @@ pub struct Pursuit {
 
 impl Default for Pursuit {
     fn default() -> Self {
-        Self { pool: None, steps_per_pass: None, overshoot: 1.0, refine_share: 0.2, max_passes: 30.0, residual: None }
+        Self {
+            pool: None,
+            steps_per_pass: None,
+            overshoot: 1.0,
+            refine_share: 0.2,
+            max_passes: 30.0,
+            residual: None,
+        }
     }
 }
 
@@ -75,11 +82,23 @@ impl Pursuit {
 /// A pass that lowers the residual by a smaller share than this, and adds no point, has brought nothing.
 const LEAST_FALL: f64 = 1e-2;
 
+/// Relative residual at which nothing is left to fit: what a dictionary computes of y has no more digits.
+const NOTHING_LEFT: f64 = 1e-11;
+
+/// Relative residual below which a pursuit that finds nothing more has met the limits of floating point.
+const FLOOR: f64 = 1e-6;
+
 /// A pool is stale when its best correlation has fallen to this share of the best that was left outside it.
 const STALE: f64 = 0.3;
 
 /// Columns in a row that may fail to lower the residual before a pool counts as spent.
 const PATIENCE: usize = 8;
+
+/// Multiply-adds that all restarts together may cost, counting one pool, k steps and one swap for each.
+const RESTART_WORK: usize = 25_000_000;
+
+/// Single swaps at the end: this many, and more of them where k is small.
+const SWAPS: usize = 10;
 
 /// How the round under way changes the best support: grow first and cut after, or drop first and refill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,6 +128,11 @@ pub(super) struct Engine {
     refining: bool,
 }
 
+/// Columns exchanged by the first refinement: a share of k, but enough to be worth trying where k is small.
+fn first_exchange(share: f64, k: usize) -> usize {
+    if share == 0.0 { 0 } else { ((share * k as f64).ceil() as usize).max(8) }
+}
+
 impl Engine {
     pub(super) fn new(problem: &Problem, settings: Pursuit) -> Self {
         let k = problem.k;
@@ -127,7 +151,7 @@ impl Engine {
             path: Path::new(k),
             goal: k + overshoot,
             exchange: Exchange::GrowThenCut,
-            exchanged: (settings.refine_share * k as f64).ceil() as usize,
+            exchanged: first_exchange(settings.refine_share, k),
             failures: 0,
             refining: false,
         }
@@ -147,14 +171,18 @@ impl Engine {
     }
 
     fn at_floor(&self) -> bool {
-        self.fit.residual_norm() <= self.fit.rounding()
+        self.fit.residual_norm() <= self.fit.rounding().max(NOTHING_LEFT * self.fit.target_norm())
     }
 
     /// Lets columns of the pool enter until the goal is met or the pool is spent. True where that brought anything.
     fn grow(&mut self) -> bool {
         let (points, residual) = (self.fit.len(), self.fit.residual_norm());
         let (mut entered, mut refused) = (0, 0);
-        while self.fit.len() < self.goal && entered < self.steps_per_pass && refused < PATIENCE && !self.at_floor() {
+        while self.fit.len() < self.goal
+            && entered < self.steps_per_pass
+            && refused < PATIENCE
+            && !self.at_floor()
+        {
             let Some(at) = self.pool.best(self.fit.least_correlation()) else { break };
             if entered > 0 && self.pool.correlation(at) < STALE * self.pool.floor {
                 break;
@@ -212,10 +240,63 @@ impl Engine {
             Exchange::GrowThenCut => self.goal = self.k + self.exchanged,
             Exchange::DropThenRefill => {
                 self.goal = self.k;
-                self.cut(self.k.saturating_sub(self.exchanged));
+                self.cut(self.k.saturating_sub(self.exchanged).max(1));
             }
         }
         true
+    }
+
+    /// Exchanges one column for one of the pool as long as that helps: a local optimum under single swaps, or nearly.
+    fn swap(&mut self) {
+        self.goal = self.k;
+        for _ in 0..SWAPS.max(1000 / self.k) {
+            self.pool.refresh(&self.fit);
+            let before = self.fit.clone();
+            let least = LEAST_FALL * LEAST_FALL * before.residual_norm().powi(2);
+            let duals = Elimination::new(&before).dual_basis(&before);
+            let swaps = self.pool.swaps(&duals, least);
+            let helped = swaps
+                .into_iter()
+                .take(PATIENCE)
+                .any(|(leaves, enters)| self.try_swap(&before, leaves, enters));
+            if !helped {
+                self.fit = before;
+                return;
+            }
+            self.path.record_fit(&self.fit);
+        }
+    }
+
+    /// Makes one exchange from `before`, and refills what non-negativity throws out. False where that does not help.
+    fn try_swap(&mut self, before: &SupportFit, leaves: usize, enters: usize) -> bool {
+        let kept: Vec<usize> = (0..before.len()).filter(|&position| position != leaves).collect();
+        self.fit.clone_from(before);
+        self.fit.retain(&kept);
+        self.fit.take_removed();
+        self.pool.refresh(&self.fit);
+        self.pool.enter(enters, &mut self.fit);
+        self.grow();
+        self.fit.residual_norm() < before.residual_norm() * (1.0 - 1e-9)
+    }
+
+    /// Starts again from other first columns, as many as a fixed amount of work allows: small problems are searched
+    /// from every side, large ones not at all.
+    fn restart(&mut self, problem: &Problem) {
+        let work = self.pool.len() * self.k * problem.target.len();
+        let starts = (RESTART_WORK / work.max(1)).min(self.pool.len());
+        for first in 0..starts {
+            self.best.clone_from(&self.fit);
+            self.fit = SupportFit::new(&problem.target, self.k + 1);
+            self.pool.refresh(&self.fit);
+            if self.pool.correlation(first) > 0.0 && self.pool.enter(first, &mut self.fit) {
+                self.goal = self.k;
+                self.grow();
+                self.swap();
+            }
+            if self.fit.residual_norm() >= self.best.residual_norm() {
+                self.fit.clone_from(&self.best);
+            }
+        }
     }
 
     /// Deletes from the best support down to one point, so that the path has every size.
@@ -228,13 +309,14 @@ impl Engine {
 }
 
 impl Algorithm for Engine {
-    fn step(&mut self, _problem: &Problem, oracle: &mut Oracle<'_>) -> Result<Step, Error> {
+    fn step(&mut self, problem: &Problem, oracle: &mut Oracle<'_>) -> Result<Step, Error> {
         let floor = |engine: &Self| engine.fit.len() <= engine.k && engine.at_floor();
         if floor(self) {
             return Ok(self.finish(Status::NumericalFloor));
         }
         if self.refining && !self.pool.complete && oracle.passes() + 1.0 > self.max_passes {
             self.fit.clone_from(&self.best);
+            self.swap();
             return Ok(self.finish(Status::Completed));
         }
         self.look(oracle)?;
@@ -251,12 +333,15 @@ impl Algorithm for Engine {
         if growing && !spent {
             return Ok(Step::Continue);
         }
-        let stuck = !self.refining && self.fit.len() < self.k;
-        if stuck {
-            return Ok(self.finish(Status::Optimal));
+        if !self.refining && self.fit.len() < self.k {
+            // No column helps. Far down that is the rounding of the weights speaking, not the geometry.
+            let tiny = self.fit.residual_norm() <= FLOOR * self.fit.target_norm();
+            return Ok(self.finish(if tiny { Status::NumericalFloor } else { Status::Optimal }));
         }
         if !self.next_round() {
             self.fit.clone_from(&self.best);
+            self.swap();
+            self.restart(problem);
             return Ok(self.finish(Status::Completed));
         }
         Ok(Step::Continue)

@@ -86,6 +86,7 @@ fn sample_by_norm(problem: &Problem, oracle: &mut Oracle<'_>) -> Result<Weights,
     let ids: Vec<usize> = sample.iter().map(|candidate| candidate.id).collect();
     let mut columns = vec![0.0; ids.len() * problem.target.len()];
     oracle.columns(&ids, &mut columns)?;
-    let weight = |column: &[f64]| deadline.map_or(1.0, |t| -1.0 / (-crate::kernel::norm(column) * t).exp_m1());
+    let weight =
+        |column: &[f64]| deadline.map_or(1.0, |t| -1.0 / (-crate::kernel::norm(column) * t).exp_m1());
     Ok(Weights::from_pairs(ids.iter().copied().zip(columns.chunks_exact(problem.target.len()).map(weight))))
 }

@@ -1,5 +1,5 @@
 //! What the tests share: seeded random problems, with the zero columns and duplicates that real ones have.
-#![allow(dead_code, unreachable_pub)] // each test file uses its own part
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used)] // each test file uses its own part
 
 use std::ops::ControlFlow;
 
@@ -106,6 +106,11 @@ pub fn all_methods() -> Vec<(String, Method)> {
     methods
 }
 
-pub fn run(dictionary: &dyn Dictionary, target: Option<&[f64]>, method: &Method, settings: &Settings) -> Solution {
+pub fn run(
+    dictionary: &dyn Dictionary,
+    target: Option<&[f64]>,
+    method: &Method,
+    settings: &Settings,
+) -> Solution {
     solve(dictionary, target, method, settings, &mut |_| ControlFlow::Continue(())).unwrap()
 }

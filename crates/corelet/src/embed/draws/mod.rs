@@ -1,0 +1,208 @@
+//! The paper's embedding by draws from π̂, virtual: each pass recomputes Φ tile by tile and keeps nothing of it.
+
+mod kernel;
+mod remainder;
+mod stacked;
+mod survey;
+mod tiles;
+
+pub use remainder::RowPolynomials;
+pub use stacked::Stacked;
+pub use tiles::{Correlations, Tiles};
+
+use std::ops::Range;
+
+use rayon::prelude::*;
+use sparse_nnls::{Candidate, Dictionary, DictionaryError, Error, Query, Sum};
+
+use self::remainder::Remainder;
+pub(super) use self::survey::centre;
+use self::survey::{Survey, norm, survey};
+use self::tiles::{Workers, top};
+use crate::embed::posterior_draws::{Stream, draw_shifts};
+use crate::embed::{Description, EmbedError, Embedding};
+use crate::laplace::Gaussian;
+use crate::model::{Differences, Model};
+
+/// f32 numbers of Φ computed at once, which fit the first-level cache beside the draws.
+const BLOCK: usize = 4096;
+
+/// φᵢ = (ℓᵢ(θ_s) − ℓ̄ᵢ)_s / √S for S draws θ_s ~ π̂ = N(θ̂, LLᵀ), never stored.
+///
+/// ⟨φᵢ, φⱼ⟩ is the sample covariance of ℓᵢ and ℓⱼ over the draws, and works for any model. Since
+/// ⟨φᵢ, u⟩ = Σ_s dᵢₛ(u_s − ū)/√S with dᵢₛ = ℓᵢ(θ_s) − ℓᵢ(θ̂), a pass centres u once and no row: per block of rows it
+/// is a (rows × D)·(D × S) product, the vectorised difference, and a dot product, all in cache and in f32, with an
+/// error of about 10⁻⁷·‖φ‖‖u‖. Norms, sum and columns are f64; the first two are computed once, on construction.
+///
+/// Memory is 8 bytes a datum beside the model's own. Every answer has the same bits for any number of threads.
+pub struct Draws<'a> {
+    differences: Box<dyn Differences + 'a>,
+    survey: Survey,
+    workers: Workers<Scratch>,
+    description: Description,
+}
+
+/// A query vector, centred and of unit length, and what a correlation with it is to be multiplied by.
+#[derive(Debug)]
+pub struct Direction {
+    unit: Vec<f32>,
+    scale: f64,
+}
+
+impl Direction {
+    fn new(vector: &[f64]) -> Self {
+        let mut unit = vector.to_vec();
+        // Also divides by √S, which is the columns' own share of it.
+        centre(&mut unit);
+        let length = norm(&unit);
+        let inverse = if length > 0.0 { length.recip() } else { 0.0 };
+        Direction { unit: unit.iter().map(|x| (x * inverse) as f32).collect(), scale: length }
+    }
+}
+
+/// The buffers of one worker.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    gathered: Vec<f32>,
+    rows: Vec<f32>,
+    dots: Vec<[f32; 2]>,
+}
+
+impl<'a> Draws<'a> {
+    /// Draws `count` parameters from π̂, from the stream of this seed, and makes one pass in f64 for norms and sum.
+    ///
+    /// # Errors
+    /// [`EmbedError::TooFewDraws`] below two draws, [`EmbedError::NotFinite`] where a log-likelihood is not.
+    pub fn new(
+        model: &'a dyn Model,
+        posterior: &Gaussian,
+        count: usize,
+        seed: u64,
+        stream: Stream,
+    ) -> Result<Self, EmbedError> {
+        let shifts = draw_shifts(posterior, count, seed, stream);
+        Self::of_differences(model.prepare(&posterior.mean, shifts), model.len(), count, "draws")
+    }
+
+    /// The same of ℓᵢ less a polynomial of its own predictor. With those of [`RowPolynomials::from_hermite`] that is
+    /// the part of ℓᵢ orthogonal to orders 1 and 2, to be [`Stacked`] under them.
+    ///
+    /// # Errors
+    /// As [`Draws::new`], [`EmbedError::NoLinearPredictor`], and [`EmbedError::Length`] where there is not one
+    /// polynomial a row.
+    pub fn remainder(
+        model: &'a dyn Model,
+        posterior: &Gaussian,
+        count: usize,
+        seed: u64,
+        stream: Stream,
+        subtract: RowPolynomials,
+    ) -> Result<Self, EmbedError> {
+        let linear = model.linear().ok_or(EmbedError::NoLinearPredictor { model: model.name() })?;
+        let shifts = draw_shifts(posterior, count, seed, stream);
+        let whole = model.prepare(&posterior.mean, shifts.clone());
+        let differences = Box::new(Remainder::new(whole, linear, shifts, subtract)?);
+        Self::of_differences(differences, model.len(), count, "remainder")
+    }
+
+    fn of_differences(
+        differences: Box<dyn Differences + 'a>,
+        n: usize,
+        count: usize,
+        name: &str,
+    ) -> Result<Self, EmbedError> {
+        if count < 2 {
+            return Err(EmbedError::TooFewDraws { count });
+        }
+        let survey = survey(differences.as_ref(), n, count)?;
+        let description = Description { name: format!("{name}:{count}"), coordinates: count, tail: 0.0 };
+        Ok(Draws { differences, survey, workers: Workers::default(), description })
+    }
+
+    /// Number of draws, S.
+    pub fn count(&self) -> usize {
+        self.survey.sum.len()
+    }
+}
+
+impl Tiles for Draws<'_> {
+    type Directions = Vec<Direction>;
+    type Scratch = Scratch;
+
+    fn directions(&self, vectors: &[&[f64]]) -> Vec<Direction> {
+        vectors.iter().map(|vector| Direction::new(vector)).collect()
+    }
+
+    fn inverse_norms(&self) -> &[f64] {
+        &self.survey.inverse_norms
+    }
+
+    fn correlate(
+        &self,
+        tile: Range<usize>,
+        ids: &[usize],
+        directions: &Vec<Direction>,
+        scratch: &mut Scratch,
+        out: Correlations<'_>,
+    ) {
+        let [first, rest @ ..] = directions.as_slice() else { return };
+        let second = rest.first();
+        let count = self.count();
+        // Rows go in fours through the product of the features with the draws.
+        let block = (BLOCK / count).next_multiple_of(4).clamp(4, tile.len().next_multiple_of(4));
+        scratch.rows.resize(block * count, 0.0);
+        scratch.dots.resize(block, [0.0; 2]);
+        for ids in ids.chunks(block) {
+            let rows = &mut scratch.rows[..ids.len() * count];
+            let dots = &mut scratch.dots[..ids.len()];
+            self.differences.narrow(ids, &mut scratch.gathered, rows);
+            kernel::correlate(rows, &first.unit, second.map(|d| d.unit.as_slice()), dots);
+            for (id, dot) in ids.iter().zip(dots) {
+                out.u[id - tile.start] = first.scale * f64::from(dot[0]);
+                if let Some(second) = second {
+                    out.v[id - tile.start] = second.scale * f64::from(dot[1]);
+                }
+            }
+        }
+    }
+}
+
+impl Dictionary for Draws<'_> {
+    fn len(&self) -> usize {
+        self.survey.inverse_norms.len()
+    }
+
+    fn coordinates(&self) -> usize {
+        self.count()
+    }
+
+    fn sum(&self) -> Result<Sum, DictionaryError> {
+        Ok(Sum { vector: self.survey.sum.clone(), norms: self.survey.norms })
+    }
+
+    fn top(&self, query: &Query<'_>, answers: &mut [Vec<Candidate>]) -> Result<(), DictionaryError> {
+        top(self, &self.workers, query, answers);
+        Ok(())
+    }
+
+    fn columns(&self, ids: &[usize], out: &mut [f64]) -> Result<(), DictionaryError> {
+        // Columns computed by one thread at a time.
+        const PART: usize = 16;
+        let columns = self.len();
+        if let Some(&id) = ids.iter().find(|&&id| id >= columns) {
+            return Err(DictionaryError::new(Error::BadColumn { id, columns }));
+        }
+        let count = self.count();
+        ids.par_chunks(PART).zip(out.par_chunks_mut(PART * count)).for_each(|(ids, out)| {
+            self.differences.wide(ids, out);
+            out.chunks_exact_mut(count).for_each(centre);
+        });
+        Ok(())
+    }
+}
+
+impl Embedding for Draws<'_> {
+    fn description(&self) -> &Description {
+        &self.description
+    }
+}

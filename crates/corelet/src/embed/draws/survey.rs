@@ -1,0 +1,96 @@
+//! The one pass in f64 over all draws of all data: norms and sum.
+
+use rayon::prelude::*;
+
+use crate::embed::EmbedError;
+use crate::model::Differences;
+
+/// Rows whose partial sum is one.
+const BLOCK: usize = 512;
+/// Rows computed at once.
+const STEP: usize = 8;
+/// Blocks in flight, which bounds the memory of their partial sums.
+const WAVE: usize = 64;
+
+/// What is kept of Φ.
+#[derive(Debug)]
+pub(super) struct Survey {
+    /// 1/‖φᵢ‖, 0 where φᵢ = 0.
+    pub(super) inverse_norms: Vec<f64>,
+    /// Σ‖φᵢ‖.
+    pub(super) norms: f64,
+    /// Σφᵢ.
+    pub(super) sum: Vec<f64>,
+}
+
+/// Norms and sum of φᵢ = (dᵢₛ − d̄ᵢ)_s/√S over `n` rows, in f64; blocks are combined in their order.
+pub(super) fn survey(differences: &dyn Differences, n: usize, count: usize) -> Result<Survey, EmbedError> {
+    let mut survey = Survey { inverse_norms: Vec::with_capacity(n), norms: 0.0, sum: vec![0.0; count] };
+    let blocks = n.div_ceil(BLOCK);
+    for wave in (0..blocks).step_by(WAVE) {
+        let parts: Vec<_> = (wave..blocks.min(wave + WAVE))
+            .into_par_iter()
+            .map(|block| survey_block(differences, block * BLOCK, n.min((block + 1) * BLOCK), count))
+            .collect();
+        for part in parts {
+            let (norms, sum) = part?;
+            survey.sum.iter_mut().zip(&sum).for_each(|(total, x)| *total += x);
+            survey.norms += norms.iter().sum::<f64>();
+            let inverse = |norm: f64| if norm > 0.0 { 1.0 / norm } else { 0.0 };
+            survey.inverse_norms.extend(norms.into_iter().map(inverse));
+        }
+    }
+    Ok(survey)
+}
+
+/// The norms of the columns from `start` to `end`, and their sum.
+fn survey_block(
+    differences: &dyn Differences,
+    start: usize,
+    end: usize,
+    count: usize,
+) -> Result<(Vec<f64>, Vec<f64>), EmbedError> {
+    let (mut norms, mut sum) = (Vec::with_capacity(end - start), vec![0.0; count]);
+    let mut rows = vec![0.0; STEP * count];
+    let ids: Vec<usize> = (start..end).collect();
+    for ids in ids.chunks(STEP) {
+        let rows = &mut rows[..ids.len() * count];
+        differences.wide(ids, rows);
+        for (&row, column) in ids.iter().zip(rows.chunks_exact_mut(count)) {
+            if let Some(draw) = column.iter().position(|x| !x.is_finite()) {
+                return Err(EmbedError::NotFinite { row, draw, value: column[draw] });
+            }
+            centre(column);
+            norms.push(norm(column));
+            sum.iter_mut().zip(&*column).for_each(|(sum, x)| *sum += x);
+        }
+    }
+    Ok((norms, sum))
+}
+
+/// Subtracts the mean and divides by √S.
+pub(in crate::embed) fn centre(column: &mut [f64]) {
+    let count = column.len() as f64;
+    let (mean, scale) = (total(column, |x| x) / count, count.sqrt().recip());
+    column.iter_mut().for_each(|x| *x = (*x - mean) * scale);
+}
+
+/// ‖column‖, also where its square is too small for f64.
+pub(super) fn norm(column: &[f64]) -> f64 {
+    let square = total(column, |x| x * x);
+    if square.is_normal() {
+        return square.sqrt();
+    }
+    let largest = column.iter().fold(0.0_f64, |m, x| m.max(x.abs()));
+    if largest == 0.0 { 0.0 } else { largest * total(column, |x| (x / largest).powi(2)).sqrt() }
+}
+
+/// Σ f(x) by eight interleaved sums, which a compiler can put into registers side by side.
+fn total(column: &[f64], f: impl Fn(f64) -> f64) -> f64 {
+    let (eights, rest) = column.as_chunks::<8>();
+    let mut sums = [0.0; 8];
+    for eight in eights {
+        sums.iter_mut().zip(eight).for_each(|(sum, &x)| *sum += f(x));
+    }
+    sums.iter().sum::<f64>() + rest.iter().map(|&x| f(x)).sum::<f64>()
+}
