@@ -2,10 +2,12 @@
 //! dictionary for the solver. ½‖Φ1 − Φw‖² is then, to leading order, the KL divergence of the coreset in nats.
 
 mod choice;
+mod hermite;
 mod posterior_draws;
 mod stored;
 
 pub use choice::Choice;
+pub use hermite::{GaussianExact, Hermite};
 pub use posterior_draws::{Stream, draw_shifts};
 pub use stored::Stored;
 
@@ -24,6 +26,20 @@ pub enum EmbedError {
     NoLinearPredictor {
         /// The model's name.
         model: &'static str,
+    },
+    /// An order that the Hermite embedding does not have.
+    #[error("Hermite order {order} is not one of 1, 2 and 3")]
+    Order {
+        /// What was asked for.
+        order: usize,
+    },
+    /// π̂ is not over the parameters of the model.
+    #[error("the posterior has {posterior} dimensions, the model {model}")]
+    Dimension {
+        /// Of π̂.
+        posterior: usize,
+        /// Of the model.
+        model: usize,
     },
     /// The solver refused the matrix.
     #[error(transparent)]
@@ -59,6 +75,9 @@ pub fn embed<'a>(
     k: usize,
     seed: u64,
 ) -> Result<Box<dyn Embedding + 'a>, EmbedError> {
+    if let Some(hermite) = hermite::embed(model, posterior, choice, k)? {
+        return Ok(hermite);
+    }
     let count = match choice {
         Choice::Draws(count) => count,
         _ => 500.max(4 * k),

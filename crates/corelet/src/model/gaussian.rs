@@ -157,4 +157,8 @@ impl Model for GaussianMean {
             }
         }
     }
+
+    fn gaussian_mean(&self) -> Option<&GaussianMean> {
+        Some(self)
+    }
 }
