@@ -102,7 +102,10 @@ fn main() {
     let n = argument.unwrap_or(1_000_000);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let product = product_rate();
-    println!("n = {n}, {cores} cores; matrix product in cache: {:.1} G multiply-adds/s a core", product / 1e9);
+    println!(
+        "n = {n}, {cores} cores; matrix product in cache: {:.1} G multiply-adds/s a core",
+        product / 1e9
+    );
     for (dim, n) in [(10, n), (27, n / 3)] {
         let model = logistic(n, dim);
         let prior = Prior::isotropic(dim, 1.0).expect("a prior");

@@ -13,7 +13,9 @@ use corelet::model::{GaussianMean, Linear, Link, Logistic, Model, Poisson, Rows}
 use corelet::observations::Observations;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use sparse_nnls::{Batch, Candidate, Dense, Dictionary, Method, Query, Ranking, Score, Settings, Status, solve};
+use sparse_nnls::{
+    Batch, Candidate, Dense, Dictionary, Method, Query, Ranking, Score, Settings, Status, solve,
+};
 
 fn observations(n: usize, dim: usize, seed: u64, target: impl Fn(f64, f64) -> f64) -> Observations {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
@@ -111,8 +113,7 @@ fn linear_and_gaussian_models_are_exact() {
     let slope = |i: usize| (data.target[i] - dot(data.row(i), &posterior.mean)) / 0.7;
     for i in 0..60 {
         for j in 0..60 {
-            let scaled: Vec<f64> =
-                posterior.covariance.chunks(4).map(|row| dot(row, data.row(j))).collect();
+            let scaled: Vec<f64> = posterior.covariance.chunks(4).map(|row| dot(row, data.row(j))).collect();
             let shared = dot(data.row(i), &scaled);
             // Cov(aδ − δ²/2σ², bε − ε²/2σ²) for δ, ε jointly normal with covariance t is abt + t²/2σ⁴.
             let want = slope(i) * slope(j) * shared + 0.5 * (shared / 0.7).powi(2);
@@ -129,7 +130,8 @@ fn linear_and_gaussian_models_are_exact() {
     let precision = gaussian.precision();
     let curvature = congruence(&posterior.factor, precision, 4);
     let slope = |i: usize| -> Vec<f64> {
-        let shift: Vec<f64> = gaussian.observations().row(i).iter().zip(&posterior.mean).map(|(x, m)| x - m).collect();
+        let shift: Vec<f64> =
+            gaussian.observations().row(i).iter().zip(&posterior.mean).map(|(x, m)| x - m).collect();
         precision.chunks(4).map(|row| dot(row, &shift)).collect()
     };
     for i in 0..60 {
@@ -165,7 +167,8 @@ fn passes_are_those_of_the_stored_twin() {
             for order in 1..=3 {
                 let hermite = Hermite::new(model.linear().unwrap(), &posterior, order).unwrap();
                 let dense = hermite.to_dense().unwrap();
-                let (mut u, mut v) = (direction(hermite.coordinates(), 1), direction(hermite.coordinates(), 2));
+                let (mut u, mut v) =
+                    (direction(hermite.coordinates(), 1), direction(hermite.coordinates(), 2));
                 let scale = 1.0 / dot(&v, &v).sqrt();
                 v.iter_mut().for_each(|v| *v *= scale);
                 u.iter_mut().for_each(|u| *u *= 1e-25);
@@ -173,12 +176,14 @@ fn passes_are_those_of_the_stored_twin() {
                 let exclude: Vec<usize> = (0..n / 2).step_by(3).collect();
                 let columns = all_columns(&dense);
                 let norms: Vec<f64> = columns.chunks(v.len()).map(|c| dot(c, c).sqrt()).collect();
-                let batches = [None, Some(Batch { seed: 4, fraction: 0.2 }), Some(Batch { seed: 4, fraction: 0.8 })];
+                let batches =
+                    [None, Some(Batch { seed: 4, fraction: 0.2 }), Some(Batch { seed: 4, fraction: 0.8 })];
                 for score in [Score::Raw, Score::Absolute, Score::NormScaled, Score::Geodesic] {
                     for batch in batches {
                         // All that qualify, so that every score can be compared whatever the order of near ties.
                         let ranking = [Ranking { score, count: n }];
-                        let query = Query { vectors: &[&u, &v], rankings: &ranking, exclude: &exclude, batch };
+                        let query =
+                            Query { vectors: &[&u, &v], rankings: &ranking, exclude: &exclude, batch };
                         let sorted = |mut answer: Vec<Candidate>| {
                             answer.sort_by_key(|candidate| candidate.id);
                             answer
@@ -191,7 +196,8 @@ fn passes_are_those_of_the_stored_twin() {
                             let size = length * if unit { norms[got.id] } else { 1.0 };
                             // A geodesic score divides by √(1 − cos²), which magnifies where cos is near 1.
                             let sine = if score == Score::Geodesic {
-                                let cosine = dot(&columns[want.id * v.len()..][..v.len()], &v) / norms[want.id];
+                                let cosine =
+                                    dot(&columns[want.id * v.len()..][..v.len()], &v) / norms[want.id];
                                 (1.0 - cosine * cosine).powi(3).sqrt()
                             } else {
                                 1.0
@@ -280,8 +286,14 @@ fn zero_rows_and_extreme_rows_are_legal() {
     features[6..9].copy_from_slice(&[-800.0, 0.0, 0.0]);
     features[9..12].copy_from_slice(&[1e9, -1e9, 1e-9]);
     let posterior =
-        Gaussian::from_precision(vec![1.0, 0.2, 0.0], vec![9.0, 0.0, 0.0, 0.0, 5.0, 1.0, 0.0, 1.0, 4.0]).unwrap();
-    let make = |target: f64| Observations { features: features.clone(), dim: 3, target: vec![target; 64], exposure: None };
+        Gaussian::from_precision(vec![1.0, 0.2, 0.0], vec![9.0, 0.0, 0.0, 0.0, 5.0, 1.0, 0.0, 1.0, 4.0])
+            .unwrap();
+    let make = |target: f64| Observations {
+        features: features.clone(),
+        dim: 3,
+        target: vec![target; 64],
+        exposure: None,
+    };
     let models: [Box<dyn Model>; 4] = [
         Box::new(Logistic::model(make(-1.0)).unwrap()),
         Box::new(Poisson::model(make(1e6), Link::Log).unwrap()),
@@ -331,7 +343,12 @@ fn the_tail_is_what_the_sum_drops() {
         let dropped = &third.sum().unwrap().vector[second.coordinates()..];
         let exact = 0.5 * dot(dropped, dropped) + third.description().tail;
         let ratio = second.description().tail / exact;
-        println!("{}: tail {:.2e} of order 2, {:.2e} of order 3", model.name(), exact, third.description().tail);
+        println!(
+            "{}: tail {:.2e} of order 2, {:.2e} of order 3",
+            model.name(),
+            exact,
+            third.description().tail
+        );
         assert!((0.4..2.5).contains(&ratio), "{}: {ratio}", model.name());
         assert!(third.description().tail < second.description().tail);
     }
@@ -377,14 +394,28 @@ fn pursuit_on_phishing_reaches_the_floor() {
     let posterior = fit(&model);
     let second = embed(&model, &posterior, Choice::Hermite(2), 100, 0).unwrap();
     let solution = pursue(&*second, 100);
-    println!("order 2: {} points of {}, residual {:.2e}, {:?}, {} passes, tail {:.2e}", solution.weights.len(),
-        second.coordinates(), solution.residual, solution.status, solution.passes, second.description().tail);
+    println!(
+        "order 2: {} points of {}, residual {:.2e}, {:?}, {} passes, tail {:.2e}",
+        solution.weights.len(),
+        second.coordinates(),
+        solution.residual,
+        solution.status,
+        solution.passes,
+        second.description().tail
+    );
     assert!(solution.weights.len() <= second.coordinates() && solution.residual < 1e-7);
     let third = embed(&model, &posterior, Choice::Auto, 100, 0).unwrap();
     assert_eq!(third.description().name, "hermite:3");
     let solution = pursue(&*third, 100);
-    println!("order 3: {} points of {}, residual {:.2e}, {:?}, {} passes, tail {:.2e}", solution.weights.len(),
-        third.coordinates(), solution.residual, solution.status, solution.passes, third.description().tail);
+    println!(
+        "order 3: {} points of {}, residual {:.2e}, {:?}, {} passes, tail {:.2e}",
+        solution.weights.len(),
+        third.coordinates(),
+        solution.residual,
+        solution.status,
+        solution.passes,
+        third.description().tail
+    );
     assert!(solution.residual < 0.1 && solution.status != Status::Stopped);
     let virtual_twin = Hermite::new(model.linear().unwrap(), &posterior, 3).unwrap();
     let stored: Dense<f64> = virtual_twin.to_dense().unwrap();

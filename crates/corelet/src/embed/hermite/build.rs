@@ -94,7 +94,8 @@ pub(super) fn pack(maker: &RowMaker<'_>, block: usize) -> Packed {
     let stride = (dim + order) * block;
     let mut blocks = vec![0.0_f32; n.div_ceil(block) * stride];
     let mut inverse_norms = vec![0.0; n];
-    let mut total = Partial { sum: vec![0.0; coordinates(dim, order)], norms: 0.0, remainder: Remainder::zero() };
+    let mut total =
+        Partial { sum: vec![0.0; coordinates(dim, order)], norms: 0.0, remainder: Remainder::zero() };
     let tile_length = TILE / block * stride;
     let waves = blocks.chunks_mut(WAVE * tile_length).zip(inverse_norms.chunks_mut(WAVE * TILE));
     for (wave, (blocks, inverse_norms)) in waves.enumerate() {
@@ -126,7 +127,8 @@ fn pack_tile(
     block: usize,
 ) -> Partial {
     let (dim, order) = (maker.posterior.dim(), maker.order);
-    let mut partial = Partial { sum: vec![0.0; coordinates(dim, order)], norms: 0.0, remainder: Remainder::zero() };
+    let mut partial =
+        Partial { sum: vec![0.0; coordinates(dim, order)], norms: 0.0, remainder: Remainder::zero() };
     let mut row = Row::new(dim);
     for (offset, inverse_norm) in inverse_norms.iter_mut().enumerate() {
         maker.fill(first + offset, &mut row);

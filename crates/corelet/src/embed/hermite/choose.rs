@@ -31,10 +31,10 @@ pub(in crate::embed) fn embed<'a>(
     choice: Choice,
     k: usize,
 ) -> Result<Option<Box<dyn Embedding + 'a>>, EmbedError> {
-    if choice == Choice::Auto || matches!(choice, Choice::Hermite(_)) {
-        if let Some(gaussian) = model.gaussian_mean() {
-            return Ok(Some(Box::new(GaussianExact::new(gaussian, posterior)?)));
-        }
+    if !matches!(choice, Choice::Draws(_))
+        && let Some(gaussian) = model.gaussian_mean()
+    {
+        return Ok(Some(Box::new(GaussianExact::new(gaussian, posterior)?)));
     }
     let order = match (choice, model.linear()) {
         (Choice::Draws(_), _) | (Choice::Auto, None) => None,

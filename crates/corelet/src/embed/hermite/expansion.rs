@@ -30,7 +30,13 @@ impl Expansion {
     /// h₁ … h₆ of ℓ(·; y, e) around η̂ with standard deviation s; zeros at s = 0.
     ///
     /// A likelihood so extreme that a coefficient overflows (the rate of a log link past e²³⁰) is held at ±10¹⁰⁰.
-    pub(super) fn coefficients(&self, family: &dyn Family, eta: f64, s: f64, target: (f64, f64)) -> [f64; HIGHEST] {
+    pub(super) fn coefficients(
+        &self,
+        family: &dyn Family,
+        eta: f64,
+        s: f64,
+        target: (f64, f64),
+    ) -> [f64; HIGHEST] {
         if s == 0.0 {
             return [0.0; HIGHEST];
         }
@@ -60,7 +66,14 @@ fn means(rule: &Rule, family: &dyn Family, eta: f64, s: f64, (y, exposure): (f64
     for &(z, weight) in &rule.nodes {
         let [first, second, third] = family.derivatives(eta + s * z, y, exposure);
         let third = weight * third;
-        let terms = [weight * first, weight * second, third, third * z, third * (z * z - 1.0), third * z * (z * z - 3.0)];
+        let terms = [
+            weight * first,
+            weight * second,
+            third,
+            third * z,
+            third * (z * z - 1.0),
+            third * z * (z * z - 3.0),
+        ];
         sums.iter_mut().zip(terms).for_each(|(sum, term)| *sum += term);
     }
     sums
@@ -114,10 +127,15 @@ mod tests {
         for (family, y) in families() {
             for eta in [-3.0, -0.4, 0.0, 1.7] {
                 for s in [0.11, 0.25, 0.6, 1.5, 4.0] {
-                    let (got, want) = (expansion.coefficients(&*family, eta, s, (y, 1.0)), plain(&*family, eta, s, y));
+                    let (got, want) =
+                        (expansion.coefficients(&*family, eta, s, (y, 1.0)), plain(&*family, eta, s, y));
                     let size = want.iter().fold(0.0_f64, |m, h| m.max(h.abs()));
                     for (got, want) in got.iter().zip(want) {
-                        assert!((got - want).abs() < 1e-11 * size, "{} {eta} {s}: {got} {want}", family.name());
+                        assert!(
+                            (got - want).abs() < 1e-11 * size,
+                            "{} {eta} {s}: {got} {want}",
+                            family.name()
+                        );
                     }
                 }
             }
@@ -155,7 +173,11 @@ mod tests {
                 let [a, b, c] = family.derivatives(0.8, y, 1.0);
                 let h = expansion.coefficients(&*family, 0.8, s, (y, 1.0));
                 for (got, want) in h.iter().zip([a * s, b * s * s / 2.0, c * s * s * s / 6.0]) {
-                    assert!((got - want).abs() <= 1e2 * (s * s + 1e-16) * want.abs(), "{}: {got} {want}", family.name());
+                    assert!(
+                        (got - want).abs() <= 1e2 * (s * s + 1e-16) * want.abs(),
+                        "{}: {got} {want}",
+                        family.name()
+                    );
                 }
             }
         }

@@ -34,12 +34,15 @@ impl GaussianExact {
         let mut entries = vec![0.0; model.len() * (dim + 1)];
         let rows = model.observations().features.par_chunks_exact(dim);
         let scratch = || (vec![0.0; dim], vec![0.0; dim]);
-        entries.par_chunks_exact_mut(dim + 1).zip(rows).for_each_init(scratch, |(shift, scaled), (out, x)| {
-            shift.iter_mut().zip(x.iter().zip(&posterior.mean)).for_each(|(s, (x, m))| *s = x - m);
-            multiply(model.precision(), shift, scaled);
-            super::whiten(&posterior.factor, scaled, &mut out[..dim]);
-            out[dim] = shared;
-        });
+        entries.par_chunks_exact_mut(dim + 1).zip(rows).for_each_init(
+            scratch,
+            |(shift, scaled), (out, x)| {
+                shift.iter_mut().zip(x.iter().zip(&posterior.mean)).for_each(|(s, (x, m))| *s = x - m);
+                multiply(model.precision(), shift, scaled);
+                super::whiten(&posterior.factor, scaled, &mut out[..dim]);
+                out[dim] = shared;
+            },
+        );
         let description = Description { name: "hermite:2".to_owned(), coordinates: dim + 1, tail: 0.0 };
         Ok(Self { phi: Dense::new(entries, dim + 1)?, description })
     }

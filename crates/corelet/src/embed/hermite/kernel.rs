@@ -51,7 +51,10 @@ impl WithSimd for Cosines<'_> {
     fn with_simd<S: Simd>(self, simd: S) {
         let Cosines { blocks, dim, order, forms, products, out: [first, second] } = self;
         let (blocks, _) = registers::<S>(blocks);
-        products.resize(if order == 3 { pairs(dim) * 2 * size_of::<S::f32s>() / size_of::<f32>() } else { 0 }, 0.0);
+        products.resize(
+            if order == 3 { pairs(dim) * 2 * size_of::<S::f32s>() / size_of::<f32>() } else { 0 },
+            0.0,
+        );
         let products = S::as_mut_simd_f32s(products).0.as_chunks_mut::<2>().0;
         let firsts = S::as_mut_simd_f32s(first).0.as_chunks_mut::<2>().0;
         let mut seconds = S::as_mut_simd_f32s(second).0.as_chunks_mut::<2>().0.iter_mut();

@@ -80,7 +80,11 @@ impl<'a> Hermite<'a> {
     ///
     /// # Errors
     /// [`EmbedError::Order`] unless 1 ≤ `order` ≤ 3, and [`EmbedError::Dimension`] where π̂ is of another dimension.
-    pub fn new(model: LinearPredictor<'a>, posterior: &'a Gaussian, order: usize) -> Result<Self, EmbedError> {
+    pub fn new(
+        model: LinearPredictor<'a>,
+        posterior: &'a Gaussian,
+        order: usize,
+    ) -> Result<Self, EmbedError> {
         let dim = model.observations.dim;
         if !(1..=3).contains(&order) {
             return Err(EmbedError::Order { order });
@@ -111,10 +115,10 @@ impl<'a> Hermite<'a> {
     /// Where there is no row.
     pub fn to_dense(&self) -> Result<Dense<f64>, EmbedError> {
         let mut entries = vec![0.0; self.len() * self.coordinates];
-        entries.par_chunks_mut(self.coordinates).enumerate().for_each_init(
-            || Row::new(self.dim()),
-            |row, (id, out)| self.column(id, row, out),
-        );
+        entries
+            .par_chunks_mut(self.coordinates)
+            .enumerate()
+            .for_each_init(|| Row::new(self.dim()), |row, (id, out)| self.column(id, row, out));
         Ok(Dense::new(entries, self.coordinates)?)
     }
 
@@ -134,7 +138,8 @@ impl<'a> Hermite<'a> {
     }
 
     fn take_scratch(&self, query: &Query<'_>) -> Scratch {
-        let mut scratch = self.scratch.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
+        let mut scratch =
+            self.scratch.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
         scratch.top.reset(query.rankings);
         scratch.cosines.iter_mut().for_each(|cosines| cosines.resize(TILE, 0.0));
         scratch.correlations.iter_mut().for_each(|correlations| correlations.resize(TILE, 0.0));
@@ -160,7 +165,8 @@ impl<'a> Hermite<'a> {
 
     fn correlate(&self, rows: &Range<usize>, forms: &[Forms], scratch: &mut Scratch) {
         let stride = (self.dim() + self.order()) * self.block;
-        let blocks = &self.packed.blocks[rows.start / self.block * stride..rows.end.div_ceil(self.block) * stride];
+        let blocks =
+            &self.packed.blocks[rows.start / self.block * stride..rows.end.div_ceil(self.block) * stride];
         let Scratch { products, cosines: [first, second], correlations, .. } = scratch;
         let (dim, order) = (self.dim(), self.order());
         Cosines { blocks, dim, order, forms, products, out: [first, second] }.compute();
@@ -257,10 +263,9 @@ impl Dictionary for Hermite<'_> {
         if let Some(&id) = ids.iter().find(|id| **id >= self.len()) {
             return Err(DictionaryError::new(Error::BadColumn { id, columns: self.len() }));
         }
-        out.par_chunks_exact_mut(self.coordinates).zip(ids).for_each_init(
-            || Row::new(self.dim()),
-            |row, (out, id)| self.column(*id, row, out),
-        );
+        out.par_chunks_exact_mut(self.coordinates)
+            .zip(ids)
+            .for_each_init(|| Row::new(self.dim()), |row, (out, id)| self.column(*id, row, out));
         Ok(())
     }
 }

@@ -74,7 +74,8 @@ mod tests {
     #[test]
     fn rules_have_the_moments_of_a_normal() {
         let double_factorial = |m: i32| (1..m).step_by(2).map(f64::from).product::<f64>();
-        let rules = [(Rule::gauss(4), 6), (Rule::gauss(8), 14), (Rule::gauss(13), 24), (Rule::trapezoidal(0.3), 12)];
+        let rules =
+            [(Rule::gauss(4), 6), (Rule::gauss(8), 14), (Rule::gauss(13), 24), (Rule::trapezoidal(0.3), 12)];
         for (rule, degree) in rules {
             for m in (0..=degree).step_by(2) {
                 let moment: f64 = rule.nodes.iter().map(|(z, w)| w * z.powi(m)).sum();

@@ -88,7 +88,8 @@ mod tests {
                 add_powers(&c, &w, &mut b);
                 let multiplicities = multiplicities(dim, order);
                 assert_eq!(multiplicities.len(), a.len());
-                let product: f64 = a.iter().zip(&b).zip(&multiplicities).map(|((a, b), m)| a * b * m * m).sum();
+                let product: f64 =
+                    a.iter().zip(&b).zip(&multiplicities).map(|((a, b), m)| a * b * m * m).sum();
                 assert!((product - cosine.powi(order as i32)).abs() < 1e-12);
             }
             assert_eq!(first_pair(dim, 0), 0);
