@@ -3,12 +3,14 @@
 
 mod choice;
 mod draws;
+mod hermite;
 pub mod paper;
 mod posterior_draws;
 mod stored;
 
 pub use choice::Choice;
 pub use draws::{Correlations, Draws, RowPolynomials, Stacked, Tiles};
+pub use hermite::{GaussianExact, Hermite};
 pub use posterior_draws::{Stream, draw_shifts};
 pub use stored::{Layout, Precision, Stored};
 
@@ -62,6 +64,20 @@ pub enum EmbedError {
     /// The embedding that is to be copied failed.
     #[error(transparent)]
     Dictionary(#[from] sparse_nnls::DictionaryError),
+    /// An order that the Hermite embedding does not have.
+    #[error("Hermite order {order} is not one of 1, 2 and 3")]
+    Order {
+        /// What was asked for.
+        order: usize,
+    },
+    /// π̂ is not over the parameters of the model.
+    #[error("the posterior has {posterior} dimensions, the model {model}")]
+    Dimension {
+        /// Of π̂.
+        posterior: usize,
+        /// Of the model.
+        model: usize,
+    },
     /// The solver refused the matrix.
     #[error(transparent)]
     Solver(#[from] sparse_nnls::Error),
@@ -96,6 +112,9 @@ pub fn embed<'a>(
     k: usize,
     seed: u64,
 ) -> Result<Box<dyn Embedding + 'a>, EmbedError> {
+    if let Some(hermite) = hermite::embed(model, posterior, choice, k)? {
+        return Ok(hermite);
+    }
     let count = match choice {
         Choice::Draws(count) => count,
         _ => 500.max(4 * k),

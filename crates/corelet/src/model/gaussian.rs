@@ -181,4 +181,8 @@ impl Model for GaussianMean {
     fn prepare(&self, anchor: &[f64], shifts: Shifts) -> Box<dyn Differences + '_> {
         Box::new(Prepared::new(self, anchor, &shifts))
     }
+
+    fn gaussian_mean(&self) -> Option<&GaussianMean> {
+        Some(self)
+    }
 }

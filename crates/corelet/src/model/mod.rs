@@ -67,6 +67,11 @@ pub trait Model: Send + Sync {
     fn linear(&self) -> Option<LinearPredictor<'_>> {
         None
     }
+
+    /// The model itself where it is the mean of a Gaussian, which has an exact embedding of its own.
+    fn gaussian_mean(&self) -> Option<&GaussianMean> {
+        None
+    }
 }
 
 /// A model in which θ enters each datum only through η = xᵀθ.

@@ -1,0 +1,145 @@
+//! One pass over the data: every row's coefficients, packed for the kernel, with the sum of the columns and the tail.
+
+use rayon::prelude::*;
+use sparse_nnls::Sum;
+
+use super::expansion::{Expansion, HIGHEST};
+use super::tail::Remainder;
+use super::tensor::{add_powers, coordinates, multiplicities};
+use super::{TILE, whiten};
+use crate::laplace::Gaussian;
+use crate::linalg::dot;
+use crate::model::LinearPredictor;
+
+/// Tiles in flight, which bounds the memory of their partial sums.
+const WAVE: usize = 64;
+
+/// Computes rows one at a time, in f64.
+pub(super) struct RowMaker<'a> {
+    pub(super) model: LinearPredictor<'a>,
+    pub(super) posterior: &'a Gaussian,
+    pub(super) order: usize,
+    pub(super) expansion: Expansion,
+}
+
+/// One row: v = Lᵀx/s, the coefficients h₁ … h₆, and cₘ = √m!·hₘ of the orders that are kept.
+#[derive(Debug, Clone)]
+pub(super) struct Row {
+    pub(super) direction: Vec<f64>,
+    pub(super) h: [f64; HIGHEST],
+    pub(super) c: [f64; 3],
+}
+
+impl Row {
+    pub(super) fn new(dim: usize) -> Self {
+        Self { direction: vec![0.0; dim], h: [0.0; HIGHEST], c: [0.0; 3] }
+    }
+
+    /// ‖φ‖ = √(Σ m!hₘ²), since v has unit length.
+    fn norm(&self, order: usize) -> f64 {
+        let largest = self.c[..order].iter().fold(0.0_f64, |m, c| m.max(c.abs()));
+        if largest == 0.0 {
+            return 0.0;
+        }
+        largest * self.c[..order].iter().map(|c| (c / largest).powi(2)).sum::<f64>().sqrt()
+    }
+}
+
+impl RowMaker<'_> {
+    /// Computes row `i` into `row`.
+    pub(super) fn fill(&self, i: usize, row: &mut Row) {
+        let x = self.model.observations.row(i);
+        whiten(&self.posterior.factor, x, &mut row.direction);
+        let s = length(&row.direction);
+        if s > 0.0 {
+            row.direction.iter_mut().for_each(|v| *v /= s);
+        }
+        let eta = dot(x, &self.posterior.mean);
+        row.h = self.expansion.coefficients(self.model.family, eta, s, self.model.target(i));
+        row.c = [row.h[0], std::f64::consts::SQRT_2 * row.h[1], 6.0_f64.sqrt() * row.h[2]];
+    }
+}
+
+fn length(w: &[f64]) -> f64 {
+    let squares = dot(w, w);
+    if squares.is_normal() {
+        return squares.sqrt();
+    }
+    let largest = w.iter().fold(0.0_f64, |m, w| m.max(w.abs()));
+    if largest == 0.0 { 0.0 } else { largest * w.iter().map(|w| (w / largest).powi(2)).sum::<f64>().sqrt() }
+}
+
+/// The rows as the kernel reads them, and what was learnt on the way.
+pub(super) struct Packed {
+    /// Blocks of rows: features of v, then cₘ/‖φ‖, in f32.
+    pub(super) blocks: Vec<f32>,
+    /// 1/‖φ‖, and 0 for a zero column.
+    pub(super) inverse_norms: Vec<f64>,
+    pub(super) sum: Sum,
+    /// In nats.
+    pub(super) tail: f64,
+}
+
+/// What a tile adds to the whole.
+struct Partial {
+    sum: Vec<f64>,
+    norms: f64,
+    remainder: Vec<f64>,
+}
+
+/// Makes and packs all rows on all threads; partial sums are combined in the order of the tiles.
+pub(super) fn pack(maker: &RowMaker<'_>, block: usize) -> Packed {
+    let (n, dim, order) = (maker.model.observations.len(), maker.posterior.dim(), maker.order);
+    let remainder = Remainder::new(dim);
+    let stride = (dim + order) * block;
+    let mut blocks = vec![0.0_f32; n.div_ceil(block) * stride];
+    let mut inverse_norms = vec![0.0; n];
+    let mut total =
+        Partial { sum: vec![0.0; coordinates(dim, order)], norms: 0.0, remainder: Remainder::zero() };
+    let tile_length = TILE / block * stride;
+    let waves = blocks.chunks_mut(WAVE * tile_length).zip(inverse_norms.chunks_mut(WAVE * TILE));
+    for (wave, (blocks, inverse_norms)) in waves.enumerate() {
+        let partials: Vec<Partial> = blocks
+            .par_chunks_mut(tile_length)
+            .zip(inverse_norms.par_chunks_mut(TILE))
+            .enumerate()
+            .map(|(tile, (blocks, norms))| {
+                pack_tile(maker, &remainder, (wave * WAVE + tile) * TILE, blocks, norms, block)
+            })
+            .collect();
+        for partial in &partials {
+            total.norms += partial.norms;
+            total.sum.iter_mut().zip(&partial.sum).for_each(|(a, b)| *a += b);
+            total.remainder.iter_mut().zip(&partial.remainder).for_each(|(a, b)| *a += b);
+        }
+    }
+    total.sum.iter_mut().zip(multiplicities(dim, order)).for_each(|(sum, m)| *sum *= m);
+    let tail = Remainder::nats(&total.remainder);
+    Packed { blocks, inverse_norms, sum: Sum { vector: total.sum, norms: total.norms }, tail }
+}
+
+fn pack_tile(
+    maker: &RowMaker<'_>,
+    remainder: &Remainder,
+    first: usize,
+    blocks: &mut [f32],
+    inverse_norms: &mut [f64],
+    block: usize,
+) -> Partial {
+    let (dim, order) = (maker.posterior.dim(), maker.order);
+    let mut partial =
+        Partial { sum: vec![0.0; coordinates(dim, order)], norms: 0.0, remainder: Remainder::zero() };
+    let mut row = Row::new(dim);
+    for (offset, inverse_norm) in inverse_norms.iter_mut().enumerate() {
+        maker.fill(first + offset, &mut row);
+        let norm = row.norm(order);
+        *inverse_norm = if norm > 0.0 { 1.0 / norm } else { 0.0 };
+        let lane = &mut blocks[offset / block * (dim + order) * block + offset % block..];
+        let numbers = row.direction.iter().copied().chain(row.c[..order].iter().map(|c| c * *inverse_norm));
+        lane.iter_mut().step_by(block).zip(numbers).for_each(|(out, number)| *out = number as f32);
+        partial.norms += norm;
+        add_powers(&row.c[..order], &row.direction, &mut partial.sum);
+        remainder.add(&row.direction, &row.h, order, &mut partial.remainder);
+    }
+    partial
+}
