@@ -48,7 +48,8 @@ pub(crate) fn run(
 
 fn check_outputs(args: &BuildArgs) -> anyhow::Result<()> {
     ensure_writable(&args.output)?;
-    let outputs: Vec<&Path> = std::iter::once(&args.output).chain(&args.json).map(|path| path.as_path()).collect();
+    let outputs: Vec<&Path> =
+        std::iter::once(&args.output).chain(&args.json).map(|path| path.as_path()).collect();
     output::check(&outputs, &[&args.data.data])
 }
 
@@ -115,7 +116,8 @@ fn report(
     terminal: &Terminal,
     interrupt: &Interrupt,
 ) -> Outcome {
-    let written: Vec<&Path> = std::iter::once(&args.output).chain(&args.json).map(|path| path.as_path()).collect();
+    let written: Vec<&Path> =
+        std::iter::once(&args.output).chain(&args.json).map(|path| path.as_path()).collect();
     summary.show(terminal, &written);
     if interrupt.asked() {
         let points = wording::count(coreset.rows.len());

@@ -60,7 +60,9 @@ fn observations_of(fitted: &Fitted, file_rows: &[usize], coreset: &Path) -> anyh
     let source = &fitted.table.source;
     let find = |&row: &usize| match fitted.rows.binary_search(&row) {
         Ok(observation) => Ok(observation),
-        Err(_) if row < fitted.table.rows => bail!("row {row} has missing values in {source} and was left out"),
+        Err(_) if row < fitted.table.rows => {
+            bail!("row {row} has missing values in {source} and was left out")
+        }
         Err(_) => bail!("row {row} is named, but {source} has {} rows", fitted.table.rows),
     };
     let rows: anyhow::Result<Vec<usize>> = file_rows.iter().map(find).collect();

@@ -92,10 +92,12 @@ impl Data {
         let Dataset { observations, names, rows, levels, standardisation, dropped, .. } = dataset;
         let model = make_model(observations, options).with_context(source)?;
         let prior = make_prior(model.dim(), options)?;
-        let laplace = laplace(&*model, &prior, Rows::All, None, &LaplaceSettings::default()).with_context(source)?;
+        let laplace =
+            laplace(&*model, &prior, Rows::All, None, &LaplaceSettings::default()).with_context(source)?;
         if laplace.status != LaplaceStatus::Converged && laplace.gradient_norm > CLOSE_ENOUGH {
             let off = number(laplace.gradient_norm);
-            terminal.warn(&format!("the Laplace fit has not converged: its mode is off by {off} posterior sd"));
+            terminal
+                .warn(&format!("the Laplace fit has not converged: its mode is off by {off} posterior sd"));
         }
         let laplace_seconds = start.elapsed().as_secs_f64();
         Ok(Fitted {

@@ -165,7 +165,8 @@ impl Summary {
         let (points, n) = (count(self.points), count(self.n));
         let by = self.method.as_ref().map_or_else(String::new, |method| format!("{method}, "));
         let Self { embedding, coordinates, .. } = self;
-        terminal.say(&format!("{points} of {n} rows stand for all ({by}{embedding}, {coordinates} coordinates)"));
+        terminal
+            .say(&format!("{points} of {n} rows stand for all ({by}{embedding}, {coordinates} coordinates)"));
         self.show_divergence(terminal);
         if let Some(shift) = self.largest_shift() {
             let (sd, ratio) = (number(shift.shift.mean_shift), number(shift.shift.sd_ratio));
@@ -173,11 +174,15 @@ impl Summary {
         }
         if let (Some(status), Some(passes)) = (self.status, self.passes) {
             let residual = number(self.residual);
-            terminal.say(&format!("  solver         {status}: residual {residual} after {} passes", number(passes)));
+            terminal.say(&format!(
+                "  solver         {status}: residual {residual} after {} passes",
+                number(passes)
+            ));
         }
         if let Some(Seconds { read, laplace, build, evaluate }) = self.seconds {
             let [read, fit, build, evaluate] = [read, laplace, build, evaluate].map(duration);
-            terminal.say(&format!("  time           read {read}, fit {fit}, build {build}, evaluate {evaluate}"));
+            terminal
+                .say(&format!("  time           read {read}, fit {fit}, build {build}, evaluate {evaluate}"));
         }
         for path in written {
             terminal.say(&format!("  written        {}", path.display()));
@@ -185,7 +190,8 @@ impl Summary {
     }
 
     fn show_divergence(&self, terminal: &Terminal) {
-        let [forward, reverse, held_out] = [self.kl_forward, self.kl_reverse, self.heldout_nats].map(optional);
+        let [forward, reverse, held_out] =
+            [self.kl_forward, self.kl_reverse, self.heldout_nats].map(optional);
         terminal.say(&format!(
             "  divergence     {forward} nats forward KL, {reverse} reverse; {held_out} estimated on fresh draws"
         ));
@@ -207,10 +213,14 @@ impl Summary {
         match self.coreset_fit {
             FitStatus::Converged | FitStatus::Stalled => {}
             FitStatus::IterationLimit => terminal.warn("the coreset's own posterior fit has not converged"),
-            FitStatus::Failed => terminal.warn("the coreset's own posterior has no Laplace fit, so no KL is known"),
+            FitStatus::Failed => {
+                terminal.warn("the coreset's own posterior has no Laplace fit, so no KL is known")
+            }
         }
-        if self.status.is_some_and(|status| !status.is_natural() && status != Status::Stopped) {
-            terminal.warn("the method was cut short by a limit; see the status");
+        if let (Some(status), Some(method)) = (self.status, &self.method)
+            && !status.is_natural()
+        {
+            terminal.warn(&format!("{method} had not come to rest when it stopped: {status}"));
         }
     }
 

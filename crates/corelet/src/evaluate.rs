@@ -108,7 +108,11 @@ pub fn evaluate(
 ///
 /// # Errors
 /// Whatever the embedding fails with.
-pub fn residual_in(embedding: &dyn Embedding, rows: &[usize], weights: &[f64]) -> Result<f64, sparse_nnls::Error> {
+pub fn residual_in(
+    embedding: &dyn Embedding,
+    rows: &[usize],
+    weights: &[f64],
+) -> Result<f64, sparse_nnls::Error> {
     let mut oracle = Oracle::new(embedding);
     let target = oracle.sum()?.vector;
     let weights = Weights::from_pairs(rows.iter().copied().zip(weights.iter().copied()));

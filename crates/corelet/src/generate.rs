@@ -62,7 +62,12 @@ pub fn to_table(observations: &Observations, source: &str) -> Result<Table, Data
 }
 
 /// n rows of `normals` standard normal features and an intercept, and the target that `draw` gives them.
-fn rows(n: usize, normals: usize, seed: u64, draw: impl Fn(&[f64], &mut ChaCha8Rng) -> f64 + Sync) -> Observations {
+fn rows(
+    n: usize,
+    normals: usize,
+    seed: u64,
+    draw: impl Fn(&[f64], &mut ChaCha8Rng) -> f64 + Sync,
+) -> Observations {
     let dim = normals + 1;
     let (mut features, mut target) = (vec![1.0; n * dim], vec![0.0; n]);
     let chunks = features.par_chunks_mut(CHUNK * dim).zip(target.par_chunks_mut(CHUNK)).enumerate();

@@ -1,8 +1,11 @@
 //! Builds from generated data: sizes, targets in nats, interruption, determinism.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::ops::ControlFlow;
 
-use corelet::coreset::{BuildError, BuildOptions, Coreset, HeldOut, ModelOptions, build, make_model, make_prior};
+use corelet::coreset::{
+    BuildError, BuildOptions, Coreset, HeldOut, ModelOptions, build, make_model, make_prior,
+};
 use corelet::data::Task;
 use corelet::embed::Choice;
 use corelet::generate;
@@ -40,7 +43,8 @@ fn build_of(fit: &Fit, options: &BuildOptions) -> Result<Coreset, BuildError> {
 fn every_method_keeps_to_k_points() {
     let fit = logistic(400);
     for method in Method::all() {
-        let options = BuildOptions { method, k: 15, embedding: Choice::Draws(200), ..BuildOptions::default() };
+        let options =
+            BuildOptions { method, k: 15, embedding: Choice::Draws(200), ..BuildOptions::default() };
         let coreset = build_of(&fit, &options).unwrap();
         assert!((1..=15).contains(&coreset.rows.len()), "{}", coreset.method);
         assert!(coreset.rows.is_sorted() && coreset.weights.iter().all(|&w| w > 0.0), "{}", coreset.method);
@@ -86,8 +90,7 @@ fn a_stopped_build_returns_what_it_has() {
         steps += 1;
         if steps < 5 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     };
-    let coreset =
-        build(&*fit.model, &fit.laplace.posterior, &held_out, &options, &mut stop_at_five).unwrap();
+    let coreset = build(&*fit.model, &fit.laplace.posterior, &held_out, &options, &mut stop_at_five).unwrap();
     assert_eq!(coreset.status, Status::Stopped);
     assert!((1..=5).contains(&coreset.rows.len()));
 }
@@ -149,6 +152,7 @@ fn options_are_read_back() {
     let text = serde_json::to_string(&options).unwrap();
     assert_eq!(serde_json::from_str::<BuildOptions>(&text).unwrap(), options);
     assert!(serde_json::from_str::<BuildOptions>("{\"kk\": 3}").is_err());
-    let model: ModelOptions = serde_json::from_str("{\"kind\": \"poisson\", \"link\": \"softplus\"}").unwrap();
+    let model: ModelOptions =
+        serde_json::from_str("{\"kind\": \"poisson\", \"link\": \"softplus\"}").unwrap();
     assert_eq!((model.kind, model.link, model.prior_sd), (Task::Poisson, Link::Softplus, 1.0));
 }

@@ -1,4 +1,5 @@
 //! Evaluations against closed forms and against each other.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::ops::ControlFlow;
 
@@ -47,7 +48,9 @@ fn all_rows_with_weight_one_are_the_posterior_itself() {
     assert!(evaluation.heldout_residual.unwrap() < 1e-11);
     assert!(evaluation.kl_forward.unwrap() < 1e-12 && evaluation.kl_reverse.unwrap() < 1e-12);
     assert!(evaluation.map_distance.unwrap() < 1e-8);
-    assert!(evaluation.parameters.iter().all(|p| p.mean_shift.abs() < 1e-8 && (p.sd_ratio - 1.0).abs() < 1e-8));
+    assert!(
+        evaluation.parameters.iter().all(|p| p.mean_shift.abs() < 1e-8 && (p.sd_ratio - 1.0).abs() < 1e-8)
+    );
 }
 
 /// One-dimensional Gaussian mean, prior N(0, 1), unit variance: the posterior has precision 1 + Σw.

@@ -126,7 +126,8 @@ fn truncated_parquet() {
 #[test]
 fn truncated_npz() {
     let place = Place::new();
-    let whole = npz(&[("X.npy", &npy("<f8", "(3, 1)", &[0; 24])), ("y.npy", &npy("|i1", "(3,)", &[1, 0, 1]))]);
+    let whole =
+        npz(&[("X.npy", &npy("<f8", "(3, 1)", &[0; 24])), ("y.npy", &npy("|i1", "(3,)", &[1, 0, 1]))]);
     for length in [0, 30, whole.len() / 2, whole.len() - 1] {
         place.write("cut.npz", &whole[..length]);
         refuse(&place, "cut.npz", "", &["cut.npz"]);
@@ -190,9 +191,8 @@ fn npz(entries: &[(&str, &[u8])]) -> Vec<u8> {
         ]
         .concat();
         archive.extend([b"PK\x03\x04".as_slice(), &shared, name.as_bytes(), data].concat());
-        directory.extend(
-            [b"PK\x01\x02\x14\x00".as_slice(), &shared, &[0; 10], &offset, name.as_bytes()].concat(),
-        );
+        directory
+            .extend([b"PK\x01\x02\x14\x00".as_slice(), &shared, &[0; 10], &offset, name.as_bytes()].concat());
     }
     let count = (entries.len() as u16).to_le_bytes();
     let (size, offset) = ((directory.len() as u32).to_le_bytes(), (archive.len() as u32).to_le_bytes());

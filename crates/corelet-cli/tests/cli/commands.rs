@@ -114,7 +114,8 @@ fn compare_writes_every_cell() {
     let width = table.lines().next().unwrap().split(',').count();
     assert!(table.lines().all(|line| line.split(',').count() == width));
     assert!(!table.contains("NaN") && !table.contains("inf,"));
-    let few = place.succeed("compare data.csv --target late --features a,b -k 5 --methods pursuit,iht --reference");
+    let few =
+        place.succeed("compare data.csv --target late --features a,b -k 5 --methods pursuit,iht --reference");
     assert!(few.contains("iht") && !few.contains("giga"), "{few}");
 }
 
@@ -122,7 +123,8 @@ fn compare_writes_every_cell() {
 fn the_demo_shows_every_method() {
     let place = Place::new();
     let shown = place.succeed("demo --n 500 --out here");
-    for word in ["uniform", "importance-nnls", "frank-wolfe", "giga", "omp", "a-iht-2", "pursuit", "Try next"] {
+    for word in ["uniform", "importance-nnls", "frank-wolfe", "giga", "omp", "a-iht-2", "pursuit", "Try next"]
+    {
         assert!(shown.contains(word), "{word}: {shown}");
     }
     for file in ["data.csv", "core.parquet", "table.csv", "summary.json"] {

@@ -126,7 +126,9 @@ pub fn build(
 ) -> Result<Coreset, BuildError> {
     options.check(model.len())?;
     match options.max_kl {
-        None => select(&*embed(model, posterior, options.embedding, options.k, options.seed)?, options, callback),
+        None => {
+            select(&*embed(model, posterior, options.embedding, options.k, options.seed)?, options, callback)
+        }
         Some(max_kl) => build_below(model, posterior, held_out, options, max_kl, callback),
     }
 }
