@@ -8,7 +8,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use corelet::coreset::{BuildOptions, Coreset, HeldOut, select};
 use corelet::embed::{Choice, embed};
 use corelet::evaluate::{Evaluation, evaluate};
-use sparse_nnls::{Method, Status};
+use sparse_nnls::{Limits, Method, Status};
 
 use crate::interrupt::Interrupt;
 use crate::load::Fitted;
@@ -22,6 +22,7 @@ pub(crate) struct Plan {
     pub(crate) sizes: Vec<usize>,
     pub(crate) seeds: std::ops::Range<u64>,
     pub(crate) embedding: Choice,
+    pub(crate) limits: Limits,
 }
 
 /// One run.
@@ -58,7 +59,8 @@ impl Plan {
             let embedding = embed(&*fitted.model, posterior, self.embedding, largest, seed)?;
             let held_out = HeldOut::new(&*fitted.model, posterior, seed);
             for (&k, &method) in self.sizes.iter().flat_map(|k| self.methods.iter().map(move |m| (k, m))) {
-                let options = BuildOptions { method, k, seed, ..BuildOptions::default() };
+                let options =
+                    BuildOptions { method, k, seed, limits: self.limits, ..BuildOptions::default() };
                 let prefix = format!("run {} of {total}, ", cells.len() + 1);
                 let start = Instant::now();
                 let coreset = select(&*embedding, &options, &mut |info| {
@@ -151,7 +153,7 @@ fn name_of(status: &impl serde::Serialize) -> anyhow::Result<String> {
 /// A line for each method and size: medians over the seeds.
 pub(crate) fn to_table(cells: &[Cell]) -> String {
     let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
     table.set_header([
         "method",
         "k",

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::Context;
+use sparse_nnls::Limits;
 
 use crate::Outcome;
 use crate::args::CompareArgs;
@@ -26,6 +27,7 @@ pub(crate) fn run(
         sizes: args.k.clone(),
         seeds: seed..seed.saturating_add(args.seeds),
         embedding: args.embed.embedding,
+        limits: Limits::default(),
     };
     let design = args.data.design(&args.model);
     let data = load::read(&args.data.data, args.data.format, &design, terminal)?;

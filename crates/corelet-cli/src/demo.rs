@@ -8,7 +8,7 @@ use corelet::coreset::{BuildOptions, ModelOptions};
 use corelet::data::{DesignOptions, Table, Values, ensure_writable};
 use corelet::embed::Choice;
 use corelet::generate;
-use sparse_nnls::Method;
+use sparse_nnls::{Limits, Method};
 
 use crate::Outcome;
 use crate::args::DemoArgs;
@@ -23,6 +23,9 @@ use crate::wording::{count, judgement};
 
 /// Points each method may choose.
 const POINTS: usize = 100;
+
+/// Passes each method may make: enough for the paper's 300 iterations, and a demo must not take long.
+const MAX_PASSES: f64 = 400.0;
 
 /// The files of the demo.
 struct Files {
@@ -51,6 +54,7 @@ pub(crate) fn run(
         sizes: vec![POINTS],
         seeds: seed..seed.saturating_add(1),
         embedding: Choice::Auto,
+        limits: Limits { passes: Some(MAX_PASSES), ..Limits::default() },
     };
     let cells = plan.run(&fitted, terminal, interrupt)?;
 

@@ -217,8 +217,10 @@ impl Summary {
                 terminal.warn("the coreset's own posterior has no Laplace fit, so no KL is known")
             }
         }
-        if self.status.is_some_and(|status| !status.is_natural() && status != Status::Stopped) {
-            terminal.warn("the method was cut short by a limit; see the status");
+        if let (Some(status), Some(method)) = (self.status, &self.method)
+            && !status.is_natural()
+        {
+            terminal.warn(&format!("{method} had not come to rest when it stopped: {status}"));
         }
     }
 

@@ -1,4 +1,5 @@
 //! Evaluations against closed forms and against each other.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::ops::ControlFlow;
 

@@ -1,4 +1,9 @@
 //! The `corelet` command as a user runs it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and says what it skips"
+)]
 
 mod bad_files;
 mod commands;
