@@ -22,7 +22,7 @@ use crate::terminal::Terminal;
 use crate::wording::{count, judgement};
 
 /// Points each method may choose.
-const POINTS: usize = 100;
+const POINTS: usize = 10;
 
 /// Passes each method may make: enough for the paper's 300 iterations, and a demo must not take long.
 const MAX_PASSES: f64 = 400.0;
