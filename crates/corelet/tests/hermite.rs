@@ -423,8 +423,8 @@ fn pursuit_on_phishing_reaches_the_floor() {
     assert_eq!(stored.len(), third.len());
 }
 
-/// On the flights, 27 coefficients, where `CORELET_DATA` names the folder they are in: order 3 pays for its 4059
-/// coordinates with a divergence that order 2, with 405, cannot reach.
+/// On the flights, 27 coefficients, where `CORELET_DATA` names the folder they are in. Order 3 has 4059 coordinates and
+/// order 2 has 405, but only the residual of order 3 tells the divergence: ½‖r‖² is within a factor of it.
 #[test]
 fn flights_are_within_a_thousandth_of_a_nat() {
     let Some(folder) = std::env::var_os("CORELET_DATA") else { return };
@@ -434,7 +434,7 @@ fn flights_are_within_a_thousandth_of_a_nat() {
     let model = Logistic::model(design(&table, &options).unwrap().observations).unwrap();
     let posterior = fit(&model);
     let prior = Prior::isotropic(model.dim(), 1.0).unwrap();
-    for (choice, limit) in [(Choice::Hermite(2), 1e-1), (Choice::Auto, 1e-3)] {
+    for (choice, limit) in [(Choice::Hermite(2), 1e-2), (Choice::Auto, 1e-3)] {
         let start = std::time::Instant::now();
         let embedding = embed(&model, &posterior, choice, 200, 0).unwrap();
         let built = start.elapsed().as_secs_f64();
@@ -442,7 +442,7 @@ fn flights_are_within_a_thousandth_of_a_nat() {
         let rows = Rows::Weighted { ids: &solution.weights.ids, weights: &solution.weights.values };
         let start = Some(posterior.mean.as_slice());
         let coreset = laplace(&model, &prior, rows, start, &LaplaceSettings::default()).unwrap().posterior;
-        let divergence = kl_gaussian(&coreset, &posterior).unwrap();
+        let divergence = kl_gaussian(&posterior, &coreset).unwrap();
         println!(
             "{:?}: built in {built:.2} s, {} points, {} passes, {:.2} s, residual {:.2e}, forward KL {divergence:.2e}",
             embedding.description(),
@@ -452,5 +452,7 @@ fn flights_are_within_a_thousandth_of_a_nat() {
             solution.residual,
         );
         assert!(divergence < limit);
+        let told = 0.5 * solution.residual.powi(2);
+        assert!(choice != Choice::Auto || (0.5..2.0).contains(&(divergence / told)));
     }
 }
