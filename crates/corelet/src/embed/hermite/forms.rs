@@ -27,8 +27,8 @@ pub(super) struct Forms {
 pub(super) struct Band {
     /// The i of its first row; the zeroth row of the table has none, and counts as −1.
     pub(super) first: isize,
-    /// Where its b start.
-    pub(super) start: usize,
+    /// Where the b of each of its rows start, ascending; past the last b for a row that is not there.
+    pub(super) starts: [usize; HEIGHT],
 }
 
 impl Forms {
@@ -68,12 +68,11 @@ impl Forms {
             at += width - first_of(row);
         }
         for band in (0..=dim).step_by(HEIGHT) {
-            let start = first_of(band);
-            self.bands.push(Band { first: band as isize - 1, start });
-            self.entries.extend((start..width).map(|p| {
+            let starts = std::array::from_fn(|r| if band + r > dim { width } else { first_of(band + r) });
+            self.bands.push(Band { first: band as isize - 1, starts });
+            self.entries.extend((starts[0]..width).map(|p| {
                 std::array::from_fn(|r| {
-                    let row = band + r;
-                    if row > dim || p < first_of(row) { 0.0 } else { entry(offsets[row] + p - first_of(row)) }
+                    if p < starts[r] { 0.0 } else { entry(offsets[band + r] + p - starts[r]) }
                 })
             }));
         }

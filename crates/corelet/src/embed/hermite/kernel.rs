@@ -103,10 +103,10 @@ fn evaluate<S: Simd>(simd: S, v: &[Pair<S>], c: &[Pair<S>], products: &[Pair<S>]
     let base = if c.len() == 3 { products } else { v };
     let mut entries = forms.entries.as_slice();
     for band in &forms.bands {
-        let base = &base[band.start..];
+        let base = &base[band.starts[0]..];
         let (mine, after) = entries.split_at(base.len());
         entries = after;
-        let rows = multiply_band(simd, mine, base);
+        let rows = multiply_band(simd, mine, base, band.starts);
         for (r, sum) in rows.iter().enumerate() {
             let i = band.first + r as isize;
             if i < 0 {
@@ -127,21 +127,80 @@ fn evaluate<S: Simd>(simd: S, v: &[Pair<S>], c: &[Pair<S>], products: &[Pair<S>]
     }
 }
 
-/// Four rows of the table times b: eight independent sums, enough to hide the latency of a multiply-add.
+/// Four rows of the table times b: eight independent sums, enough to hide the latency of a multiply-add. The rows join
+/// in where their b start, so that the zeros before are not multiplied.
 #[inline(always)]
-fn multiply_band<S: Simd>(simd: S, entries: &[[f32; HEIGHT]], base: &[Pair<S>]) -> [Pair<S>; HEIGHT] {
-    let zero = [simd.splat_f32s(0.0); 2];
-    let (mut p, mut q, mut r, mut s) = (zero, zero, zero, zero);
+fn multiply_band<S: Simd>(
+    simd: S,
+    entries: &[[f32; HEIGHT]],
+    base: &[Pair<S>],
+    starts: [usize; HEIGHT],
+) -> [Pair<S>; HEIGHT] {
+    let lengths = [starts[1] - starts[0], starts[2] - starts[1], starts[3] - starts[2]];
+    let mut sums = [[simd.splat_f32s(0.0); 2]; HEIGHT];
+    let (mine, entries) = entries.split_at(lengths[0]);
+    let (b, base) = base.split_at(lengths[0]);
+    sums = multiply_rows::<S, 1>(simd, mine, b, sums);
+    let (mine, entries) = entries.split_at(lengths[1]);
+    let (b, base) = base.split_at(lengths[1]);
+    sums = multiply_rows::<S, 2>(simd, mine, b, sums);
+    let (mine, entries) = entries.split_at(lengths[2]);
+    let (b, base) = base.split_at(lengths[2]);
+    sums = multiply_rows::<S, 3>(simd, mine, b, sums);
+    multiply_rows::<S, HEIGHT>(simd, entries, base, sums)
+}
+
+/// Adds the first `R` rows of the table times b.
+#[inline(always)]
+fn multiply_rows<S: Simd, const R: usize>(
+    simd: S,
+    entries: &[[f32; HEIGHT]],
+    base: &[Pair<S>],
+    mut sums: [Pair<S>; HEIGHT],
+) -> [Pair<S>; HEIGHT] {
     for (t, b) in entries.iter().zip(base) {
-        p = add_product(simd, [simd.splat_f32s(t[0]); 2], *b, p);
-        q = add_product(simd, [simd.splat_f32s(t[1]); 2], *b, q);
-        r = add_product(simd, [simd.splat_f32s(t[2]); 2], *b, r);
-        s = add_product(simd, [simd.splat_f32s(t[3]); 2], *b, s);
+        for r in 0..R {
+            sums[r] = add_product(simd, [simd.splat_f32s(t[r]); 2], *b, sums[r]);
+        }
     }
-    [p, q, r, s]
+    sums
 }
 
 #[inline(always)]
 fn add_product<S: Simd>(simd: S, a: Pair<S>, b: Pair<S>, sum: Pair<S>) -> Pair<S> {
     [simd.mul_add_e_f32s(a[0], b[0], sum[0]), simd.mul_add_e_f32s(a[1], b[1], sum[1])]
+}
+
+/// Turns cosines into correlations in f64: out ← cosine·‖u‖, or where there are norms cosine·‖u‖·‖φ‖.
+pub(super) struct Widen<'a> {
+    pub(super) cosines: &'a [f32],
+    pub(super) length: f64,
+    /// 1/‖φ‖, and 0 for a zero column, whose cosine is 0.
+    pub(super) inverse_norms: Option<&'a [f64]>,
+    pub(super) out: &'a mut [f64],
+}
+
+impl Widen<'_> {
+    /// Fills `out`.
+    pub(super) fn compute(self) {
+        Arch::new().dispatch(self);
+    }
+}
+
+impl WithSimd for Widen<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _simd: S) {
+        let Widen { cosines, length, inverse_norms, out } = self;
+        match inverse_norms {
+            None => out.iter_mut().zip(cosines).for_each(|(out, cosine)| *out = f64::from(*cosine) * length),
+            Some(inverse_norms) => {
+                for ((out, cosine), inverse) in out.iter_mut().zip(cosines).zip(inverse_norms) {
+                    let divisor = if *inverse > 0.0 { *inverse } else { 1.0 };
+                    *out = f64::from(*cosine) * length / divisor;
+                }
+            }
+        }
+    }
 }

@@ -15,25 +15,35 @@ pub use gaussian_exact::GaussianExact;
 pub(super) use choose::embed;
 
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rayon::prelude::*;
-use sparse_nnls::{Batch, Candidate, Dense, Dictionary, DictionaryError, Error, Query, Sum, Tile, TopK};
+use sparse_nnls::{
+    Batch, Candidate, Dense, Dictionary, DictionaryError, Error, Query, Ranking, Score, Sum, Tile, TopK,
+};
 
 use self::build::{Packed, Row, RowMaker, pack};
 use self::expansion::Expansion;
 use self::forms::Forms;
-use self::kernel::{Cosines, block_rows};
+use self::kernel::{Cosines, Widen, block_rows};
 use self::tensor::{add_powers, coordinates, multiplicities};
 use super::{Description, EmbedError, Embedding};
 use crate::laplace::Gaussian;
+use crate::linalg::dot;
 use crate::model::LinearPredictor;
 
 /// Rows in a tile: a multiple of every block, and fixed, so that partial sums are the same for any number of threads.
 const TILE: usize = 1024;
 
+/// Tiles that a worker takes at once.
+const RUN: usize = 16;
+
 /// Below this share of the rows, a pass over a batch gathers them first instead of answering for all.
 const GATHER: f64 = 0.5;
+
+/// A column whose cosine with the second vector of a query is above this is correlated again in f64: its geodesic
+/// score divides by √(1 − cos²), of which f32 leaves nothing where the two are parallel.
+const NEARLY_PARALLEL: f64 = 1.0 - 1e-4;
 
 /// The Hermite embedding of a model with a linear predictor, up to order M.
 ///
@@ -59,6 +69,10 @@ pub struct Hermite<'a> {
     block: usize,
     coordinates: usize,
     multiplicities: Vec<f64>,
+    /// Which tiles have a zero column.
+    has_zeros: Vec<bool>,
+    /// A tile of ones.
+    ones: Vec<f64>,
     description: Description,
     scratch: Mutex<Vec<Scratch>>,
     forms: Mutex<[Forms; 2]>,
@@ -97,9 +111,12 @@ impl<'a> Hermite<'a> {
         let packed = pack(&maker, block);
         let coordinates = coordinates(dim, order);
         let description = Description { name: format!("hermite:{order}"), coordinates, tail: packed.tail };
+        let has_zeros = packed.inverse_norms.chunks(TILE).map(|tile| tile.contains(&0.0)).collect();
         Ok(Self {
             maker,
             packed,
+            has_zeros,
+            ones: vec![1.0; TILE],
             block,
             coordinates,
             multiplicities: multiplicities(dim, order),
@@ -138,8 +155,7 @@ impl<'a> Hermite<'a> {
     }
 
     fn take_scratch(&self, query: &Query<'_>) -> Scratch {
-        let mut scratch =
-            self.scratch.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
+        let mut scratch = lock(&self.scratch).pop().unwrap_or_default();
         scratch.top.reset(query.rankings);
         scratch.cosines.iter_mut().for_each(|cosines| cosines.resize(TILE, 0.0));
         scratch.correlations.iter_mut().for_each(|correlations| correlations.resize(TILE, 0.0));
@@ -147,40 +163,51 @@ impl<'a> Hermite<'a> {
     }
 
     fn give_scratch(&self, scratch: Scratch) {
-        self.scratch.lock().unwrap_or_else(PoisonError::into_inner).push(scratch);
+        lock(&self.scratch).push(scratch);
     }
 
     /// Correlates one tile and offers it to the rankings.
     fn visit(&self, tile: usize, query: &Query<'_>, forms: &[Forms], scratch: &mut Scratch) {
         let rows = tile * TILE..self.len().min((tile + 1) * TILE);
-        match query.batch {
-            Some(batch) if batch.fraction < GATHER => self.correlate_batch(&rows, batch, forms, scratch),
-            _ => self.correlate(&rows, forms, scratch),
-        }
-        let [u, v] = &scratch.correlations;
         let width = rows.len();
         let inverse_norms = &self.packed.inverse_norms[rows.clone()];
-        scratch.top.offer(query, Tile { first: rows.start, u: &u[..width], v: &v[..width], inverse_norms });
+        let by_cosine = self.by_cosine(tile, query);
+        let inverse_norms = if by_cosine { &self.ones[..width] } else { inverse_norms };
+        match query.batch {
+            Some(batch) if batch.fraction < GATHER => self.gather(&rows, batch, forms, scratch),
+            _ => self.cosines(&rows, forms, scratch),
+        }
+        let Scratch { top, cosines, correlations, .. } = scratch;
+        for ((form, cosines), out) in forms.iter().zip(cosines).zip(&mut *correlations) {
+            let (length, out) = (form.length, &mut out[..width]);
+            Widen { cosines, length, inverse_norms: (!by_cosine).then_some(inverse_norms), out }.compute();
+        }
+        if forms.len() == 2 {
+            self.refine(&rows, query, inverse_norms, correlations);
+        }
+        let [u, v] = &*correlations;
+        top.offer(query, Tile { first: rows.start, u: &u[..width], v: &v[..width], inverse_norms });
     }
 
-    fn correlate(&self, rows: &Range<usize>, forms: &[Forms], scratch: &mut Scratch) {
+    /// Whether the cosines alone decide every ranking, so that the columns of this tile may be taken as unit vectors and
+    /// their norms need not be read.
+    fn by_cosine(&self, tile: usize, query: &Query<'_>) -> bool {
+        let scaled = |ranking: &Ranking| matches!(ranking.score, Score::NormScaled | Score::Geodesic);
+        query.rankings.iter().all(scaled) && !self.has_zeros[tile]
+    }
+
+    fn cosines(&self, rows: &Range<usize>, forms: &[Forms], scratch: &mut Scratch) {
         let stride = (self.dim() + self.order()) * self.block;
         let blocks =
             &self.packed.blocks[rows.start / self.block * stride..rows.end.div_ceil(self.block) * stride];
-        let Scratch { products, cosines: [first, second], correlations, .. } = scratch;
+        let Scratch { products, cosines: [first, second], .. } = scratch;
         let (dim, order) = (self.dim(), self.order());
         Cosines { blocks, dim, order, forms, products, out: [first, second] }.compute();
-        let inverse_norms = &self.packed.inverse_norms[rows.clone()];
-        for ((form, cosines), out) in forms.iter().zip([first, second]).zip(correlations) {
-            for ((out, cosine), inverse) in out.iter_mut().zip(cosines).zip(inverse_norms) {
-                *out = scaled(*cosine, *inverse, form.length);
-            }
-        }
     }
 
-    /// The same for the rows of a batch alone, packed together; NaN for the others.
-    fn correlate_batch(&self, rows: &Range<usize>, batch: Batch, forms: &[Forms], scratch: &mut Scratch) {
-        let Scratch { products, cosines: [first, second], correlations, gathered, members, .. } = scratch;
+    /// [`cosines`](Self::cosines) for the rows of a batch alone, packed together; NaN for the others.
+    fn gather(&self, rows: &Range<usize>, batch: Batch, forms: &[Forms], scratch: &mut Scratch) {
+        let Scratch { products, cosines, gathered, members, .. } = scratch;
         members.clear();
         members.extend(rows.clone().filter(|id| batch.contains(*id)));
         let (dim, order, block) = (self.dim(), self.order(), self.block);
@@ -192,22 +219,41 @@ impl<'a> Hermite<'a> {
             let to = gathered[at / block * stride + at % block..].iter_mut().step_by(block);
             to.zip(from).take(dim + order).for_each(|(to, from)| *to = *from);
         }
+        let [first, second] = &mut *cosines;
         Cosines { blocks: gathered, dim, order, forms, products, out: [first, second] }.compute();
-        for ((form, cosines), out) in forms.iter().zip([first, second]).zip(correlations) {
-            out.fill(f64::NAN);
-            for (id, cosine) in members.iter().zip(cosines) {
-                out[id - rows.start] = scaled(*cosine, self.packed.inverse_norms[*id], form.length);
+        for cosines in cosines {
+            // From the last one down, since a row's place is never before its place among the members.
+            let mut end = rows.len();
+            for (at, id) in members.iter().enumerate().rev() {
+                let (cosine, place) = (cosines[at], id - rows.start);
+                cosines[place + 1..end].fill(f32::NAN);
+                cosines[place] = cosine;
+                end = place;
+            }
+            cosines[..end].fill(f32::NAN);
+        }
+    }
+
+    /// Correlates the columns that are nearly parallel to the second vector again, in f64.
+    fn refine(&self, rows: &Range<usize>, query: &Query<'_>, inverse_norms: &[f64], out: &mut [Vec<f64>; 2]) {
+        let Some(length) = query.vectors.get(1).map(|v| dot(v, v).sqrt()) else { return };
+        let (mut row, mut column) = (Row::new(self.dim()), Vec::new());
+        for (offset, (id, inverse)) in rows.clone().zip(inverse_norms).enumerate() {
+            // NaN, a row outside the batch, is not above anything.
+            if (out[1][offset] * inverse).abs() > NEARLY_PARALLEL * length {
+                column.resize(self.coordinates, 0.0);
+                self.column(id, &mut row, &mut column);
+                let scale = self.packed.inverse_norms[id] / inverse;
+                for (out, vector) in out.iter_mut().zip(query.vectors) {
+                    out[offset] = dot(&column, vector) * scale;
+                }
             }
         }
     }
 }
 
-/// ⟨φ, u⟩ from its cosine.
-#[inline(always)]
-fn scaled(cosine: f32, inverse_norm: f64, length: f64) -> f64 {
-    // A zero column has a zero cosine, and 0/1 is as good a zero as any.
-    let divisor = if inverse_norm > 0.0 { inverse_norm } else { 1.0 };
-    f64::from(cosine) * length / divisor
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Lᵀx for a row-major lower triangular L.
@@ -232,28 +278,28 @@ impl Dictionary for Hermite<'_> {
     }
 
     fn top(&self, query: &Query<'_>, answers: &mut [Vec<Candidate>]) -> Result<(), DictionaryError> {
-        let mut prepared = self.forms.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut prepared = lock(&self.forms);
         for (forms, vector) in prepared.iter_mut().zip(query.vectors) {
             forms.prepare(vector, self.dim(), self.order());
         }
         let forms = &prepared[..query.vectors.len().min(2)];
-        let mut scratch = (0..self.len().div_ceil(TILE))
-            .into_par_iter()
-            .fold(
-                || self.take_scratch(query),
-                |mut scratch, tile| {
-                    self.visit(tile, query, forms, &mut scratch);
-                    scratch
-                },
-            )
-            .reduce(
-                || self.take_scratch(query),
-                |mut left, right| {
-                    left.top.merge(&right.top);
-                    self.give_scratch(right);
-                    left
-                },
-            );
+        // As many rankings in the making as there are threads at work, not one for every piece that rayon splits off:
+        // each would have to fill up again. Which rows a ranking has seen does not matter once all are merged.
+        let active = Mutex::new(Vec::new());
+        let tiles = self.len().div_ceil(TILE);
+        (0..tiles.div_ceil(RUN)).into_par_iter().for_each(|run| {
+            let idle = lock(&active).pop();
+            let mut scratch = idle.unwrap_or_else(|| self.take_scratch(query));
+            for tile in run * RUN..tiles.min((run + 1) * RUN) {
+                self.visit(tile, query, forms, &mut scratch);
+            }
+            lock(&active).push(scratch);
+        });
+        let mut scratch = self.take_scratch(query);
+        for other in active.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            scratch.top.merge(&other.top);
+            self.give_scratch(other);
+        }
         scratch.top.write(answers);
         self.give_scratch(scratch);
         Ok(())
