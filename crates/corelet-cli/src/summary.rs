@@ -214,7 +214,7 @@ impl Summary {
             FitStatus::Converged | FitStatus::Stalled => {}
             FitStatus::IterationLimit => terminal.warn("the coreset's own posterior fit has not converged"),
             FitStatus::Failed => {
-                terminal.warn("the coreset's own posterior has no Laplace fit, so no KL is known")
+                terminal.warn("the coreset's own posterior has no Laplace fit, so no KL is known");
             }
         }
         if let (Some(status), Some(method)) = (self.status, &self.method)

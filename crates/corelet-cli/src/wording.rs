@@ -5,14 +5,14 @@ pub(crate) fn number(x: f64) -> String {
     match x.abs() {
         0.0 => "0".to_owned(),
         a if !a.is_finite() => "-".to_owned(),
-        a if a < 0.01 || a >= 1e5 => format!("{x:.1e}"),
-        a if a < 1.0 => trimmed(format!("{x:.3}")),
-        a if a < 100.0 => trimmed(format!("{x:.2}")),
+        a if !(0.01..1e5).contains(&a) => format!("{x:.1e}"),
+        a if a < 1.0 => trimmed(&format!("{x:.3}")),
+        a if a < 100.0 => trimmed(&format!("{x:.2}")),
         _ => format!("{x:.0}"),
     }
 }
 
-fn trimmed(text: String) -> String {
+fn trimmed(text: &str) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
