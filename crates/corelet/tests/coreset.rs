@@ -65,7 +65,7 @@ fn max_kl_takes_the_fewest_points() {
         let coreset = build_of(&fit, &options).unwrap();
         let estimate = 0.5 * held_out.residual(&coreset.rows, &coreset.weights).powi(2);
         assert!(estimate <= max_kl, "{estimate} {max_kl}");
-        assert_eq!(coreset.reached, Some(true));
+        assert_eq!((coreset.reached, coreset.status), (Some(true), Status::TargetReached));
         sizes.push(coreset.rows.len());
     }
     assert!(sizes.is_sorted() && sizes[0] < sizes[2], "{sizes:?}");

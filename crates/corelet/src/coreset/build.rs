@@ -158,6 +158,9 @@ fn build_below(
         let mut coreset = Coreset::new(solution, &*embedding, options, k);
         coreset.reached = Some(estimate <= max_kl);
         coreset.passes = passes;
+        if estimate <= max_kl {
+            coreset.status = Status::TargetReached;
+        }
         if let Some(point) = chosen {
             coreset.residual = point.residual;
             (coreset.rows, coreset.weights) = (point.weights.ids, point.weights.values);
