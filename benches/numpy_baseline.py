@@ -1,7 +1,7 @@
 """A straightforward NumPy A-IHT II with its Φ of 500 draws, on the data of `cargo bench -p corelet --bench build`.
 
-    cargo bench -p corelet --bench build -- --data /tmp/corelet-bench.npz     # writes the data and our figures
-    python benches/numpy_baseline.py /tmp/corelet-bench.npz                   # theirs, on the same machine, right after
+    cargo bench -p corelet --bench build -- --data /tmp/corelet-bench.f64     # writes the data and our figures
+    python benches/numpy_baseline.py /tmp/corelet-bench.f64                   # theirs, on the same machine, right after
 
 It is what the paper describes, written the way one would: Φ stored in f64, one matrix product a gradient, argpartition
 for the projection, exact line searches. The Laplace fit is not counted.
@@ -12,7 +12,7 @@ import time
 
 import numpy as np
 
-DRAWS, POINTS, ITERATIONS = 500, 100, 300
+FEATURES, DRAWS, POINTS, ITERATIONS = 10, 500, 100, 300
 
 
 def sigmoid(x):
@@ -94,8 +94,8 @@ def a_iht_2(phi, k, iterations):
 
 
 def main(path):
-    data = np.load(path)
-    features, target = data["X"], data["y"]
+    data = np.fromfile(path).reshape(-1, FEATURES + 1)
+    features, target = np.ascontiguousarray(data[:, :-1]), data[:, -1].copy()
     mean, precision = laplace(features, target, np.ones(len(target)))
     start = time.perf_counter()
     phi = embed(features, target, mean, precision, np.random.default_rng(1))

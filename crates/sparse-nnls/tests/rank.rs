@@ -70,3 +70,21 @@ fn the_path_holds_every_size() {
     }
     assert_eq!(solution.path[29].residual, solution.residual);
 }
+
+#[test]
+fn clusters_of_nearly_parallel_columns_do_not_stop_pursuit() {
+    // 40 directions, each a cluster of 100 columns that differ by a millionth: a pool holds few clusters at a time.
+    let centres = low_rank(6, 40, 60, 40);
+    let noise = low_rank(7, 4000, 60, 60);
+    let entries = (0..4000).flat_map(|i| {
+        let turned = centres.column(i % 40).iter().zip(noise.column(i)).map(|(x, e)| x + 1e-6 * e);
+        turned.collect::<Vec<f64>>()
+    });
+    let phi = Matrix { entries: entries.collect(), dim: 60 }.dense();
+    let settings = Settings { k: 30, ..Settings::default() };
+    let method = Method::Pursuit(Pursuit { pool: Some(150), ..Default::default() });
+    let (pursuit, omp) = (run(&phi, None, &method, &settings), run(&phi, None, &Method::Omp, &settings));
+    assert_ne!(pursuit.status, Status::Optimal);
+    assert_eq!(pursuit.weights.len(), 30);
+    assert!(pursuit.residual <= omp.residual, "pursuit {:e}, omp {:e}", pursuit.residual, omp.residual);
+}

@@ -91,7 +91,7 @@ const FLOOR: f64 = 1e-6;
 /// A pool is stale when its best correlation has fallen to this share of the best that was left outside it.
 const STALE: f64 = 0.3;
 
-/// Columns in a row that may fail to lower the residual before a pool counts as spent.
+/// Columns in a row that may fail to lower a residual near the floor before a pool counts as spent.
 const PATIENCE: usize = 8;
 
 /// Multiply-adds that all restarts together may cost, counting one pool, k steps and one swap for each.
@@ -177,10 +177,15 @@ impl Engine {
     /// Lets columns of the pool enter until the goal is met or the pool is spent. True where that brought anything.
     fn grow(&mut self) -> bool {
         let (points, residual) = (self.fit.len(), self.fit.residual_norm());
+        // Near the floor a refusal or a fall by a hair is rounding. Far above it, a whole cluster of nearly parallel
+        // columns may be refused before one that helps, and columns may change places on the way down.
+        let low = residual <= FLOOR * self.fit.target_norm();
+        let (patience, least_fall) =
+            if low { (PATIENCE, LEAST_FALL) } else { (usize::MAX, 1e-4 * LEAST_FALL) };
         let (mut entered, mut refused) = (0, 0);
         while self.fit.len() < self.goal
             && entered < self.steps_per_pass
-            && refused < PATIENCE
+            && refused < patience
             && !self.at_floor()
         {
             let Some(at) = self.pool.best(self.fit.least_correlation()) else { break };
@@ -194,7 +199,7 @@ impl Engine {
                 refused += 1;
             }
         }
-        self.fit.len() > points || self.fit.residual_norm() < residual * (1.0 - LEAST_FALL)
+        self.fit.len() > points || self.fit.residual_norm() < residual * (1.0 - least_fall)
     }
 
     /// Deletes down to `size` points, recording what is passed.
