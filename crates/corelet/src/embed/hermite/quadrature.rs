@@ -41,12 +41,12 @@ impl Rule {
     /// The trapezoidal rule for f(z) = g(η + sz) with g analytic in a strip |Im η| < π, as for every family with a
     /// logistic curve in it.
     ///
-    /// Its error is about e^{−2π²/h²} + e^{−2π²/(sh)} for the step h, so h = min(0.7, 0.53/s) leaves 10⁻¹⁶. The
+    /// Its error is about e^{−2π²/h²} + e^{−2π²/(sh)} for the step h, so h = min(0.6, 0.53/s) leaves 10⁻¹⁶. The
     /// window |z| ≤ 10 + s holds the peak of φ(z)e^{sz}, at z = s. There are at most [`MOST_NODES`] nodes, which is
-    /// enough up to s ≈ 7; beyond, accuracy falls off gently.
+    /// enough up to s ≈ 6; beyond, accuracy falls off gently.
     pub(super) fn trapezoidal(s: f64) -> Rule {
         let window = (10.0 + s).min(37.0);
-        let step = 0.7_f64.min(0.53 / s).max(2.0 * window / MOST_NODES as f64);
+        let step = 0.6_f64.min(0.53 / s).max(2.0 * window / MOST_NODES as f64);
         let half = (window / step).floor() as i64;
         let density = |z: f64| step * (-0.5 * z * z).exp() / (2.0 * std::f64::consts::PI).sqrt();
         Rule { nodes: (-half..=half).map(|k| (k as f64 * step, density(k as f64 * step))).collect() }
