@@ -8,7 +8,7 @@ use crate::linalg::dot;
 use crate::model::{LinearPredictor, Model};
 
 /// Most coordinates that are chosen unasked: a pool of 1000 columns then takes 48 MB, and a pass over a million rows
-/// about a tenth of a second. It admits order 3 up to D = 31 and order 2 up to D = 108.
+/// about a tenth of a second on two cores. It admits order 3 up to D = 31 and order 2 up to D = 108.
 const MOST_COORDINATES: usize = 6000;
 
 /// Rows looked at to see whether a likelihood is quadratic.

@@ -166,13 +166,24 @@ impl<'a> Hermite<'a> {
         lock(&self.scratch).push(scratch);
     }
 
-    /// Correlates one tile and offers it to the rankings.
-    fn visit(&self, tile: usize, query: &Query<'_>, forms: &[Forms], scratch: &mut Scratch) {
+    /// Correlates one tile and offers it to the rankings. With `unit`, the rankings that are left where columns are unit
+    /// vectors, the norms of a tile without a zero column need not be read.
+    fn visit(
+        &self,
+        tile: usize,
+        query: &Query<'_>,
+        unit: Option<&[Ranking]>,
+        forms: &[Forms],
+        scratch: &mut Scratch,
+    ) {
         let rows = tile * TILE..self.len().min((tile + 1) * TILE);
         let width = rows.len();
-        let inverse_norms = &self.packed.inverse_norms[rows.clone()];
-        let by_cosine = self.by_cosine(tile, query);
-        let inverse_norms = if by_cosine { &self.ones[..width] } else { inverse_norms };
+        let unit = unit.filter(|_| !self.has_zeros[tile]);
+        let norms = &self.packed.inverse_norms[rows.clone()];
+        let (query, inverse_norms) = match unit {
+            Some(rankings) => (&Query { rankings, ..*query }, &self.ones[..width]),
+            None => (query, norms),
+        };
         match query.batch {
             Some(batch) if batch.fraction < GATHER => self.gather(&rows, batch, forms, scratch),
             _ => self.cosines(&rows, forms, scratch),
@@ -180,20 +191,13 @@ impl<'a> Hermite<'a> {
         let Scratch { top, cosines, correlations, .. } = scratch;
         for ((form, cosines), out) in forms.iter().zip(cosines).zip(&mut *correlations) {
             let (length, out) = (form.length, &mut out[..width]);
-            Widen { cosines, length, inverse_norms: (!by_cosine).then_some(inverse_norms), out }.compute();
+            Widen { cosines, length, inverse_norms: unit.is_none().then_some(norms), out }.compute();
         }
         if forms.len() == 2 {
             self.refine(&rows, query, inverse_norms, correlations);
         }
         let [u, v] = &*correlations;
         top.offer(query, Tile { first: rows.start, u: &u[..width], v: &v[..width], inverse_norms });
-    }
-
-    /// Whether the cosines alone decide every ranking, so that the columns of this tile may be taken as unit vectors and
-    /// their norms need not be read.
-    fn by_cosine(&self, tile: usize, query: &Query<'_>) -> bool {
-        let scaled = |ranking: &Ranking| matches!(ranking.score, Score::NormScaled | Score::Geodesic);
-        query.rankings.iter().all(scaled) && !self.has_zeros[tile]
     }
 
     fn cosines(&self, rows: &Range<usize>, forms: &[Forms], scratch: &mut Scratch) {
@@ -256,6 +260,16 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// The rankings as they are among unit columns, where the cosines alone decide them: norm-scaled is then raw.
+fn among_unit_columns(rankings: &[Ranking]) -> Option<Vec<Ranking>> {
+    let unit = |ranking: &Ranking| match ranking.score {
+        Score::NormScaled => Some(Ranking { score: Score::Raw, ..*ranking }),
+        Score::Geodesic => Some(*ranking),
+        _ => None,
+    };
+    rankings.iter().map(unit).collect()
+}
+
 /// Lᵀx for a row-major lower triangular L.
 fn whiten(factor: &[f64], x: &[f64], out: &mut [f64]) {
     out.fill(0.0);
@@ -286,17 +300,19 @@ impl Dictionary for Hermite<'_> {
         // As many rankings in the making as there are threads at work, not one for every piece that rayon splits off:
         // each would have to fill up again. Which rows a ranking has seen does not matter once all are merged.
         let active = Mutex::new(Vec::new());
+        let unit = among_unit_columns(query.rankings);
         let tiles = self.len().div_ceil(TILE);
         (0..tiles.div_ceil(RUN)).into_par_iter().for_each(|run| {
             let idle = lock(&active).pop();
             let mut scratch = idle.unwrap_or_else(|| self.take_scratch(query));
             for tile in run * RUN..tiles.min((run + 1) * RUN) {
-                self.visit(tile, query, forms, &mut scratch);
+                self.visit(tile, query, unit.as_deref(), forms, &mut scratch);
             }
             lock(&active).push(scratch);
         });
-        let mut scratch = self.take_scratch(query);
-        for other in active.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        let mut active = active.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut scratch = active.pop().unwrap_or_else(|| self.take_scratch(query));
+        for other in active {
             scratch.top.merge(&other.top);
             self.give_scratch(other);
         }

@@ -43,7 +43,7 @@ impl Rule {
     ///
     /// Its error is about e^{−2π²/h²} + e^{−2π²/(sh)} for the step h, so h = min(0.6, 0.53/s) leaves 10⁻¹⁶. The
     /// window |z| ≤ 10 + s holds the peak of φ(z)e^{sz}, at z = s. There are at most [`MOST_NODES`] nodes, which is
-    /// enough up to s ≈ 7; beyond, accuracy falls off gently.
+    /// enough up to s ≈ 6; beyond, accuracy falls off gently.
     pub(super) fn trapezoidal(s: f64) -> Rule {
         let window = (10.0 + s).min(37.0);
         let step = 0.6_f64.min(0.53 / s).max(2.0 * window / MOST_NODES as f64);
