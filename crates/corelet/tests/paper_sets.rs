@@ -4,7 +4,7 @@
 //! Needs the folder that `CORELET_DATA` names; without it every test says that it was skipped.
 //! `cargo test --release -p corelet --test paper_sets -- --nocapture` prints the table of `docs/benchmarks.md`.
 
-#![allow(clippy::unwrap_used)] // a test's helpers are tests too
+#![allow(clippy::unwrap_used, clippy::print_stdout)] // a test's helpers are tests too
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

@@ -143,7 +143,7 @@ pub enum Step {
     Finished(Status),
 }
 
-/// A method under way. [`docs/adding-a-method.md`](https://docs.rs/sparse-nnls) shows how to write one.
+/// A method under way. `docs/adding-a-method.md` shows how to write one.
 pub trait Algorithm {
     /// One step: at most a few passes, ending with weights that satisfy the constraints.
     fn step(&mut self, problem: &Problem, oracle: &mut Oracle<'_>) -> Result<Step, Error>;

@@ -2,6 +2,8 @@
 //!
 //! `cargo test -p sparse-nnls --test optimality -- --nocapture` prints the table of `docs/benchmarks.md`.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout)] // a test's helpers are tests too
+
 mod common;
 
 use common::{Matrix, random_matrix, run};

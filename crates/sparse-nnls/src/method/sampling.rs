@@ -14,7 +14,7 @@ use crate::status::Status;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SampleWeights {
-    /// Weights whose expectation is 1 for every column, so that E[Φw] = Φ1.
+    /// Weights whose expectation is 1 for every column, so that Φw is Φ1 on average.
     #[default]
     Unbiased,
     /// The best weights for the sampled columns: NNLS on the sample.
