@@ -46,8 +46,7 @@ fn main() {
         for method in Method::all() {
             let settings = Settings { k, seed: 1, ..Settings::default() };
             // Once to warm the caches, once to count.
-            let run =
-                || solve(&phi, None, &method, &settings, &mut |_| ControlFlow::Continue(())).unwrap();
+            let run = || solve(&phi, None, &method, &settings, &mut |_| ControlFlow::Continue(())).unwrap();
             run();
             let s = run();
             println!(

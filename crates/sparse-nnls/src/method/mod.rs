@@ -1,15 +1,20 @@
 //! The methods, one file each, and the one list of them.
 
+mod a_iht;
+mod a_iht_2;
 mod column_cache;
 mod combination;
 mod frank_wolfe;
 mod giga;
 mod hard_thresholding;
+mod iht;
+mod importance;
 mod omp;
 mod path;
 mod pool;
 mod pursuit;
 mod sampling;
+mod uniform;
 
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +24,6 @@ pub use sampling::SampleWeights;
 
 use crate::driver::{Algorithm, Problem};
 use crate::error::Error;
-use hard_thresholding::Variant;
 use sampling::Chance;
 
 /// A method and its settings.
@@ -126,8 +130,8 @@ impl Method {
 
     /// The method at its start.
     pub(crate) fn start(&self, problem: &Problem) -> Box<dyn Algorithm> {
-        let thresholding = |settings, momentum, debias| -> Box<dyn Algorithm> {
-            Box::new(hard_thresholding::Engine::new(problem, settings, Variant { momentum, debias }))
+        let thresholding = |settings, variant| -> Box<dyn Algorithm> {
+            Box::new(hard_thresholding::Engine::new(problem, settings, variant))
         };
         match *self {
             Self::Uniform(weighting) => {
@@ -138,9 +142,9 @@ impl Method {
             }
             Self::FrankWolfe => Box::new(frank_wolfe::FrankWolfe::new(problem)),
             Self::Giga => Box::new(giga::Giga::new(problem)),
-            Self::Iht(settings) => thresholding(settings, false, false),
-            Self::AIht(settings) => thresholding(settings, true, false),
-            Self::AIht2(settings) => thresholding(settings, true, true),
+            Self::Iht(settings) => thresholding(settings, iht::VARIANT),
+            Self::AIht(settings) => thresholding(settings, a_iht::VARIANT),
+            Self::AIht2(settings) => thresholding(settings, a_iht_2::VARIANT),
             Self::Omp => Box::new(omp::Omp::new(problem)),
             Self::Pursuit(settings) => Box::new(pursuit::Engine::new(problem, settings)),
         }
