@@ -3,6 +3,8 @@
 VENV := .venv
 PYTHON ?= python3
 DATA := $(wildcard ../shared/data)
+# The same random cases at every run; leave it out to search further.
+export PROPTEST_RNG_SEED ?= 20261115
 export CORELET_DATA ?= $(if $(DATA),$(abspath $(DATA)),)
 
 .PHONY: test lint rust python bench clean

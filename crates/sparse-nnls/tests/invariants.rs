@@ -26,10 +26,11 @@ fn close(a: f64, b: f64, scale: f64) -> bool {
     (a - b).abs() <= 1e-9 * scale.max(f64::MIN_POSITIVE)
 }
 
-/// Hard thresholding cut short: its iterates are chaotic, and rounding that depends on the order of a sum would show.
+/// Hard thresholding cut short: its iterates are chaotic, and once they stand still τ divides rounding by rounding, so
+/// the order of a sum would show.
 fn few_iterations(method: Method) -> Method {
     let cut =
-        |settings: HardThresholding| HardThresholding { max_iterations: 5, tolerance: 1e-300, ..settings };
+        |settings: HardThresholding| HardThresholding { max_iterations: 3, tolerance: 1e-10, ..settings };
     match method {
         Method::Iht(settings) => Method::Iht(cut(settings)),
         Method::AIht(settings) => Method::AIht(cut(settings)),
