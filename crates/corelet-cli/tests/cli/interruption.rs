@@ -27,9 +27,12 @@ fn before_a_coreset_exists_nothing_is_written() {
     let place = Place::new();
     // Nothing comes on its standard input, so that it waits there for ever.
     let mut child = start(&place, "build - --target y -o core.csv --json summary.json");
+    // Held open: waiting would close it, and the end of the input would race with the signal.
+    let input = child.stdin.take();
     sleep(Duration::from_millis(500));
     interrupt(&child);
     assert_eq!(child.wait().unwrap().code(), Some(130));
+    drop(input);
     assert!(place.files().is_empty(), "{:?}", place.files());
 }
 
