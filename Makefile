@@ -7,17 +7,19 @@ DATA := $(wildcard ../shared/data)
 export PROPTEST_RNG_SEED ?= 20261115
 export CORELET_DATA ?= $(if $(DATA),$(abspath $(DATA)),)
 
+# One profile throughout, so that the dependencies are compiled once: it is what ships that is tested.
+
 .PHONY: test lint rust python bench clean
 
 test: lint rust python
 
 lint:
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --all-features -- -D warnings
-	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+	cargo clippy --release --workspace --all-targets --all-features -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --release --workspace --no-deps
 
 rust:
-	cargo test --workspace --all-features
+	cargo test --release --workspace --all-features
 
 python: $(VENV)/installed
 	cargo build --release
