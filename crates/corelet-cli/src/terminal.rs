@@ -105,7 +105,7 @@ impl Drop for Progress {
 /// How much of its longest possible run a method has behind it.
 fn share_done(method: &Method, info: &Info) -> f64 {
     let share = match method {
-        Method::Pursuit(settings) => info.passes / settings.max_passes,
+        Method::Pursuit(settings) => info.passes / settings.passes(info.k),
         Method::Iht(settings) | Method::AIht(settings) | Method::AIht2(settings) => {
             info.iterations as f64 / settings.max_iterations as f64
         }

@@ -1,9 +1,10 @@
 //! A model with a linear predictor: observations and a family make ℓᵢ(θ) = ℓ(xᵢᵀθ; yᵢ, eᵢ).
 
 use super::blocks::sum_in_blocks;
+use super::outer::add_outer_products;
 use super::prepared::PreparedGlm;
 use super::{Derivatives, Differences, Family, LinearPredictor, Model, ModelError, Rows, Shifts};
-use crate::linalg::{add_cross_product, dot, mirror_lower};
+use crate::linalg::{dot, mirror_lower};
 use crate::observations::Observations;
 use std::ops::Range;
 
@@ -65,12 +66,12 @@ impl<F: Family> Glm<F> {
                 *sum += weight * first * x;
             }
             if !sums.hessian.is_empty() {
-                sums.scaled.extend(x.iter().map(|x| weight * second * x));
+                sums.curvatures.push(weight * second);
             }
         }
         if !sums.hessian.is_empty() {
-            add_outer_products(&mut sums.hessian, &sums.scaled, features, dim);
-            sums.scaled.clear();
+            add_outer_products(&mut sums.hessian, &sums.curvatures, features, dim, &mut sums.scratch);
+            sums.curvatures.clear();
         }
     }
 
@@ -96,7 +97,7 @@ impl<F: Family> Glm<F> {
     }
 }
 
-/// Rows whose scaled features are kept before they go into the Hessian.
+/// Rows whose curvatures are kept before they go into the Hessian.
 const CHUNK: usize = 256;
 
 /// Partial sums of one block; an empty derivative is not asked for.
@@ -104,7 +105,9 @@ struct Sums {
     value: f64,
     gradient: Vec<f64>,
     hessian: Vec<f64>,
-    scaled: Vec<f64>,
+    /// wᵢℓᵢ″ of the rows at hand.
+    curvatures: Vec<f64>,
+    scratch: Vec<f64>,
 }
 
 impl Sums {
@@ -114,7 +117,8 @@ impl Sums {
             value: 0.0,
             gradient: zeros(gradient, dim),
             hessian: zeros(hessian, dim * dim),
-            scaled: Vec::new(),
+            curvatures: Vec::new(),
+            scratch: Vec::new(),
         }
     }
 
@@ -122,22 +126,6 @@ impl Sums {
         self.value += other.value;
         self.gradient.iter_mut().zip(&other.gradient).for_each(|(a, b)| *a += b);
         self.hessian.iter_mut().zip(&other.hessian).for_each(|(a, b)| *a += b);
-    }
-}
-
-/// Adds the lower triangle of Σ bᵢcᵢᵀ over the rows of B and C.
-fn add_outer_products(sum: &mut [f64], b: &[f64], c: &[f64], dim: usize) {
-    // Below this a matrix product costs more to set up than it saves.
-    const SMALL: usize = 16;
-    if dim >= SMALL {
-        return add_cross_product(sum, b, c, b.len() / dim, dim);
-    }
-    for (b, c) in b.chunks_exact(dim).zip(c.chunks_exact(dim)) {
-        for (i, row) in sum.chunks_exact_mut(dim).enumerate() {
-            for (sum, c) in row[..=i].iter_mut().zip(c) {
-                *sum += b[i] * c;
-            }
-        }
     }
 }
 

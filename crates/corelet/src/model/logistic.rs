@@ -34,16 +34,16 @@ impl Family for Logistic {
     }
 
     fn derivatives(&self, eta: f64, y: f64, _exposure: f64) -> [f64; 3] {
-        let (p, q) = (sigmoid(-y * eta), sigmoid(y * eta));
+        let t = y * eta;
+        let (p, q) = sigmoids(t, (-t.abs()).exp());
         [y * p, -p * q, y * (q - p) * p * q]
     }
 
     fn jet(&self, eta: f64, y: f64, _exposure: f64) -> [f64; 3] {
         let t = y * eta;
         let small = (-t.abs()).exp();
-        let (larger, smaller) = (1.0 / (1.0 + small), small / (1.0 + small));
-        let p = if t >= 0.0 { smaller } else { larger };
-        [t.min(0.0) - small.ln_1p(), y * p, -larger * smaller]
+        let (p, q) = sigmoids(t, small);
+        [t.min(0.0) - small.ln_1p(), y * p, -p * q]
     }
 
     fn difference(&self, eta: f64, delta: f64, y: f64, _exposure: f64) -> f64 {
@@ -67,6 +67,13 @@ impl Family for Logistic {
             map_in_place(BelowZero::new(t, y as f32), deltas);
         }
     }
+}
+
+/// σ(−t) and σ(t) from e^{−|t|}, each to full relative precision.
+#[inline]
+fn sigmoids(t: f64, small: f64) -> (f64, f64) {
+    let larger = 1.0 / (1.0 + small);
+    if t >= 0.0 { (small * larger, larger) } else { (larger, small * larger) }
 }
 
 /// From coefficients of dᵏ to those of δᵏ, where d = yδ.

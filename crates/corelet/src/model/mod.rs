@@ -6,6 +6,7 @@ pub mod gaussian;
 pub mod glm;
 pub mod linear;
 pub mod logistic;
+mod outer;
 pub mod poisson;
 mod prepared;
 pub mod rbf;

@@ -2,7 +2,9 @@
 //!
 //! *Grow.* One pass brings in the pool of columns with the largest ⟨φ, r⟩/‖φ‖. Inside it, column after column enters
 //! by the largest drop of the residual, ⟨φ, r⟩²/‖φ⊥‖², with NNLS solved on the support each time. When the best left
-//! in the pool is no better than what was left outside it, the next pass is made.
+//! in the pool is no better than what was left outside it, the next pass is made. The first pool of a large dictionary
+//! is a random sample, with probability ∝ ‖φ‖: among many columns the best thousand all point the same way, and only
+//! a few of them would enter, where a sample reaches everywhere and can be grown in until k is passed.
 //!
 //! *Cut.* Grown past k, the support is cut back to k by deleting, one at a time, the column that is missed
 //! least, wᵢ²/(A⁺A⁺ᵀ)ᵢᵢ.
@@ -12,7 +14,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::dictionary::{Candidate, Oracle, Ranking, Score};
+use crate::dictionary::{Candidate, Oracle, Query, Ranking, Score};
 use crate::driver::{Algorithm, PathPoint, Problem, Step, Weights, positive};
 use crate::elimination::Elimination;
 use crate::error::Error;
@@ -29,7 +31,7 @@ use crate::status::Status;
 /// | `steps_per_pass` | max(50, k/4) | columns that may enter between two passes | ≥ 1 |
 /// | `overshoot` | 1 | grow to (1 + overshoot)·k before the first cut | ≥ 0 |
 /// | `refine_share` | 0.2 | share of the support the first refinement exchanges; 0 for none | [0, 1) |
-/// | `max_passes` | 30 | passes that refinement may use up to | ≥ 1 |
+/// | `max_passes` | 10 + k/10, from 12 to 40 | passes that refinement may use up to | ≥ 1 |
 /// | `residual` | none | stop at ‖y − Φw‖ ≤ this, with the fewest points found | > 0 |
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -43,7 +45,7 @@ pub struct Pursuit {
     /// Share of the support that the first refinement exchanges.
     pub refine_share: f64,
     /// Refinement ends rather than make more passes than this in all.
-    pub max_passes: f64,
+    pub max_passes: Option<f64>,
     /// The residual norm to stop at.
     pub residual: Option<f64>,
 }
@@ -55,17 +57,22 @@ impl Default for Pursuit {
             steps_per_pass: None,
             overshoot: 1.0,
             refine_share: 0.2,
-            max_passes: 30.0,
+            max_passes: None,
             residual: None,
         }
     }
 }
 
 impl Pursuit {
+    /// The passes that refinement may use up to for k points.
+    pub fn passes(&self, k: usize) -> f64 {
+        self.max_passes.unwrap_or_else(|| (10.0 + 0.1 * k as f64).clamp(12.0, 40.0))
+    }
+
     pub(super) fn check(&self) -> Result<(), Error> {
         positive("pool", self.pool.unwrap_or(1) as f64)?;
         positive("steps_per_pass", self.steps_per_pass.unwrap_or(1) as f64)?;
-        positive("max_passes", self.max_passes)?;
+        positive("max_passes", self.max_passes.unwrap_or(1.0))?;
         positive("residual", self.residual.unwrap_or(1.0))?;
         if !(self.overshoot >= 0.0 && self.overshoot.is_finite()) {
             let expected = "it must be a finite number ≥ 0";
@@ -93,6 +100,9 @@ const STALE: f64 = 0.3;
 
 /// Columns in a row that may fail to lower a residual near the floor before a pool counts as spent.
 const PATIENCE: usize = 8;
+
+/// Six rounds of refinement that lower the residual by less than this share are not worth their passes.
+const LEAST_GAIN: f64 = 0.05;
 
 /// Multiply-adds that all restarts together may cost, counting one pool, k steps and one swap for each.
 const RESTART_WORK: usize = 25_000_000;
@@ -126,6 +136,10 @@ pub(super) struct Engine {
     failures: usize,
     /// False while the first growth is under way.
     refining: bool,
+    /// Whether the pool is a random sample.
+    sampled: bool,
+    /// The best residual after each round.
+    history: Vec<f64>,
 }
 
 /// Columns exchanged by the first refinement: a share of k, but enough to be worth trying where k is small.
@@ -141,7 +155,7 @@ impl Engine {
         Self {
             pool_size: settings.pool.unwrap_or(1000.max(4 * k)),
             steps_per_pass: settings.steps_per_pass.unwrap_or(50.max(k / 4)),
-            max_passes: settings.max_passes,
+            max_passes: settings.passes(k),
             target_residual: settings.residual.unwrap_or(0.0),
             k,
             best: fit.clone(),
@@ -154,14 +168,24 @@ impl Engine {
             exchanged: first_exchange(settings.refine_share, k),
             failures: 0,
             refining: false,
+            sampled: false,
+            history: Vec::new(),
         }
     }
 
-    /// Brings in the columns that the present residual points at.
-    fn look(&mut self, oracle: &mut Oracle<'_>) -> Result<(), Error> {
-        if !self.pool.complete || self.pool.is_empty() {
-            // One more than there are columns, so that a pool which holds them all knows it.
-            let count = self.pool_size.min(oracle.len() + 1);
+    /// Brings in the columns that the present residual points at, or at first a sample of them all.
+    fn look(&mut self, problem: &Problem, oracle: &mut Oracle<'_>) -> Result<(), Error> {
+        // One more than there are columns, so that a pool which holds them all knows it.
+        let count = self.pool_size.min(oracle.len() + 1);
+        self.sampled = self.pool.is_empty() && oracle.len() > self.pool_size;
+        if self.sampled {
+            let ranking = Ranking { score: Score::Race { seed: problem.seed }, count };
+            let query = Query { vectors: &[], rankings: &[ranking], exclude: &[], batch: None };
+            oracle.top(&query, std::slice::from_mut(&mut self.answer))?;
+            self.pool.fill(&self.answer, count, oracle)?;
+            // The scores of a sample say nothing about what is outside it.
+            self.pool.floor = 0.0;
+        } else if !self.pool.complete {
             let ranking = Ranking { score: Score::NormScaled, count };
             oracle.rank(self.fit.residual(), ranking, &[], &mut self.answer)?;
             self.pool.fill(&self.answer, count, oracle)?;
@@ -182,12 +206,9 @@ impl Engine {
         let low = residual <= FLOOR * self.fit.target_norm();
         let (patience, least_fall) =
             if low { (PATIENCE, LEAST_FALL) } else { (usize::MAX, 1e-4 * LEAST_FALL) };
+        let steps = if self.sampled { usize::MAX } else { self.steps_per_pass };
         let (mut entered, mut refused) = (0, 0);
-        while self.fit.len() < self.goal
-            && entered < self.steps_per_pass
-            && refused < patience
-            && !self.at_floor()
-        {
+        while self.fit.len() < self.goal && entered < steps && refused < patience && !self.at_floor() {
             let Some(at) = self.pool.best(self.fit.least_correlation()) else { break };
             if entered > 0 && self.pool.correlation(at) < STALE * self.pool.floor {
                 break;
@@ -218,6 +239,15 @@ impl Engine {
         self.path.record_fit(&self.fit);
     }
 
+    /// Whether refinement has used its passes up, or gets too little from them. Inside a complete pool it costs none.
+    fn is_spent(&self, oracle: &Oracle<'_>) -> bool {
+        let stalled = match self.history[..] {
+            [.., before, _, _, _, _, _, now] => now > (1.0 - LEAST_GAIN) * before,
+            _ => false,
+        };
+        self.refining && !self.pool.complete && (stalled || oracle.passes() + 1.0 > self.max_passes)
+    }
+
     /// Ends a round: cut to k, keep it if it is better, and set up the next. False where refinement is at rest.
     fn next_round(&mut self) -> bool {
         self.cut(self.k);
@@ -230,6 +260,7 @@ impl Engine {
             self.failures += 1;
         }
         self.refining = true;
+        self.history.push(self.best.residual_norm());
         self.exchange = match self.exchange {
             Exchange::GrowThenCut => Exchange::DropThenRefill,
             Exchange::DropThenRefill => Exchange::GrowThenCut,
@@ -319,12 +350,12 @@ impl Algorithm for Engine {
         if floor(self) {
             return Ok(self.finish(Status::NumericalFloor));
         }
-        if self.refining && !self.pool.complete && oracle.passes() + 1.0 > self.max_passes {
+        if self.is_spent(oracle) {
             self.fit.clone_from(&self.best);
             self.swap();
             return Ok(self.finish(Status::Completed));
         }
-        self.look(oracle)?;
+        self.look(problem, oracle)?;
         let grew = self.grow();
         if floor(self) {
             return Ok(self.finish(Status::NumericalFloor));

@@ -1,11 +1,13 @@
 //! One pass over the data: every row's coefficients, packed for the kernel, with the sum of the columns and the tail.
 
+use pulp::{Arch, Simd, WithSimd};
 use rayon::prelude::*;
 use sparse_nnls::Sum;
 
 use super::expansion::{Expansion, HIGHEST};
+use super::lanes::Lanes;
 use super::tail::Remainder;
-use super::tensor::{add_powers, coordinates, multiplicities};
+use super::tensor::{coordinates, multiplicities};
 use super::{TILE, whiten};
 use crate::laplace::Gaussian;
 use crate::linalg::dot;
@@ -54,7 +56,11 @@ impl RowMaker<'_> {
         if s > 0.0 {
             row.direction.iter_mut().for_each(|v| *v /= s);
         }
-        let eta = dot(x, &self.posterior.mean);
+        self.expand(i, dot(x, &self.posterior.mean), s, row);
+    }
+
+    /// The coefficients of row `i` from η̂ and s.
+    pub(super) fn expand(&self, i: usize, eta: f64, s: f64, row: &mut Row) {
         row.h = self.expansion.coefficients(self.model.family, eta, s, self.model.target(i));
         row.c = [row.h[0], std::f64::consts::SQRT_2 * row.h[1], 6.0_f64.sqrt() * row.h[2]];
     }
@@ -62,11 +68,13 @@ impl RowMaker<'_> {
 
 fn length(w: &[f64]) -> f64 {
     let squares = dot(w, w);
-    if squares.is_normal() {
-        return squares.sqrt();
-    }
-    let largest = w.iter().fold(0.0_f64, |m, w| m.max(w.abs()));
-    if largest == 0.0 { 0.0 } else { largest * w.iter().map(|w| (w / largest).powi(2)).sum::<f64>().sqrt() }
+    if squares.is_normal() { squares.sqrt() } else { careful_length(w.iter().copied()) }
+}
+
+/// ‖w‖ where its square is not a normal number.
+pub(super) fn careful_length(w: impl Iterator<Item = f64> + Clone) -> f64 {
+    let largest = w.clone().fold(0.0_f64, |m, w| m.max(w.abs()));
+    if largest == 0.0 { 0.0 } else { largest * w.map(|w| (w / largest).powi(2)).sum::<f64>().sqrt() }
 }
 
 /// The rows as the kernel reads them, and what was learnt on the way.
@@ -104,7 +112,16 @@ pub(super) fn pack(maker: &RowMaker<'_>, block: usize) -> Packed {
             .zip(inverse_norms.par_chunks_mut(TILE))
             .enumerate()
             .map(|(tile, (blocks, norms))| {
-                pack_tile(maker, &remainder, (wave * WAVE + tile) * TILE, blocks, norms, block)
+                let first = (wave * WAVE + tile) * TILE;
+                let remainder = &remainder;
+                Arch::new().dispatch(PackTile {
+                    maker,
+                    remainder,
+                    first,
+                    blocks,
+                    inverse_norms: norms,
+                    block,
+                })
             })
             .collect();
         for partial in &partials {
@@ -118,28 +135,43 @@ pub(super) fn pack(maker: &RowMaker<'_>, block: usize) -> Packed {
     Packed { blocks, inverse_norms, sum: Sum { vector: total.sum, norms: total.norms }, tail }
 }
 
-fn pack_tile(
-    maker: &RowMaker<'_>,
-    remainder: &Remainder,
+/// Packs one tile, a register of rows at a time. [`RowMaker::fill`] is the plain twin of what it does to a row.
+struct PackTile<'a> {
+    maker: &'a RowMaker<'a>,
+    remainder: &'a Remainder,
     first: usize,
-    blocks: &mut [f32],
-    inverse_norms: &mut [f64],
+    blocks: &'a mut [f32],
+    inverse_norms: &'a mut [f64],
     block: usize,
-) -> Partial {
-    let (dim, order) = (maker.posterior.dim(), maker.order);
-    let mut partial =
-        Partial { sum: vec![0.0; coordinates(dim, order)], norms: 0.0, remainder: Remainder::zero() };
-    let mut row = Row::new(dim);
-    for (offset, inverse_norm) in inverse_norms.iter_mut().enumerate() {
-        maker.fill(first + offset, &mut row);
-        let norm = row.norm(order);
-        *inverse_norm = if norm > 0.0 { 1.0 / norm } else { 0.0 };
-        let lane = &mut blocks[offset / block * (dim + order) * block + offset % block..];
-        let numbers = row.direction.iter().copied().chain(row.c[..order].iter().map(|c| c * *inverse_norm));
-        lane.iter_mut().step_by(block).zip(numbers).for_each(|(out, number)| *out = number as f32);
-        partial.norms += norm;
-        add_powers(&row.c[..order], &row.direction, &mut partial.sum);
-        remainder.add(&row.direction, &row.h, order, &mut partial.remainder);
+}
+
+impl WithSimd for PackTile<'_> {
+    type Output = Partial;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> Partial {
+        let PackTile { maker, remainder, first, blocks, inverse_norms, block } = self;
+        let (dim, order) = (maker.posterior.dim(), maker.order);
+        let mut lanes = Lanes::new(simd, dim);
+        let mut sums = vec![simd.splat_f64s(0.0); coordinates(dim, order)];
+        let (mut norms, mut rest, mut row) = (0.0, Remainder::zero(), Row::new(dim));
+        for (group, inverse_norms) in inverse_norms.chunks_mut(Lanes::<S>::COUNT).enumerate() {
+            let start = group * Lanes::<S>::COUNT;
+            lanes.load(maker, first + start, inverse_norms.len());
+            for (lane, inverse_norm) in inverse_norms.iter_mut().enumerate() {
+                lanes.row(maker, first + start + lane, lane, &mut row);
+                let norm = row.norm(order);
+                *inverse_norm = if norm > 0.0 { 1.0 / norm } else { 0.0 };
+                norms += norm;
+                let place = start + lane;
+                let to = blocks[place / block * (dim + order) * block + place % block..].iter_mut();
+                let c = row.c[..order].iter().map(|c| c * *inverse_norm);
+                let numbers = row.direction.iter().copied().chain(c);
+                to.step_by(block).zip(numbers).for_each(|(to, number)| *to = number as f32);
+                remainder.add(simd, &row.direction, &row.h, order, &mut rest);
+            }
+            lanes.add_powers(order, &mut sums);
+        }
+        Partial { sum: sums.iter().map(|sum| simd.reduce_sum_f64s(*sum)).collect(), norms, remainder: rest }
     }
-    partial
 }

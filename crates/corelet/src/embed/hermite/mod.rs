@@ -6,6 +6,7 @@ mod expansion;
 mod forms;
 mod gaussian_exact;
 mod kernel;
+mod lanes;
 mod quadrature;
 mod tail;
 mod tensor;
@@ -60,7 +61,7 @@ const NEARLY_PARALLEL: f64 = 1.0 - 1e-4;
 /// computed in f64 from the data.
 ///
 /// [`Description::tail`] is half the variance of Σᵢ Σ_{m>M} hᵢₘHeₘ(vᵢ·z), the part of the *full* log-likelihood that
-/// is dropped, on 128 fixed draws of z and up to order 6; it is known to a few tens of percent. What a coreset suffers
+/// is dropped, on 32 fixed draws of z and up to order 6; it is known to a few tens of percent. What a coreset suffers
 /// is the same part of the difference L − L_w, which is smaller where the coreset matches it by chance or by number of
 /// points, and can be larger at few points; fresh draws show it.
 pub struct Hermite<'a> {

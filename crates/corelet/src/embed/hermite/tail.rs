@@ -1,6 +1,6 @@
 //! What truncation drops from the full log-likelihood, estimated on a fixed set of draws.
 
-use pulp::{Arch, Simd, WithSimd};
+use pulp::Simd;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
@@ -8,7 +8,7 @@ use rand_distr::{Distribution, StandardNormal};
 use super::expansion::{HIGHEST, monomials};
 
 /// Draws of z.
-const DRAWS: usize = 128;
+const DRAWS: usize = 32;
 
 /// The remainder Σᵢ Σ_{m>M} hᵢₘHeₘ(vᵢ·z) of the full log-likelihood at fixed draws z ~ N(0, I).
 ///
@@ -34,11 +34,11 @@ impl Remainder {
 
     /// Adds the orders above `order` of a row with direction v and coefficients h.
     #[inline(always)]
-    pub(super) fn add(&self, v: &[f64], h: &[f64; HIGHEST], order: usize, sum: &mut [f64]) {
+    pub(super) fn add<S: Simd>(&self, simd: S, v: &[f64], h: &[f64; HIGHEST], order: usize, sum: &mut [f64]) {
         let mut dropped = *h;
         dropped[..order].fill(0.0);
         if dropped.iter().any(|h| *h != 0.0) {
-            Arch::new().dispatch(Add { draws: &self.draws, v, polynomial: monomials(&dropped), sum });
+            add_polynomial(simd, &self.draws, v, &monomials(&dropped), sum);
         }
     }
 
@@ -49,34 +49,28 @@ impl Remainder {
 }
 
 /// sum ← sum + p(Σ_d v_d·draws_d) with the polynomial p.
-struct Add<'a> {
-    draws: &'a [f64],
-    v: &'a [f64],
-    polynomial: [f64; HIGHEST + 1],
-    sum: &'a mut [f64],
-}
-
-impl WithSimd for Add<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
-        let Add { draws, v, polynomial, sum } = self;
-        let draws = S::as_simd_f64s(draws).0.as_chunks::<2>().0;
-        let sums = S::as_mut_simd_f64s(sum).0.as_chunks_mut::<2>().0;
-        let width = sums.len();
-        for (at, sum) in sums.iter_mut().enumerate() {
-            let mut t = [simd.splat_f64s(0.0); 2];
-            for (v, z) in v.iter().zip(draws[at..].iter().step_by(width)) {
-                let v = simd.splat_f64s(*v);
-                t = [simd.mul_add_e_f64s(v, z[0], t[0]), simd.mul_add_e_f64s(v, z[1], t[1])];
-            }
-            let mut value = [simd.splat_f64s(polynomial[HIGHEST]); 2];
-            for a in polynomial[..HIGHEST].iter().rev() {
-                let a = simd.splat_f64s(*a);
-                value = [simd.mul_add_e_f64s(value[0], t[0], a), simd.mul_add_e_f64s(value[1], t[1], a)];
-            }
-            *sum = [simd.add_f64s(sum[0], value[0]), simd.add_f64s(sum[1], value[1])];
+#[inline(always)]
+fn add_polynomial<S: Simd>(
+    simd: S,
+    draws: &[f64],
+    v: &[f64],
+    polynomial: &[f64; HIGHEST + 1],
+    sum: &mut [f64],
+) {
+    let draws = S::as_simd_f64s(draws).0.as_chunks::<2>().0;
+    let sums = S::as_mut_simd_f64s(sum).0.as_chunks_mut::<2>().0;
+    let width = sums.len();
+    for (at, sum) in sums.iter_mut().enumerate() {
+        let mut t = [simd.splat_f64s(0.0); 2];
+        for (v, z) in v.iter().zip(draws[at..].iter().step_by(width)) {
+            let v = simd.splat_f64s(*v);
+            t = [simd.mul_add_e_f64s(v, z[0], t[0]), simd.mul_add_e_f64s(v, z[1], t[1])];
         }
+        let mut value = [simd.splat_f64s(polynomial[HIGHEST]); 2];
+        for a in polynomial[..HIGHEST].iter().rev() {
+            let a = simd.splat_f64s(*a);
+            value = [simd.mul_add_e_f64s(value[0], t[0], a), simd.mul_add_e_f64s(value[1], t[1], a)];
+        }
+        *sum = [simd.add_f64s(sum[0], value[0]), simd.add_f64s(sum[1], value[1])];
     }
 }
