@@ -5,14 +5,11 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValuesParser, TypedValueParser, ValueParser};
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
-use corelet::coreset::{BuildOptions, ModelOptions};
+use corelet::coreset::{BuildError, BuildOptions, BuildRequest, ModelOptions, ModelRequest, with_step};
 use corelet::data::{DesignOptions, Format, Standardise, Task};
 use corelet::embed::Choice;
 use corelet::model::Link;
-use sparse_nnls::{LineSearch, Method};
-
-/// The most points that `--max-kl` tries where `-k` does not say.
-const MAX_KL_POINTS: usize = 1600;
+use sparse_nnls::Method;
 
 /// Weighted rows that stand in for a whole dataset when a Bayesian posterior is computed.
 #[derive(Debug, Parser)]
@@ -274,26 +271,40 @@ impl ModelArgs {
 
     /// The model these flags ask for.
     pub(crate) fn options(&self) -> ModelOptions {
-        let link = match self.link {
-            Some(LinkArg::Softplus) => Link::Softplus,
-            _ => Link::Log,
-        };
-        ModelOptions { kind: self.kind(), link, sigma: self.sigma, prior_sd: self.prior_sd }
+        self.request(None).options()
+    }
+
+    /// The same with what the flags of the data have to do with it.
+    fn request(&self, data: Option<&DataArgs>) -> ModelRequest {
+        ModelRequest {
+            kind: self.kind(),
+            link: self.link.map(|link| match link {
+                LinkArg::Log => Link::Log,
+                LinkArg::Softplus => Link::Softplus,
+            }),
+            sigma: self.sigma,
+            prior_sd: self.prior_sd,
+            exposure: data.is_some_and(|data| data.exposure.is_some()),
+            positive: data.is_some_and(|data| data.positive.is_some()),
+        }
     }
 }
 
 impl BuildArgs {
     /// The build these flags ask for, of `rows` rows. A `-k` that was not given never exceeds them.
     pub(crate) fn options(&self, seed: u64, rows: usize) -> BuildOptions {
-        let default = if self.max_kl.is_some() { MAX_KL_POINTS } else { BuildOptions::default().k };
-        BuildOptions {
-            method: with_step(self.method, self.embed.reference),
-            k: self.k.unwrap_or(default.min(rows)),
+        self.request(seed).options(rows)
+    }
+
+    fn request(&self, seed: u64) -> BuildRequest {
+        BuildRequest {
+            method: self.method,
+            reference: self.embed.reference,
+            k: self.k,
             max_kl: self.max_kl,
             embedding: self.embed.embedding,
             seed,
             polish: self.polish,
-            ..BuildOptions::default()
         }
     }
 }
@@ -320,52 +331,22 @@ impl CompareArgs {
 impl Cli {
     /// Refuses flags that do not go together, as clap refuses those it does not know.
     pub(crate) fn check_usage(&self) {
-        let wrong = match &self.command {
-            Command::Build(args) => check_build(args).or_else(|| check_model(&args.data, &args.model)),
+        let checked = match &self.command {
+            Command::Build(args) => {
+                args.request(self.seed).check().and_then(|()| check_model(&args.data, &args.model))
+            }
             Command::Compare(args) => check_model(&args.data, &args.model),
             Command::Evaluate(args) => check_model(&args.data, &args.model),
-            Command::Demo(_) => None,
+            Command::Demo(_) => Ok(()),
         };
-        if let Some(message) = wrong {
-            Self::command().error(ErrorKind::ArgumentConflict, message).exit();
+        if let Err(error) = checked {
+            Self::command().error(ErrorKind::ArgumentConflict, error).exit();
         }
     }
 }
 
-fn check_build(args: &BuildArgs) -> Option<&'static str> {
-    if args.embed.reference && !args.method.can_hold_total() {
-        return Some("--reference is for --method iht, a-iht or a-iht-2");
-    }
-    if args.max_kl.is_some() && !matches!(args.method, Method::Pursuit(_)) {
-        return Some("--max-kl needs --method pursuit, which finds a coreset of every size");
-    }
-    None
-}
-
-fn check_model(data: &DataArgs, model: &ModelArgs) -> Option<&'static str> {
-    if model.link.is_some() && model.model != ModelArg::Poisson {
-        return Some("--link is for --model poisson");
-    }
-    if data.exposure.is_some() && model.model != ModelArg::Poisson {
-        return Some("--exposure is for --model poisson");
-    }
-    if data.positive.is_some() && model.model != ModelArg::Logistic {
-        return Some("--positive is for --model logistic");
-    }
-    if model.sigma.is_some() && !matches!(model.model, ModelArg::Linear | ModelArg::Gaussian) {
-        return Some("--sigma is for --model linear or gaussian");
-    }
-    None
-}
-
-/// The method, with the authors' half step where asked for and where it has one.
-fn with_step(mut method: Method, reference: bool) -> Method {
-    if let Method::Iht(settings) | Method::AIht(settings) | Method::AIht2(settings) = &mut method
-        && reference
-    {
-        settings.line_search = LineSearch::Reference;
-    }
-    method
+fn check_model(data: &DataArgs, model: &ModelArgs) -> Result<(), BuildError> {
+    model.request(Some(data)).check()
 }
 
 fn names() -> Vec<&'static str> {

@@ -13,8 +13,9 @@ use sparse_nnls::Status;
 use crate::args::BuildArgs;
 use crate::interrupt::Interrupt;
 use crate::load::{self, Fitted};
+use crate::memory;
 use crate::output;
-use crate::summary::{Seconds, Summary};
+use crate::summary::{self, Seconds, Summary};
 use crate::terminal::Terminal;
 use crate::{Outcome, wording};
 
@@ -94,7 +95,8 @@ fn judge(
         build,
         evaluate: start.elapsed().as_secs_f64(),
     };
-    Ok(Summary::of_build(fitted, options, coreset, &evaluation, seconds))
+    let summary = Summary::of_build(&fitted.subject(), options, coreset, &evaluation, seconds);
+    Ok(summary.with_peak_memory(memory::peak_bytes()))
 }
 
 /// Writes the chosen rows with their weights and original columns, the summary in the file's metadata.
@@ -106,7 +108,8 @@ pub(crate) fn write_coreset(
 ) -> anyhow::Result<()> {
     let rows: Vec<usize> = coreset.rows.iter().map(|&i| fitted.rows[i]).collect();
     let weights = Extra::Float(coreset.weights.clone());
-    Ok(write_rows(&fitted.table, &rows, &[("weight", weights)], &summary.metadata(fitted)?, path)?)
+    let metadata = summary.metadata(&fitted.levels, &fitted.standardisation)?;
+    Ok(write_rows(&fitted.table, &rows, &[("weight", weights)], &metadata, path)?)
 }
 
 fn report(
@@ -118,13 +121,13 @@ fn report(
 ) -> Outcome {
     let written: Vec<&Path> =
         std::iter::once(&args.output).chain(&args.json).map(|path| path.as_path()).collect();
-    summary.show(terminal, &written);
+    summary::show(summary, terminal, &written);
     if interrupt.asked() {
         let points = wording::count(coreset.rows.len());
         let file = args.output.display();
         terminal.warn(&format!("interrupted: the best coreset so far, {points} points, is in {file}"));
         return Outcome::Interrupted;
     }
-    summary.warn(terminal);
+    summary::warn(summary, terminal);
     Outcome::Done
 }

@@ -16,6 +16,7 @@ use crate::build::write_coreset;
 use crate::cells::{Cell, Plan, to_csv, to_table};
 use crate::interrupt::Interrupt;
 use crate::load::{self, Fitted};
+use crate::memory;
 use crate::output;
 use crate::summary::{Seconds, Summary};
 use crate::terminal::Terminal;
@@ -96,7 +97,8 @@ fn summarise(fitted: &Fitted, best: &Cell, seed: u64) -> Summary {
         build: best.build_seconds,
         evaluate: best.evaluate_seconds,
     };
-    Summary::of_build(fitted, &options, &best.coreset, &best.evaluation, seconds)
+    let summary = Summary::of_build(&fitted.subject(), &options, &best.coreset, &best.evaluation, seconds);
+    summary.with_peak_memory(memory::peak_bytes())
 }
 
 fn table_as_csv(table: &Table) -> String {

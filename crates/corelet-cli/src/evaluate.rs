@@ -12,8 +12,9 @@ use corelet::evaluate::{evaluate, residual_in};
 use crate::Outcome;
 use crate::args::EvaluateArgs;
 use crate::load::{self, Fitted};
+use crate::memory;
 use crate::output;
-use crate::summary::{Judged, Seconds, Summary};
+use crate::summary::{self, Judged, Seconds, Summary};
 use crate::terminal::Terminal;
 
 pub(crate) fn run(args: &EvaluateArgs, seed: u64, terminal: &Terminal) -> anyhow::Result<Outcome> {
@@ -29,8 +30,8 @@ pub(crate) fn run(args: &EvaluateArgs, seed: u64, terminal: &Terminal) -> anyhow
     if let Some(json) = &args.json {
         output::write_text(json, &summary.to_json()?)?;
     }
-    summary.show(terminal, &outputs);
-    summary.warn(terminal);
+    summary::show(&summary, terminal, &outputs);
+    summary::warn(&summary, terminal);
     Ok(Outcome::Done)
 }
 
@@ -52,7 +53,8 @@ fn judge(
     let (read, laplace) = (fitted.read_seconds, fitted.laplace_seconds);
     let seconds = Seconds { read, laplace, build: 0.0, evaluate: start.elapsed().as_secs_f64() };
     let judged = Judged { embedding: embedding.description(), residual, weights, seed };
-    Ok(Summary::of_file(fitted, &judged, &evaluation, seconds))
+    let summary = Summary::of_file(&fitted.subject(), &judged, &evaluation, seconds);
+    Ok(summary.with_peak_memory(memory::peak_bytes()))
 }
 
 /// The observation that each row of the data file became.

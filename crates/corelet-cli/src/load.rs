@@ -4,16 +4,15 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::Context;
-use corelet::coreset::{ModelOptions, make_model, make_prior};
-use corelet::data::{self, Dataset, DesignOptions, Format, Standardisation, Table, Task, TextLevels};
-use corelet::laplace::{Laplace, LaplaceSettings, LaplaceStatus, Prior, laplace};
-use corelet::model::{Model, Rows};
+use corelet::coreset::ModelOptions;
+use corelet::data::{self, Dataset, DesignOptions, Format, Standardisation, Table, TextLevels};
+use corelet::fitted::fit;
+use corelet::laplace::{Laplace, Prior};
+use corelet::model::Model;
 
+use crate::summary::Subject;
 use crate::terminal::Terminal;
-use crate::wording::{count, number};
-
-/// A fit whose mode is known to this many posterior standard deviations is as good as converged.
-const CLOSE_ENOUGH: f64 = 1e-4;
+use crate::wording::count;
 
 /// A data file and what models are built on.
 pub(crate) struct Data {
@@ -85,20 +84,19 @@ impl Data {
         let Self { table, dataset, read_seconds } = self;
         let start = Instant::now();
         let _progress = terminal.progress("fitting the posterior");
-        if options.kind == Task::Linear {
-            warn_of_tight_prior(&dataset.observations.target, options.prior_sd, terminal);
-        }
-        let source = || table.source.clone();
-        let Dataset { observations, names, rows, levels, standardisation, dropped, .. } = dataset;
-        let model = make_model(observations, options).with_context(source)?;
-        let prior = make_prior(model.dim(), options)?;
-        let laplace =
-            laplace(&*model, &prior, Rows::All, None, &LaplaceSettings::default()).with_context(source)?;
-        if laplace.status != LaplaceStatus::Converged && laplace.gradient_norm > CLOSE_ENOUGH {
-            let off = number(laplace.gradient_norm);
-            terminal
-                .warn(&format!("the Laplace fit has not converged: its mode is off by {off} posterior sd"));
-        }
+        let fitted = fit(dataset, options).with_context(|| table.source.clone())?;
+        fitted.warnings.iter().for_each(|warning| terminal.warn(warning));
+        let corelet::fitted::Fitted {
+            names,
+            rows,
+            levels,
+            standardisation,
+            dropped,
+            model,
+            prior,
+            laplace,
+            ..
+        } = fitted;
         let laplace_seconds = start.elapsed().as_secs_f64();
         Ok(Fitted {
             table,
@@ -121,22 +119,15 @@ impl Fitted {
     pub(crate) fn len(&self) -> usize {
         self.rows.len()
     }
-}
 
-/// A prior of sd 1 makes sense for log odds and log rates; a linear target has whatever scale it has.
-fn warn_of_tight_prior(target: &[f64], prior_sd: f64, terminal: &Terminal) {
-    let n = target.len() as f64;
-    let mean = target.iter().sum::<f64>() / n;
-    let square = target.iter().map(|y| y * y).sum::<f64>() / n;
-    let (scale, sd) = (square.sqrt(), (square - mean * mean).max(0.0).sqrt());
-    if scale > 10.0 * prior_sd {
-        terminal.warn(&format!(
-            "the target has mean {} and sd {}, so that a prior of sd {} holds its coefficients near 0; consider \
-             --prior-sd {}",
-            number(mean),
-            number(sd),
-            number(prior_sd),
-            10f64.powf(scale.log10().ceil())
-        ));
+    /// What a summary says of it.
+    pub(crate) fn subject(&self) -> Subject<'_> {
+        Subject {
+            data: &self.table.source,
+            n: self.len(),
+            names: &self.names,
+            model: self.model.name(),
+            dropped: self.dropped,
+        }
     }
 }

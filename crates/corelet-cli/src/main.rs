@@ -12,12 +12,12 @@ mod memory;
 mod output;
 mod summary;
 mod terminal;
-mod wording;
 
 use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Parser;
+use corelet::wording;
 
 use args::{Cli, Command};
 use interrupt::Interrupt;

@@ -19,4 +19,10 @@ pub mod coreset;
 
 pub mod evaluate;
 
+pub mod wording;
+
+pub mod fitted;
+
+pub mod summary;
+
 pub mod generate;

@@ -4,7 +4,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use corelet::data::{Column, Dataset, DesignOptions, Standardise, Table, Task, Values, design, read};
+use corelet::data::{
+    Column, ColumnView, DataError, Dataset, DesignOptions, Numbers, Standardise, Strided, Table, TableView,
+    Task, Values, ValuesView, design, design_view, read,
+};
 
 fn table(text: &str) -> Table {
     let folder = tempfile::tempdir().unwrap();
@@ -337,4 +340,55 @@ fn real_archives_keep_their_intercept() {
             assert_eq!(dataset.names.len(), last + 1);
         }
     }
+}
+
+#[test]
+fn borrowed_columns_of_a_matrix_make_the_same_design() {
+    let (n, width) = (50, 3);
+    let entry = |i: usize, j: usize| ((i * (7 + j)) % 11) as f64 + 0.5 * j as f64;
+    let matrix: Vec<f64> = (0..n * width).map(|at| entry(at / width, at % width)).collect();
+    let single: Vec<f32> = matrix.iter().map(|&x| x as f32).collect();
+    let labels: Vec<f64> = (0..n).map(|i| f64::from(u8::from(i % 3 == 0))).collect();
+    let names = ["a", "b", "c", "y"];
+    let owned: Vec<Column> = (0..width)
+        .map(|j| (0..n).map(|i| entry(i, j)).collect::<Vec<f64>>())
+        .chain([labels.clone()])
+        .zip(names)
+        .map(|(values, name)| Column { name: name.into(), values: Values::Number { values, integer: false } })
+        .collect();
+    let options = DesignOptions { target: Some("y".into()), ..DesignOptions::default() };
+    let expected = design(&Table::new("t", owned).unwrap(), &options).unwrap();
+
+    let view = |numbers: Vec<Numbers<'_>>| {
+        let target = Numbers::Double(Strided::contiguous(&labels));
+        let columns = numbers
+            .into_iter()
+            .chain([target])
+            .zip(names)
+            .map(|(values, name)| ColumnView { name, values: ValuesView::Number { values, integer: false } });
+        design_view(&TableView::new("t", columns.collect()).unwrap(), &options).unwrap()
+    };
+    let doubles = view((0..width).map(|j| Numbers::Double(Strided::column(&matrix, j, width))).collect());
+    let singles = view((0..width).map(|j| Numbers::Single(Strided::column(&single, j, width))).collect());
+    for found in [doubles, singles] {
+        assert_eq!(found.observations, expected.observations);
+        assert_eq!((found.names, found.rows), (expected.names.clone(), expected.rows.clone()));
+    }
+}
+
+#[test]
+fn bad_borrowed_columns_are_refused() {
+    let numbers = |values| ValuesView::Number { values: Numbers::Double(values), integer: false };
+    let column = |name, values| ColumnView { name, values };
+    let infinite =
+        TableView::new("t", vec![column("a", numbers(Strided::contiguous(&[1.0, f64::INFINITY])))]);
+    assert!(infinite.unwrap_err().to_string().contains("'a', row 1: inf"));
+    let short = vec![
+        column("a", numbers(Strided::contiguous(&[1.0, 2.0]))),
+        column("b", numbers(Strided::column(&[1.0, 2.0], 1, 2))),
+    ];
+    assert!(matches!(TableView::new("t", short), Err(DataError::ColumnLength { found: 1, expected: 2, .. })));
+    let levels = ["x".to_owned()];
+    let unknown = vec![column("a", ValuesView::Text { codes: &[0, 7], levels: &levels })];
+    assert!(TableView::new("t", unknown).unwrap_err().to_string().contains("level 7"));
 }

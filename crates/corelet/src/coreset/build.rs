@@ -18,6 +18,9 @@ const FIRST_POINTS: usize = 100;
 /// Why a coreset could not be built.
 #[derive(Debug, Error)]
 pub enum BuildError {
+    /// Options that do not go together.
+    #[error("{0}")]
+    Usage(&'static str),
     /// The number of points is 0 or above n.
     #[error("k = {k} points cannot be chosen from {rows} rows: k must be between 1 and {rows}")]
     PointsOutOfRange {

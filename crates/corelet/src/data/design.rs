@@ -7,8 +7,9 @@ use super::encode::{Cells, Feature, TextLevels, encode, unsupported};
 use super::error::{DataError, list, list_names};
 use super::moments::{Moments, moments};
 use super::standardise::{Standardisation, covariance_factor};
-use super::table::{Column, Table, Values};
+use super::table::Table;
 use super::target::Used;
+use super::view::{ColumnView, TableView, ValuesView};
 use crate::observations::Observations;
 
 /// The name of an intercept that was added.
@@ -118,6 +119,11 @@ pub struct Dataset {
 /// is. A regression without an intercept is scaled but not shifted. Features that are linear combinations of others
 /// get a warning, or an error under whitening.
 pub fn design(table: &Table, options: &DesignOptions) -> Result<Dataset, DataError> {
+    design_view(&table.view(), options)
+}
+
+/// [`design`] of columns that belong to someone else: the features of the result are the only copy that is made.
+pub fn design_view(table: &TableView<'_>, options: &DesignOptions) -> Result<Dataset, DataError> {
     let roles = Roles::assign(table, options)?;
     let rows = roles.usable_rows(table, options.drop_missing)?;
     let used = |column| Used { table, column, rows: &rows };
@@ -138,61 +144,63 @@ pub fn design(table: &Table, options: &DesignOptions) -> Result<Dataset, DataErr
         levels,
         standardisation,
         warnings,
-        target_name: roles.target.map(|column| column.name.clone()),
+        target_name: roles.target.map(|column| column.name.to_owned()),
     })
 }
 
 /// Which column does what.
 struct Roles<'a> {
-    target: Option<&'a Column>,
-    exposure: Option<&'a Column>,
-    features: Vec<&'a Column>,
+    target: Option<ColumnView<'a>>,
+    exposure: Option<ColumnView<'a>>,
+    features: Vec<ColumnView<'a>>,
 }
 
 impl<'a> Roles<'a> {
-    fn assign(table: &'a Table, options: &DesignOptions) -> Result<Self, DataError> {
-        let target = match (options.task, options.target.as_ref().or(table.own_target.as_ref())) {
+    fn assign(table: &TableView<'a>, options: &DesignOptions) -> Result<Self, DataError> {
+        let target = match (options.task, options.target.as_deref().or(table.own_target)) {
             (Task::Gaussian, None) => None,
             (_, Some(name)) => Some(table.column(name)?),
             (_, None) => {
-                return Err(DataError::NoTarget { file: table.source.clone(), known: table.known_columns() });
+                let (file, known) = (table.source.to_owned(), table.known_columns());
+                return Err(DataError::NoTarget { file, known });
             }
         };
         let exposure = options.exposure.as_ref().map(|name| table.column(name)).transpose()?;
-        let taken =
-            |column: &Column| [target, exposure].iter().flatten().any(|used| used.name == column.name);
+        let taken = |column: &ColumnView<'_>| {
+            [target, exposure].iter().flatten().any(|used| used.name == column.name)
+        };
         let features = match &options.features {
             Some(names) => names.iter().map(|name| table.column(name)).collect::<Result<Vec<_>, _>>()?,
-            None => table.columns.iter().filter(|column| !taken(column)).collect(),
+            None => table.columns.iter().copied().filter(|column| !taken(column)).collect(),
         };
         let roles = Self { target, exposure, features };
         roles.check(table)?;
         Ok(roles)
     }
 
-    fn check(&self, table: &Table) -> Result<(), DataError> {
+    fn check(&self, table: &TableView<'_>) -> Result<(), DataError> {
         let named = self.target.map(|column| (column, "the target"));
         let named = named.into_iter().chain(self.exposure.map(|column| (column, "the exposure")));
         let named = named.chain(self.features.iter().map(|&column| (column, "a feature")));
-        let mut seen: Vec<(&Column, &'static str)> = Vec::new();
+        let mut seen: Vec<(ColumnView<'_>, &'static str)> = Vec::new();
         for (column, second) in named {
             if let Some(&(_, first)) = seen.iter().find(|(other, _)| other.name == column.name) {
-                let (file, column) = (table.source.clone(), column.name.clone());
+                let (file, column) = (table.source.to_owned(), column.name.to_owned());
                 return Err(DataError::TwoRoles { file, column, first, second });
             }
-            if matches!(column.values, Values::Other(_)) {
-                return Err(unsupported(table, column));
+            if matches!(column.values, ValuesView::Other(_)) {
+                return Err(unsupported(table, &column));
             }
             seen.push((column, second));
         }
         if self.features.is_empty() {
-            return Err(DataError::NoFeatures { file: table.source.clone() });
+            return Err(DataError::NoFeatures { file: table.source.to_owned() });
         }
         Ok(())
     }
 
     /// The rows without a missing value; an error where there are others that may not be dropped.
-    fn usable_rows(&self, table: &Table, drop_missing: bool) -> Result<Vec<usize>, DataError> {
+    fn usable_rows(&self, table: &TableView<'_>, drop_missing: bool) -> Result<Vec<usize>, DataError> {
         let mut complete = vec![true; table.rows];
         let mut counts = Vec::new();
         for column in self.features.iter().copied().chain(self.target).chain(self.exposure) {
@@ -203,7 +211,7 @@ impl<'a> Roles<'a> {
             }
         }
         let rows: Vec<usize> = (0..table.rows).filter(|&row| complete[row]).collect();
-        let file = table.source.clone();
+        let file = table.source.to_owned();
         if !counts.is_empty() && !drop_missing {
             let affected = table.rows - rows.len();
             return Err(DataError::Missing {
@@ -231,7 +239,7 @@ struct Plan {
 
 impl Plan {
     fn new(
-        table: &Table,
+        table: &TableView<'_>,
         features: &mut Vec<Feature<'_>>,
         rows: &[usize],
         options: &DesignOptions,
@@ -257,7 +265,7 @@ impl Plan {
     /// Standardises `matrix`, after looking for features that depend on others.
     fn standardise(
         &self,
-        table: &Table,
+        table: &TableView<'_>,
         features: &[Feature<'_>],
         matrix: &mut [f64],
         warnings: &mut Vec<String>,
@@ -269,7 +277,7 @@ impl Plan {
         let dependent = dependent_columns(&correlation, columns.len());
         let names: Vec<&str> = dependent.iter().map(|&i| features[columns[i]].name.as_str()).collect();
         if !names.is_empty() && self.kind == Standardise::Whiten {
-            return Err(DataError::Collinear { file: table.source.clone(), columns: list_names(&names) });
+            return Err(DataError::Collinear { file: table.source.to_owned(), columns: list_names(&names) });
         }
         if !names.is_empty() {
             let independent = columns.len() - names.len();
@@ -318,7 +326,7 @@ impl Plan {
 }
 
 fn check_width(
-    table: &Table,
+    table: &TableView<'_>,
     features: &[Feature<'_>],
     levels: &[TextLevels],
     rows: usize,
@@ -330,7 +338,12 @@ fn check_width(
     let hint = widest.map_or_else(String::new, |text| {
         format!(", {} of them from text column '{}'", text.levels.len(), text.column)
     });
-    Err(DataError::MoreFeaturesThanRows { file: table.source.clone(), features: features.len(), rows, hint })
+    Err(DataError::MoreFeaturesThanRows {
+        file: table.source.to_owned(),
+        features: features.len(),
+        rows,
+        hint,
+    })
 }
 
 /// A numeric feature that is constant and not 0, one of ones before any other.
@@ -345,13 +358,13 @@ fn find_intercept(features: &[Feature<'_>], moments: &[Moments]) -> Option<(usiz
 }
 
 fn check_varying(
-    table: &Table,
+    table: &TableView<'_>,
     features: &[Feature<'_>],
     moments: &[Moments],
     intercept: Option<(usize, f64)>,
 ) -> Result<(), DataError> {
     for (j, (feature, moments)) in features.iter().zip(moments).enumerate() {
-        let (file, column) = (table.source.clone(), feature.name.clone());
+        let (file, column) = (table.source.to_owned(), feature.name.clone());
         if !moments.sd.is_finite() || !moments.rms.is_finite() {
             return Err(DataError::Overflow { file, column });
         }

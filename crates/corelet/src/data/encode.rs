@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::error::{DataError, excerpt};
-use super::table::{Column, MISSING, Table, Values};
+use super::table::MISSING;
+use super::view::{ColumnView, Numbers, TableView, ValuesView};
 
 /// More indicators than this from one column are a key or a free text, not a category.
 const MAX_LEVELS: usize = 1000;
@@ -28,7 +29,7 @@ pub(super) struct Feature<'a> {
 /// Where the numbers of a feature come from.
 #[derive(Clone, Copy)]
 pub(super) enum Cells<'a> {
-    Number(&'a [f64]),
+    Number(Numbers<'a>),
     Bool(&'a [Option<bool>]),
     Indicator { codes: &'a [u32], level: u32 },
     Ones,
@@ -37,51 +38,53 @@ pub(super) enum Cells<'a> {
 impl Cells<'_> {
     /// Hands the value of each of `rows`, in order, to `each`.
     pub(super) fn for_each(self, rows: &[usize], mut each: impl FnMut(usize, f64)) {
-        let rows = rows.iter().enumerate();
+        let numbered = rows.iter().enumerate();
         match self {
-            Self::Number(values) => rows.for_each(|(i, &row)| each(i, values[row])),
-            Self::Bool(values) => rows.for_each(|(i, &row)| each(i, f64::from(values[row] == Some(true)))),
-            Self::Indicator { codes, level } => {
-                rows.for_each(|(i, &row)| each(i, f64::from(codes[row] == level)));
+            Self::Number(values) => values.for_each(rows, each),
+            Self::Bool(values) => {
+                numbered.for_each(|(i, &row)| each(i, f64::from(values[row] == Some(true))));
             }
-            Self::Ones => rows.for_each(|(i, _)| each(i, 1.0)),
+            Self::Indicator { codes, level } => {
+                numbered.for_each(|(i, &row)| each(i, f64::from(codes[row] == level)));
+            }
+            Self::Ones => numbered.for_each(|(i, _)| each(i, 1.0)),
         }
     }
 }
 
 /// The features of `columns`, seen on `rows`, and the levels of those that are text.
 pub(super) fn encode<'a>(
-    table: &Table,
-    columns: &[&'a Column],
+    table: &TableView<'_>,
+    columns: &[ColumnView<'a>],
     rows: &[usize],
 ) -> Result<(Vec<Feature<'a>>, Vec<TextLevels>), DataError> {
     let mut features = Vec::new();
     let mut levels = Vec::new();
     for column in columns {
-        let single = |cells| Feature { name: column.name.clone(), cells };
-        match &column.values {
-            Values::Number { values, .. } => features.push(single(Cells::Number(values))),
-            Values::Bool(values) => features.push(single(Cells::Bool(values))),
-            Values::Text { codes, levels: texts } => {
+        let single = |cells| Feature { name: column.name.to_owned(), cells };
+        match column.values {
+            ValuesView::Number { values, .. } => features.push(single(Cells::Number(values))),
+            ValuesView::Bool(values) => features.push(single(Cells::Bool(values))),
+            ValuesView::Text { codes, levels: texts } => {
                 let coding = Coding::new(table, column, codes, texts, rows)?;
                 features.extend(coding.indicators(column, codes, texts));
                 levels.push(coding.describe(column, texts));
             }
-            Values::Other(_) => return Err(unsupported(table, column)),
+            ValuesView::Other(_) => return Err(unsupported(table, column)),
         }
     }
     Ok((features, levels))
 }
 
 /// The error of a column that no model can use.
-pub(super) fn unsupported(table: &Table, column: &Column) -> DataError {
+pub(super) fn unsupported(table: &TableView<'_>, column: &ColumnView<'_>) -> DataError {
     let kind = match &column.values {
-        Values::Number { .. } => "number".to_owned(),
-        Values::Bool(_) => "boolean".to_owned(),
-        Values::Text { .. } => "text".to_owned(),
-        Values::Other(array) => arrow::array::Array::data_type(array.as_ref()).to_string(),
+        ValuesView::Number { .. } => "number".to_owned(),
+        ValuesView::Bool(_) => "boolean".to_owned(),
+        ValuesView::Text { .. } => "text".to_owned(),
+        ValuesView::Other(array) => arrow::array::Array::data_type(array.as_ref()).to_string(),
     };
-    DataError::UnsupportedType { file: table.source.clone(), column: column.name.clone(), kind }
+    DataError::UnsupportedType { file: table.source.to_owned(), column: column.name.to_owned(), kind }
 }
 
 /// Codes of the levels that occur, the base apart.
@@ -92,8 +95,8 @@ struct Coding {
 
 impl Coding {
     fn new(
-        table: &Table,
-        column: &Column,
+        table: &TableView<'_>,
+        column: &ColumnView<'_>,
         codes: &[u32],
         texts: &[String],
         rows: &[usize],
@@ -102,8 +105,8 @@ impl Coding {
         let mut seen: Vec<u32> = (0..texts.len() as u32).filter(|&code| counts[code as usize] > 0).collect();
         if seen.len() > MAX_LEVELS {
             return Err(DataError::TooManyLevels {
-                file: table.source.clone(),
-                column: column.name.clone(),
+                file: table.source.to_owned(),
+                column: column.name.to_owned(),
                 levels: seen.len(),
                 limit: MAX_LEVELS,
             });
@@ -116,14 +119,19 @@ impl Coding {
                 Ok(Self { base, others: seen.into_iter().filter(|&code| code != base).collect() })
             }
             _ => Err(DataError::Constant {
-                file: table.source.clone(),
-                column: column.name.clone(),
+                file: table.source.to_owned(),
+                column: column.name.to_owned(),
                 value: base.map_or_else(String::new, |code| format!("'{}'", excerpt(&texts[code as usize]))),
             }),
         }
     }
 
-    fn indicators<'a>(&self, column: &Column, codes: &'a [u32], texts: &[String]) -> Vec<Feature<'a>> {
+    fn indicators<'a>(
+        &self,
+        column: &ColumnView<'_>,
+        codes: &'a [u32],
+        texts: &[String],
+    ) -> Vec<Feature<'a>> {
         let indicator = |&level: &u32| Feature {
             name: format!("{}={}", column.name, texts[level as usize]),
             cells: Cells::Indicator { codes, level },
@@ -131,9 +139,9 @@ impl Coding {
         self.others.iter().map(indicator).collect()
     }
 
-    fn describe(&self, column: &Column, texts: &[String]) -> TextLevels {
+    fn describe(&self, column: &ColumnView<'_>, texts: &[String]) -> TextLevels {
         TextLevels {
-            column: column.name.clone(),
+            column: column.name.to_owned(),
             base: texts[self.base as usize].clone(),
             levels: self.others.iter().map(|&code| texts[code as usize].clone()).collect(),
         }

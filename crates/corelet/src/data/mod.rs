@@ -24,16 +24,18 @@ mod parquet;
 mod standardise;
 mod table;
 mod target;
+mod view;
 mod write;
 
 pub use coreset::read_coreset;
-pub use design::{Dataset, DesignOptions, Standardise, Task, design};
+pub use design::{Dataset, DesignOptions, Standardise, Task, design, design_view};
 pub use encode::TextLevels;
 pub use error::DataError;
 pub use format::Format;
 pub use standardise::Standardisation;
 pub use table::{Column, Lines, MISSING, Place, Table, Values};
-pub use write::{Extra, ensure_writable, write_rows};
+pub use view::{ColumnView, Numbers, Strided, TableView, ValuesView};
+pub use write::{Extra, ensure_writable, write_chosen, write_rows};
 
 /// Reads a table from `path`, or from standard input where it is `-`.
 ///

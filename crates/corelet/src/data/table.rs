@@ -5,7 +5,8 @@ use std::fmt;
 
 use arrow::array::{Array, ArrayRef};
 
-use super::error::{DataError, list_names};
+use super::error::DataError;
+use super::view::{ColumnView, Numbers, Strided, TableView, ValuesView};
 
 /// The code of a missing value in a text column.
 pub const MISSING: u32 = u32::MAX;
@@ -35,6 +36,13 @@ pub struct Column {
     pub name: String,
     /// The cells.
     pub values: Values,
+}
+
+impl Column {
+    /// The same column, borrowed.
+    pub fn view(&self) -> ColumnView<'_> {
+        ColumnView { name: &self.name, values: self.values.view() }
+    }
 }
 
 /// The cells of a column.
@@ -77,13 +85,16 @@ impl Values {
         self.len() == 0
     }
 
-    /// True where cell `row` is missing.
-    pub fn is_missing(&self, row: usize) -> bool {
+    /// The cells, borrowed.
+    pub fn view(&self) -> ValuesView<'_> {
         match self {
-            Self::Number { values, .. } => values[row].is_nan(),
-            Self::Bool(values) => values[row].is_none(),
-            Self::Text { codes, .. } => codes[row] == MISSING,
-            Self::Other(array) => array.is_null(row),
+            Self::Number { values, integer } => {
+                let values = Numbers::Double(Strided::contiguous(values));
+                ValuesView::Number { values, integer: *integer }
+            }
+            Self::Bool(values) => ValuesView::Bool(values),
+            Self::Text { codes, levels } => ValuesView::Text { codes, levels },
+            Self::Other(array) => ValuesView::Other(array),
         }
     }
 }
@@ -135,61 +146,34 @@ impl Table {
     pub fn new(source: impl Into<String>, columns: Vec<Column>) -> Result<Self, DataError> {
         let rows = columns.first().map_or(0, |column| column.values.len());
         let table = Self { source: source.into(), columns, rows, own_target: None, lines: None };
-        table.check_names()?;
-        table.check_lengths()?;
-        table.check_finite()?;
+        table.view().check()?;
         Ok(table)
+    }
+
+    /// The same table, borrowed.
+    pub fn view(&self) -> TableView<'_> {
+        TableView {
+            source: &self.source,
+            columns: self.columns.iter().map(Column::view).collect(),
+            rows: self.rows,
+            own_target: self.own_target.as_deref(),
+            lines: self.lines.as_ref(),
+        }
     }
 
     /// The column called `name`.
     pub fn column(&self, name: &str) -> Result<&Column, DataError> {
-        self.columns.iter().find(|column| column.name == name).ok_or_else(|| DataError::UnknownColumn {
+        let found = self.columns.iter().find(|column| column.name == name);
+        found.ok_or_else(|| DataError::UnknownColumn {
             file: self.source.clone(),
             column: name.to_owned(),
-            known: self.known_columns(),
+            known: self.view().known_columns(),
         })
     }
 
     /// Where `row` is, for messages.
     pub fn place(&self, row: usize) -> Place {
-        Place { row, line: self.lines.as_ref().map(|lines| lines.line(row)) }
-    }
-
-    /// The column names, for messages.
-    pub(super) fn known_columns(&self) -> String {
-        list_names(&self.columns.iter().map(|column| &column.name).collect::<Vec<_>>())
-    }
-
-    fn check_names(&self) -> Result<(), DataError> {
-        check_distinct(&self.source, self.columns.iter().map(|column| column.name.as_str()))
-    }
-
-    fn check_lengths(&self) -> Result<(), DataError> {
-        match self.columns.iter().find(|column| column.values.len() != self.rows) {
-            None => Ok(()),
-            Some(column) => Err(DataError::ColumnLength {
-                file: self.source.clone(),
-                column: column.name.clone(),
-                found: column.values.len(),
-                expected: self.rows,
-            }),
-        }
-    }
-
-    fn check_finite(&self) -> Result<(), DataError> {
-        for column in &self.columns {
-            if let Values::Number { values, .. } = &column.values
-                && let Some(row) = values.iter().position(|v| v.is_infinite())
-            {
-                return Err(DataError::NonFinite {
-                    file: self.source.clone(),
-                    column: column.name.clone(),
-                    place: self.place(row),
-                    value: values[row].to_string(),
-                });
-            }
-        }
-        Ok(())
+        self.view().place(row)
     }
 }
 

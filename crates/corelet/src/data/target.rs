@@ -3,13 +3,13 @@
 use super::design::{DesignOptions, Task};
 use super::encode::{count_levels, unsupported};
 use super::error::{DataError, excerpt, list_names};
-use super::table::{Column, Table, Values};
+use super::view::{ColumnView, Numbers, TableView, ValuesView};
 
 /// A column of a table, on the rows in use.
 #[derive(Clone, Copy)]
 pub(super) struct Used<'a> {
-    pub(super) table: &'a Table,
-    pub(super) column: &'a Column,
+    pub(super) table: &'a TableView<'a>,
+    pub(super) column: ColumnView<'a>,
     pub(super) rows: &'a [usize],
 }
 
@@ -39,18 +39,18 @@ impl Used<'_> {
     }
 
     fn file(self) -> String {
-        self.table.source.clone()
+        self.table.source.to_owned()
     }
 
     fn name(self) -> String {
-        self.column.name.clone()
+        self.column.name.to_owned()
     }
 
     fn numbers(self, role: &'static str) -> Result<Vec<f64>, DataError> {
         match &self.column.values {
-            Values::Number { values, .. } => Ok(self.rows.iter().map(|&row| values[row]).collect()),
-            Values::Other(_) => Err(unsupported(self.table, self.column)),
-            Values::Bool(_) | Values::Text { .. } => Err(self.not_numeric(role)),
+            ValuesView::Number { values, .. } => Ok(self.rows.iter().map(|&row| values.get(row)).collect()),
+            ValuesView::Other(_) => Err(unsupported(self.table, &self.column)),
+            ValuesView::Bool(_) | ValuesView::Text { .. } => Err(self.not_numeric(role)),
         }
     }
 
@@ -84,9 +84,9 @@ impl Used<'_> {
     /// Two classes as −1 and +1.
     fn classes(self, positive: Option<&str>) -> Result<Vec<f64>, DataError> {
         let signs = match (&self.column.values, positive) {
-            (Values::Other(_), _) => return Err(unsupported(self.table, self.column)),
+            (ValuesView::Other(_), _) => return Err(unsupported(self.table, &self.column)),
             (_, Some(positive)) => self.signs_by_label(positive)?,
-            (Values::Text { .. }, None) => {
+            (ValuesView::Text { .. }, None) => {
                 let levels = self.labels();
                 return Err(DataError::PositiveNeeded {
                     file: self.file(),
@@ -94,10 +94,10 @@ impl Used<'_> {
                     levels: list_names(&levels),
                 });
             }
-            (Values::Bool(values), None) => {
+            (ValuesView::Bool(values), None) => {
                 self.rows.iter().map(|&row| sign(values[row] == Some(true))).collect()
             }
-            (Values::Number { values, .. }, None) => self.signs_of_numbers(values)?,
+            (ValuesView::Number { values, .. }, None) => self.signs_of_numbers(*values)?,
         };
         match signs.first() {
             Some(&first) if signs.iter().all(|&sign| sign == first) => Err(DataError::OneClass {
@@ -109,10 +109,10 @@ impl Used<'_> {
         }
     }
 
-    fn signs_of_numbers(self, values: &[f64]) -> Result<Vec<f64>, DataError> {
+    fn signs_of_numbers(self, values: Numbers<'_>) -> Result<Vec<f64>, DataError> {
         // With a −1 in the column the classes are ±1, and a 0 belongs to neither.
-        let lower = if self.rows.iter().any(|&row| values[row] == -1.0) { -1.0 } else { 0.0 };
-        let code = |&row: &usize| match values[row] {
+        let lower = if self.rows.iter().any(|&row| values.get(row) == -1.0) { -1.0 } else { 0.0 };
+        let code = |&row: &usize| match values.get(row) {
             1.0 => Ok(1.0),
             value if value == lower => Ok(-1.0),
             value => Err(DataError::NotBinary {
@@ -141,7 +141,7 @@ impl Used<'_> {
     fn labels(self) -> Vec<String> {
         const ENOUGH: usize = 21;
         let mut labels: Vec<String> = match &self.column.values {
-            Values::Text { codes, levels } => {
+            ValuesView::Text { codes, levels } => {
                 let counts = count_levels(codes, levels.len(), self.rows);
                 levels
                     .iter()
@@ -168,10 +168,12 @@ impl Used<'_> {
     /// The cell as text.
     fn label(self, row: usize) -> String {
         match &self.column.values {
-            Values::Number { values, .. } => values[row].to_string(),
-            Values::Bool(values) => values[row].is_some_and(|value| value).to_string(),
-            Values::Text { codes, levels } => levels.get(codes[row] as usize).cloned().unwrap_or_default(),
-            Values::Other(_) => String::new(),
+            ValuesView::Number { values, .. } => values.get(row).to_string(),
+            ValuesView::Bool(values) => values[row].is_some_and(|value| value).to_string(),
+            ValuesView::Text { codes, levels } => {
+                levels.get(codes[row] as usize).cloned().unwrap_or_default()
+            }
+            ValuesView::Other(_) => String::new(),
         }
     }
 }

@@ -18,7 +18,8 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use tempfile::NamedTempFile;
 
 use super::error::DataError;
-use super::table::{Column, Table, Values};
+use super::table::Table;
+use super::view::{ColumnView, TableView, ValuesView};
 
 /// The integers that a float holds exactly.
 const EXACT: f64 = 9_007_199_254_740_992.0;
@@ -83,14 +84,36 @@ pub fn write_rows(
     metadata: &BTreeMap<String, String>,
     path: &Path,
 ) -> Result<(), DataError> {
+    let view = table.view();
+    let batch = chosen_rows(&view, rows, rows, extra, path)?;
+    write_batch(&batch, metadata, path)
+}
+
+/// [`write_rows`] of a table that holds the chosen rows alone: row j of it was row `numbers[j]` of the input.
+pub fn write_chosen(
+    chosen: &TableView<'_>,
+    numbers: &[usize],
+    extra: &[(&str, Extra)],
+    metadata: &BTreeMap<String, String>,
+    path: &Path,
+) -> Result<(), DataError> {
+    let rows: Vec<usize> = (0..numbers.len()).collect();
+    let batch = chosen_rows(chosen, &rows, numbers, extra, path)?;
+    write_batch(&batch, metadata, path)
+}
+
+fn write_batch(
+    batch: &RecordBatch,
+    metadata: &BTreeMap<String, String>,
+    path: &Path,
+) -> Result<(), DataError> {
     let output = Output::from_path(path)?;
-    let batch = chosen_rows(table, rows, extra, path)?;
     let mut temporary = temporary_beside(path)?;
     let mut writer = BufWriter::new(temporary.as_file_mut());
     let written = match output {
-        Output::Csv => write_csv(&batch, &mut writer),
-        Output::Parquet => write_parquet(&batch, metadata, &mut writer),
-        Output::Json => write_json(&batch, metadata, &mut writer),
+        Output::Csv => write_csv(batch, &mut writer),
+        Output::Parquet => write_parquet(batch, metadata, &mut writer),
+        Output::Json => write_json(batch, metadata, &mut writer),
     };
     written.and_then(|()| Ok(writer.flush()?)).map_err(|e| DataError::write(path, &e))?;
     drop(writer);
@@ -122,21 +145,22 @@ fn readable_by_others(builder: &mut tempfile::Builder<'_, '_>) {
 fn readable_by_others(_builder: &mut tempfile::Builder<'_, '_>) {}
 
 fn chosen_rows(
-    table: &Table,
+    table: &TableView<'_>,
     rows: &[usize],
+    numbers: &[usize],
     extra: &[(&str, Extra)],
     path: &Path,
 ) -> Result<RecordBatch, DataError> {
     if let Some(&row) = rows.iter().find(|&&row| row >= table.rows) {
-        return Err(DataError::RowOutOfRange { file: table.source.clone(), row, rows: table.rows });
+        return Err(DataError::RowOutOfRange { file: table.source.to_owned(), row, rows: table.rows });
     }
-    let numbers = Int64Array::from_iter_values(rows.iter().map(|&row| row as i64));
+    let numbers = Int64Array::from_iter_values(numbers.iter().map(|&row| row as i64));
     let mut columns: Vec<(String, ArrayRef)> = vec![("row".to_owned(), Arc::new(numbers))];
     columns.extend(extra.iter().map(|(name, values)| ((*name).to_owned(), values.to_array())));
     let mut taken: HashSet<String> = columns.iter().map(|(name, _)| name.clone()).collect();
     for column in &table.columns {
         let array = gather(column, rows).map_err(|e| DataError::write(path, &e))?;
-        columns.push((free_name(&column.name, &mut taken), array));
+        columns.push((free_name(column.name, &mut taken), array));
     }
     RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, array)| (name, array, true)))
         .map_err(|e| DataError::write(path, &e))
@@ -150,21 +174,21 @@ fn free_name(name: &str, taken: &mut HashSet<String>) -> String {
     free
 }
 
-fn gather(column: &Column, rows: &[usize]) -> Result<ArrayRef, arrow::error::ArrowError> {
-    Ok(match &column.values {
-        Values::Number { values, integer } => {
-            let chosen = rows.iter().map(|&row| Some(values[row]).filter(|value| !value.is_nan()));
-            if *integer && values.iter().all(|value| value.is_nan() || value.abs() <= EXACT) {
+fn gather(column: &ColumnView<'_>, rows: &[usize]) -> Result<ArrayRef, arrow::error::ArrowError> {
+    Ok(match column.values {
+        ValuesView::Number { values, integer } => {
+            let chosen = rows.iter().map(|&row| Some(values.get(row)).filter(|value| !value.is_nan()));
+            if integer && values.iter().all(|value| value.is_nan() || value.abs() <= EXACT) {
                 Arc::new(chosen.map(|value| value.map(|v| v as i64)).collect::<Int64Array>())
             } else {
                 Arc::new(chosen.collect::<Float64Array>())
             }
         }
-        Values::Bool(values) => Arc::new(rows.iter().map(|&row| values[row]).collect::<BooleanArray>()),
-        Values::Text { codes, levels } => {
+        ValuesView::Bool(values) => Arc::new(rows.iter().map(|&row| values[row]).collect::<BooleanArray>()),
+        ValuesView::Text { codes, levels } => {
             Arc::new(rows.iter().map(|&row| levels.get(codes[row] as usize)).collect::<StringArray>())
         }
-        Values::Other(array) => {
+        ValuesView::Other(array) => {
             let indices = UInt64Array::from_iter_values(rows.iter().map(|&row| row as u64));
             arrow::compute::take(array, &indices, None)?
         }

@@ -1,7 +1,7 @@
 //! Numbers and judgements as people read them.
 
 /// Three digits, in plain notation where that is short.
-pub(crate) fn number(x: f64) -> String {
+pub fn number(x: f64) -> String {
     match x.abs() {
         0.0 => "0".to_owned(),
         a if !a.is_finite() => "-".to_owned(),
@@ -17,12 +17,12 @@ fn trimmed(text: &str) -> String {
 }
 
 /// A number, or a dash where there is none.
-pub(crate) fn optional(x: Option<f64>) -> String {
+pub fn optional(x: Option<f64>) -> String {
     x.map_or_else(|| "-".to_owned(), number)
 }
 
 /// 1234567 as 1 234 567.
-pub(crate) fn count(n: usize) -> String {
+pub fn count(n: usize) -> String {
     let digits = n.to_string();
     let mut text = String::new();
     for (i, digit) in digits.chars().enumerate() {
@@ -35,7 +35,7 @@ pub(crate) fn count(n: usize) -> String {
 }
 
 /// Seconds as people say them.
-pub(crate) fn duration(seconds: f64) -> String {
+pub fn duration(seconds: f64) -> String {
     match seconds {
         s if s < 0.0995 => format!("{:.0} ms", 1e3 * s),
         s if s < 9.95 => format!("{s:.1} s"),
@@ -46,7 +46,7 @@ pub(crate) fn duration(seconds: f64) -> String {
 }
 
 /// What a divergence of so many nats means. A Gaussian moved by δ of its standard deviations diverges by δ²/2.
-pub(crate) fn judgement(nats: f64) -> String {
+pub fn judgement(nats: f64) -> String {
     let moved = (2.0 * nats.max(0.0)).sqrt();
     let verdict = match nats {
         x if x < 1e-2 => "practically the same posterior",

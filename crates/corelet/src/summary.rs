@@ -1,0 +1,278 @@
+//! The summary of a run: as JSON with stable keys, as a coreset file's metadata, and in words. One for every front end.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use sparse_nnls::Status;
+
+use crate::coreset::{BuildOptions, Coreset};
+use crate::data::{Standardisation, TextLevels};
+use crate::embed::Description;
+use crate::evaluate::{Evaluation, FitStatus, ParameterShift};
+use crate::wording::{count, duration, judgement, number, optional};
+
+/// Seconds that each part took.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub struct Seconds {
+    /// Reading and designing.
+    pub read: f64,
+    /// The Laplace fit.
+    pub laplace: f64,
+    /// Embedding and choosing.
+    pub build: f64,
+    /// Judging.
+    pub evaluate: f64,
+}
+
+/// What the coreset does to one parameter, by its name.
+#[derive(Debug, Clone, Serialize)]
+pub struct NamedShift {
+    /// The parameter.
+    pub name: String,
+    /// By how much.
+    #[serde(flatten)]
+    pub shift: ParameterShift,
+}
+
+/// The keys of `--json`, documented in `docs/cli.md`. What is not known, or not finite, is null.
+#[derive(Debug, Clone, Serialize)]
+pub struct Summary {
+    method: Option<String>,
+    k: Option<usize>,
+    points: usize,
+    n: usize,
+    features: usize,
+    embedding: String,
+    coordinates: usize,
+    tail: f64,
+    seed: u64,
+    status: Option<Status>,
+    passes: Option<f64>,
+    iterations: Option<usize>,
+    residual: f64,
+    heldout_residual: Option<f64>,
+    kl_forward: Option<f64>,
+    kl_reverse: Option<f64>,
+    map_distance: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seconds: Option<Seconds>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    peak_memory_bytes: Option<Option<u64>>,
+    version: &'static str,
+    data: String,
+    model: &'static str,
+    rows_dropped: usize,
+    total_weight: f64,
+    target_norm: Option<f64>,
+    max_kl: Option<f64>,
+    max_kl_reached: Option<bool>,
+    heldout_nats: Option<f64>,
+    heldout_draws: usize,
+    kl_symmetrised: Option<f64>,
+    coreset_fit: FitStatus,
+    parameters: Vec<NamedShift>,
+    path: Vec<(usize, f64)>,
+}
+
+impl Summary {
+    /// Of a coreset that was built here.
+    pub fn of_build(
+        subject: &Subject<'_>,
+        options: &BuildOptions,
+        coreset: &Coreset,
+        evaluation: &Evaluation,
+        seconds: Seconds,
+    ) -> Self {
+        let judged = Judged {
+            embedding: &coreset.embedding,
+            residual: coreset.residual,
+            weights: &coreset.weights,
+            seed: options.seed,
+        };
+        Self {
+            method: Some(coreset.method.clone()),
+            k: Some(options.k),
+            status: Some(coreset.status),
+            passes: Some(coreset.passes),
+            iterations: Some(coreset.iterations),
+            target_norm: Some(coreset.target_norm),
+            max_kl: options.max_kl,
+            max_kl_reached: coreset.reached,
+            path: coreset.path.clone(),
+            ..Self::of_file(subject, &judged, evaluation, seconds)
+        }
+    }
+
+    /// Of a coreset that came from a file.
+    pub fn of_file(
+        subject: &Subject<'_>,
+        judged: &Judged<'_>,
+        evaluation: &Evaluation,
+        seconds: Seconds,
+    ) -> Self {
+        let parameters = subject.names.iter().zip(&evaluation.parameters);
+        Self {
+            method: None,
+            k: None,
+            points: judged.weights.len(),
+            n: subject.n,
+            features: subject.names.len(),
+            embedding: judged.embedding.name.clone(),
+            coordinates: judged.embedding.coordinates,
+            tail: judged.embedding.tail,
+            seed: judged.seed,
+            status: None,
+            passes: None,
+            iterations: None,
+            residual: judged.residual,
+            heldout_residual: evaluation.heldout_residual,
+            kl_forward: evaluation.kl_forward,
+            kl_reverse: evaluation.kl_reverse,
+            map_distance: evaluation.map_distance,
+            seconds: Some(seconds),
+            peak_memory_bytes: None,
+            version: env!("CARGO_PKG_VERSION"),
+            data: subject.data.to_owned(),
+            model: subject.model,
+            rows_dropped: subject.dropped,
+            total_weight: judged.weights.iter().sum(),
+            target_norm: None,
+            max_kl: None,
+            max_kl_reached: None,
+            heldout_nats: evaluation.heldout_nats,
+            heldout_draws: evaluation.heldout_draws,
+            kl_symmetrised: evaluation.kl_symmetrised,
+            coreset_fit: evaluation.fit,
+            parameters: parameters.map(|(name, &shift)| NamedShift { name: name.clone(), shift }).collect(),
+            path: Vec::new(),
+        }
+    }
+
+    /// The same with the most memory the process has held, null where that is not known.
+    pub fn with_peak_memory(self, bytes: Option<u64>) -> Self {
+        Self { peak_memory_bytes: Some(bytes), ..self }
+    }
+
+    /// As JSON; serde writes null for what is not finite.
+    ///
+    /// # Errors
+    /// Those of the writer.
+    pub fn to_json(&self) -> serde_json::Result<String> {
+        Ok(serde_json::to_string_pretty(self)? + "\n")
+    }
+
+    /// For the coreset file itself: without what differs from run to run, so that the same seed gives the same bytes.
+    ///
+    /// # Errors
+    /// Those of the writer.
+    pub fn metadata(
+        &self,
+        levels: &[TextLevels],
+        standardisation: &Standardisation,
+    ) -> serde_json::Result<BTreeMap<String, String>> {
+        let lasting = Self { seconds: None, peak_memory_bytes: None, path: Vec::new(), ..self.clone() };
+        Ok(BTreeMap::from([
+            ("corelet".to_owned(), serde_json::to_string(&lasting)?),
+            ("corelet.levels".to_owned(), serde_json::to_string(levels)?),
+            ("corelet.standardisation".to_owned(), serde_json::to_string(standardisation)?),
+        ]))
+    }
+
+    /// In words, a line each.
+    pub fn lines(&self) -> Vec<String> {
+        let (points, n) = (count(self.points), count(self.n));
+        let by = self.method.as_ref().map_or_else(String::new, |method| format!("{method}, "));
+        let Self { embedding, coordinates, .. } = self;
+        let mut lines =
+            vec![format!("{points} of {n} rows stand for all ({by}{embedding}, {coordinates} coordinates)")];
+        lines.extend(self.divergence_lines());
+        if let Some(shift) = self.largest_shift() {
+            let (sd, ratio) = (number(shift.shift.mean_shift), number(shift.shift.sd_ratio));
+            lines.push(format!("  largest shift  {}: mean off by {sd} sd, sd times {ratio}", shift.name));
+        }
+        if let (Some(status), Some(passes)) = (self.status, self.passes) {
+            let residual = number(self.residual);
+            lines.push(format!(
+                "  solver         {status}: residual {residual} after {} passes",
+                number(passes)
+            ));
+        }
+        if let Some(Seconds { read, laplace, build, evaluate }) = self.seconds {
+            let [read, fit, build, evaluate] = [read, laplace, build, evaluate].map(duration);
+            lines
+                .push(format!("  time           read {read}, fit {fit}, build {build}, evaluate {evaluate}"));
+        }
+        lines
+    }
+
+    fn divergence_lines(&self) -> Vec<String> {
+        let [forward, reverse, held_out] =
+            [self.kl_forward, self.kl_reverse, self.heldout_nats].map(optional);
+        let numbers = format!(
+            "  divergence     {forward} nats forward KL, {reverse} reverse; {held_out} estimated on fresh draws"
+        );
+        let words = self.kl_forward.map(|nats| format!("                 {}", judgement(nats)));
+        std::iter::once(numbers).chain(words).collect()
+    }
+
+    /// What the user should not overlook.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if self.max_kl_reached == Some(false) {
+            warnings.push(format!(
+                "the held-out estimate is {} nats, above --max-kl {}; {} points were tried",
+                optional(self.heldout_nats),
+                optional(self.max_kl),
+                self.k.unwrap_or_default()
+            ));
+        }
+        match self.coreset_fit {
+            FitStatus::Converged | FitStatus::Stalled => {}
+            FitStatus::IterationLimit => {
+                warnings.push("the coreset's own posterior fit has not converged".to_owned());
+            }
+            FitStatus::Failed => {
+                warnings.push("the coreset's own posterior has no Laplace fit, so no KL is known".to_owned());
+            }
+        }
+        if let (Some(status), Some(method)) = (self.status, &self.method)
+            && !status.is_natural()
+        {
+            warnings.push(format!("{method} had not come to rest when it stopped: {status}"));
+        }
+        warnings
+    }
+
+    fn largest_shift(&self) -> Option<&NamedShift> {
+        let size = |named: &NamedShift| named.shift.mean_shift.abs();
+        self.parameters.iter().max_by(|a, b| size(a).total_cmp(&size(b)))
+    }
+}
+
+/// The data and the model that a coreset was built on.
+#[derive(Debug, Clone, Copy)]
+pub struct Subject<'a> {
+    /// How messages name the data.
+    pub data: &'a str,
+    /// Usable rows.
+    pub n: usize,
+    /// The name of each parameter.
+    pub names: &'a [String],
+    /// The name of the likelihood.
+    pub model: &'static str,
+    /// Rows left out for missing values.
+    pub dropped: usize,
+}
+
+/// What is judged, and in which embedding.
+#[derive(Debug, Clone, Copy)]
+pub struct Judged<'a> {
+    /// The embedding.
+    pub embedding: &'a Description,
+    /// ‖y − Φw‖ in it.
+    pub residual: f64,
+    /// The weights.
+    pub weights: &'a [f64],
+    /// The seed of the draws.
+    pub seed: u64,
+}
