@@ -33,7 +33,7 @@ pub use error::DataError;
 pub use format::Format;
 pub use standardise::Standardisation;
 pub use table::{Column, Lines, MISSING, Place, Table, Values};
-pub use write::{Extra, ensure_writable, write_rows};
+pub use write::{Extra, ensure_writable, write_columns, write_rows};
 
 /// Reads a table from `path`, or from standard input where it is `-`.
 ///

@@ -83,14 +83,33 @@ pub fn write_rows(
     metadata: &BTreeMap<String, String>,
     path: &Path,
 ) -> Result<(), DataError> {
+    write_batch(&chosen_rows(table, rows, extra, path)?, metadata, path)
+}
+
+/// Writes these columns, of equal length, to `path` in the same way. A name that is taken becomes `original_...`.
+pub fn write_columns(
+    columns: &[(String, Extra)],
+    metadata: &BTreeMap<String, String>,
+    path: &Path,
+) -> Result<(), DataError> {
+    let mut taken = HashSet::new();
+    let arrays = columns.iter().map(|(name, values)| (free_name(name, &mut taken), values.to_array(), false));
+    let batch = RecordBatch::try_from_iter_with_nullable(arrays).map_err(|e| DataError::write(path, &e))?;
+    write_batch(&batch, metadata, path)
+}
+
+fn write_batch(
+    batch: &RecordBatch,
+    metadata: &BTreeMap<String, String>,
+    path: &Path,
+) -> Result<(), DataError> {
     let output = Output::from_path(path)?;
-    let batch = chosen_rows(table, rows, extra, path)?;
     let mut temporary = temporary_beside(path)?;
     let mut writer = BufWriter::new(temporary.as_file_mut());
     let written = match output {
-        Output::Csv => write_csv(&batch, &mut writer),
-        Output::Parquet => write_parquet(&batch, metadata, &mut writer),
-        Output::Json => write_json(&batch, metadata, &mut writer),
+        Output::Csv => write_csv(batch, &mut writer),
+        Output::Parquet => write_parquet(batch, metadata, &mut writer),
+        Output::Json => write_json(batch, metadata, &mut writer),
     };
     written.and_then(|()| Ok(writer.flush()?)).map_err(|e| DataError::write(path, &e))?;
     drop(writer);
