@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::time::Instant;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use corelet::coreset::{ModelOptions, make_model, make_prior};
 use corelet::data::{self, Dataset, DesignOptions, Format, Standardisation, Table, Task, TextLevels};
-use corelet::laplace::{Laplace, LaplaceSettings, LaplaceStatus, Prior, laplace};
+use corelet::laplace::{Laplace, LaplaceError, LaplaceSettings, LaplaceStatus, Prior, laplace};
 use corelet::model::{Model, Rows};
 
 use crate::terminal::Terminal;
@@ -31,6 +31,7 @@ pub(crate) struct Fitted {
     pub(crate) rows: Vec<usize>,
     pub(crate) levels: Vec<TextLevels>,
     pub(crate) standardisation: Standardisation,
+    pub(crate) task: Task,
     /// Rows left out for missing values.
     pub(crate) dropped: usize,
     pub(crate) model: Box<dyn Model>,
@@ -80,8 +81,34 @@ impl Data {
         &self.table.source
     }
 
-    /// Fits the model.
+    /// The observation that each row of the data file became; `coreset` is the file that names them.
+    pub(crate) fn observations_of(&self, file_rows: &[usize], coreset: &Path) -> anyhow::Result<Vec<usize>> {
+        let source = self.source();
+        let find = |&row: &usize| match self.dataset.rows.binary_search(&row) {
+            Ok(observation) => Ok(observation),
+            Err(_) if row < self.table.rows => {
+                bail!("row {row} has missing values in {source} and was left out")
+            }
+            Err(_) => bail!("row {row} is named, but {source} has {} rows", self.table.rows),
+        };
+        let rows: anyhow::Result<Vec<usize>> = file_rows.iter().map(find).collect();
+        rows.with_context(|| coreset.display().to_string())
+    }
+
+    /// Fits the model to all rows.
     pub(crate) fn fit(self, options: &ModelOptions, terminal: &Terminal) -> anyhow::Result<Fitted> {
+        self.fit_with(options, terminal, |model, prior| {
+            laplace(model, prior, Rows::All, None, &LaplaceSettings::default())
+        })
+    }
+
+    /// Fits the model in the way given.
+    pub(crate) fn fit_with(
+        self,
+        options: &ModelOptions,
+        terminal: &Terminal,
+        fit: impl FnOnce(&dyn Model, &Prior) -> Result<Laplace, LaplaceError>,
+    ) -> anyhow::Result<Fitted> {
         let Self { table, dataset, read_seconds } = self;
         let start = Instant::now();
         let _progress = terminal.progress("fitting the posterior");
@@ -92,8 +119,7 @@ impl Data {
         let Dataset { observations, names, rows, levels, standardisation, dropped, .. } = dataset;
         let model = make_model(observations, options).with_context(source)?;
         let prior = make_prior(model.dim(), options)?;
-        let laplace =
-            laplace(&*model, &prior, Rows::All, None, &LaplaceSettings::default()).with_context(source)?;
+        let laplace = fit(&*model, &prior).with_context(source)?;
         if laplace.status != LaplaceStatus::Converged && laplace.gradient_norm > CLOSE_ENOUGH {
             let off = number(laplace.gradient_norm);
             terminal
@@ -106,6 +132,7 @@ impl Data {
             rows,
             levels,
             standardisation,
+            task: options.kind,
             dropped,
             model,
             prior,
@@ -120,6 +147,14 @@ impl Fitted {
     /// Number of observations, n.
     pub(crate) fn len(&self) -> usize {
         self.rows.len()
+    }
+
+    /// Parameters on the original scale of the data.
+    pub(crate) fn to_original(&self, theta: &[f64]) -> Vec<f64> {
+        match self.task {
+            Task::Gaussian => self.standardisation.point_to_original(theta),
+            _ => self.standardisation.to_original(theta),
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use corelet::coreset::{BuildOptions, Coreset};
+use corelet::coreset::{BuildOptions, Coreset, Round, Start};
 use corelet::embed::Description;
 use corelet::evaluate::{Evaluation, FitStatus, ParameterShift};
 use serde::Serialize;
@@ -69,6 +69,9 @@ pub(crate) struct Summary {
     coreset_fit: FitStatus,
     parameters: Vec<NamedShift>,
     path: Vec<(usize, f64)>,
+    start: Option<String>,
+    rounds: Vec<Round>,
+    round_chosen: Option<usize>,
 }
 
 impl Summary {
@@ -142,7 +145,16 @@ impl Summary {
             coreset_fit: evaluation.fit,
             parameters: parameters.map(|(name, &shift)| NamedShift { name: name.clone(), shift }).collect(),
             path: Vec::new(),
+            start: None,
+            rounds: Vec::new(),
+            round_chosen: None,
         }
+    }
+
+    /// With what the rounds came to.
+    pub(crate) fn with_rounds(self, start: Start, rounds: &[Round], chosen: usize) -> Self {
+        let start = Some(start.to_string());
+        Self { start, rounds: rounds.to_vec(), round_chosen: Some(chosen), ..self }
     }
 
     /// As JSON; serde writes null for what is not finite.
@@ -179,6 +191,14 @@ impl Summary {
                 number(passes)
             ));
         }
+        if let (true, Some(chosen)) = (self.rounds.len() > 1, self.round_chosen) {
+            let variances: Vec<String> = self.rounds.iter().map(|round| optional(round.variance)).collect();
+            terminal.say(&format!(
+                "  rounds         V {} nats² on draws of the coreset's own posterior; round {} is kept",
+                variances.join(" → "),
+                chosen + 1
+            ));
+        }
         if let Some(Seconds { read, laplace, build, evaluate }) = self.seconds {
             let [read, fit, build, evaluate] = [read, laplace, build, evaluate].map(duration);
             terminal
@@ -192,6 +212,12 @@ impl Summary {
     fn show_divergence(&self, terminal: &Terminal) {
         let [forward, reverse, held_out] =
             [self.kl_forward, self.kl_reverse, self.heldout_nats].map(optional);
+        if self.start.as_ref().is_some_and(|start| start != "full") {
+            terminal.say(&format!(
+                "  divergence     {held_out} nats estimated on fresh draws; no fit of all rows to compare with"
+            ));
+            return;
+        }
         terminal.say(&format!(
             "  divergence     {forward} nats forward KL, {reverse} reverse; {held_out} estimated on fresh draws"
         ));
