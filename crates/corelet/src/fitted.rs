@@ -49,6 +49,20 @@ pub enum FitError {
 /// # Errors
 /// See [`FitError`].
 pub fn fit(dataset: Dataset, options: &ModelOptions) -> Result<Fitted, FitError> {
+    fit_with(dataset, options, |model, prior| {
+        laplace(model, prior, Rows::All, None, &LaplaceSettings::default())
+    })
+}
+
+/// Makes the model that `options` ask for and fits it in the way given.
+///
+/// # Errors
+/// See [`FitError`].
+pub fn fit_with(
+    dataset: Dataset,
+    options: &ModelOptions,
+    fit: impl FnOnce(&dyn Model, &Prior) -> Result<Laplace, LaplaceError>,
+) -> Result<Fitted, FitError> {
     let Dataset { observations, names, rows, levels, standardisation, dropped, .. } = dataset;
     let mut warnings = Vec::new();
     if options.kind == Task::Linear {
@@ -56,7 +70,7 @@ pub fn fit(dataset: Dataset, options: &ModelOptions) -> Result<Fitted, FitError>
     }
     let model = make_model(observations, options)?;
     let prior = make_prior(model.dim(), options)?;
-    let laplace = laplace(&*model, &prior, Rows::All, None, &LaplaceSettings::default())?;
+    let laplace = fit(&*model, &prior)?;
     if laplace.status != LaplaceStatus::Converged && laplace.gradient_norm > CLOSE_ENOUGH {
         let off = number(laplace.gradient_norm);
         warnings.push(format!("the Laplace fit has not converged: its mode is off by {off} posterior sd"));

@@ -153,7 +153,7 @@ fn assert_arrow(table: &Table) {
     assert!(double[0] == 1.5 && double[1].is_nan() && double[2].is_nan() && double[3] == 1.5);
     assert_eq!(numbers(table, "single")[..3], [0.5, 1.0, 2.0]);
     assert_eq!(numbers(table, "int")[2], -1.0);
-    assert!(table.column("int").unwrap().values.is_missing(4));
+    assert!(table.column("int").unwrap().values.view().is_missing(4));
     assert_eq!(booleans(table, "flag")[..3], [Some(true), None, Some(false)]);
     assert_eq!(texts(table, "text")[..3], [Some("a"), None, Some("b")]);
     assert_eq!(texts(table, "view")[2], Some("a text longer than twelve bytes"));
@@ -315,7 +315,7 @@ fn npz_archives() {
     assert_eq!(table.own_target.as_deref(), Some("y"));
     assert_eq!(numbers(&table, "x2"), [2.0, 4.0, 6.0]);
     assert_eq!(numbers(&table, "y"), [1.0, -1.0, 1.0]);
-    assert!(table.column("x1").unwrap().values.is_missing(2));
+    assert!(table.column("x1").unwrap().values.view().is_missing(2));
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod stored;
 pub use choice::Choice;
 pub use draws::{Correlations, Draws, RowPolynomials, Stacked, Tiles};
 pub use hermite::{GaussianExact, Hermite};
+pub(crate) use posterior_draws::chain_stream;
 pub use posterior_draws::{Stream, draw_shifts};
 pub use stored::{Layout, Precision, Stored};
 
