@@ -18,30 +18,52 @@ use corelet::sparse_vi::{SparseViSettings, sparse_vi};
 
 const POINTS: usize = 50;
 
+/// Seconds of processor time of this process so far, which other work on the machine does not lengthen much.
+fn processor_seconds() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let after_name = stat.rsplit(')').next().unwrap_or("");
+    let ticks = after_name.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<f64>().ok());
+    ticks.sum::<f64>() / 100.0
+}
+
+/// Lowest, median and highest.
+fn spread(mut values: Vec<f64>) -> String {
+    values.sort_by(f64::total_cmp);
+    let middle = 0.5 * (values[values.len() / 2] + values[(values.len() - 1) / 2]);
+    format!("{middle:.2e} [{:.1e}, {:.1e}]", values[0], values[values.len() - 1])
+}
+
 fn measure(name: &str, observations: Observations, seeds: u64, reference: f64) {
     let model = Logistic::model(observations).unwrap();
     let prior = Prior::isotropic(model.dim(), 1.0).unwrap();
     let full = laplace(&model, &prior, Rows::All, None, &LaplaceSettings::default()).unwrap();
     let settings = SparseViSettings::default();
     println!("{name}: {} rows, {} coefficients, {settings:?}", model.len(), model.dim());
+    let mut divergences = vec![Vec::new(); 4];
     for seed in 0..seeds {
+        let before = processor_seconds();
         let go_on = &mut |_: &_| ControlFlow::Continue(());
         let path = sparse_vi(&model, &prior, POINTS, &settings, seed, go_on).unwrap();
-        let judged = [20, POINTS].map(|k| {
+        let busy = processor_seconds() - before;
+        let mut judged = Vec::new();
+        for (at, k) in [20, POINTS].into_iter().enumerate() {
             let point = &path[k - 1];
-            let judged = evaluate(&model, &prior, &full, None, &point.rows, &point.weights).unwrap();
-            let (forward, reverse) = (judged.kl_forward.unwrap(), judged.kl_reverse.unwrap());
-            format!("k = {k}: {} points, {forward:.1e} / {reverse:.1e}", point.points)
-        });
-        let last = &path[POINTS - 1];
+            let judgement = evaluate(&model, &prior, &full, None, &point.rows, &point.weights).unwrap();
+            let (forward, reverse) = (judgement.kl_forward.unwrap(), judgement.kl_reverse.unwrap());
+            divergences[2 * at].push(forward);
+            divergences[2 * at + 1].push(reverse);
+            judged.push(format!("k = {k}: {} points, {forward:.1e} / {reverse:.1e}", point.points));
+        }
+        let seconds = path[POINTS - 1].seconds;
         println!(
-            "  seed {seed}: {}; {:.2} s, {:.0} times faster than {reference} s; {:.3} ms a pass",
+            "  seed {seed}: {}; {seconds:.2} s ({busy:.2} s of processor time), {:.0} times faster than {reference} s",
             judged.join("; "),
-            last.seconds,
-            reference / last.seconds,
-            1e3 * last.seconds / last.passes
+            reference / seconds
         );
     }
+    let spreads: Vec<String> = divergences.into_iter().map(spread).collect();
+    println!("  forward / reverse KL, median [lowest, highest]: k = 20: {} / {}", spreads[0], spreads[1]);
+    println!("  k = {POINTS}: {} / {}", spreads[2], spreads[3]);
 }
 
 fn main() {
