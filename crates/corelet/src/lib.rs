@@ -17,6 +17,8 @@ pub mod embed;
 
 pub mod sample;
 
+pub mod sparse_vi;
+
 pub mod verdict;
 
 pub mod coreset;

@@ -12,7 +12,7 @@ pub use choice::Choice;
 pub use draws::{Correlations, Draws, RowPolynomials, Stacked, Tiles};
 pub use hermite::{GaussianExact, Hermite};
 pub(crate) use posterior_draws::chain_stream;
-pub use posterior_draws::{Stream, draw_shifts};
+pub use posterior_draws::{Stream, draw_shifts, draw_shifts_at};
 pub use stored::{Layout, Precision, Stored};
 
 use serde::{Deserialize, Serialize};

@@ -18,12 +18,14 @@ pub enum Stream {
     Verdict = 3,
     /// The rows of a uniform subsample.
     Subsample = 4,
+    /// Draws under the posterior of a growing coreset, fresh ones at every step.
+    SparseVi = 5,
 }
 
 /// The stream of chain `chain` of a sampler, apart from all others.
 pub(crate) fn chain_stream(seed: u64, chain: usize) -> ChaCha8Rng {
-    /// Streams below it are those of [`Stream`].
-    const FIRST: u64 = 1 << 32;
+    /// Streams below it are those of [`Stream`] and their indices.
+    const FIRST: u64 = 1 << 60;
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     rng.set_stream(FIRST + chain as u64);
     rng
@@ -31,9 +33,14 @@ pub(crate) fn chain_stream(seed: u64, chain: usize) -> ChaCha8Rng {
 
 /// θ_s − θ̂ = Lz_s for `count` draws θ_s ~ N(θ̂, LLᵀ).
 pub fn draw_shifts(posterior: &Gaussian, count: usize, seed: u64, stream: Stream) -> Shifts {
+    draw_shifts_at(posterior, count, seed, stream, 0)
+}
+
+/// The same, where one purpose needs draws again and again: each index is a stream of its own.
+pub fn draw_shifts_at(posterior: &Gaussian, count: usize, seed: u64, stream: Stream, index: u64) -> Shifts {
     let dim = posterior.mean.len();
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    rng.set_stream(stream as u64);
+    rng.set_stream(stream as u64 | index << 8);
     let mut rows = Vec::with_capacity(count * dim);
     for _ in 0..count {
         let z: Vec<f64> = StandardNormal.sample_iter(&mut rng).take(dim).collect();
