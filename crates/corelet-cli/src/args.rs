@@ -11,6 +11,8 @@ use corelet::embed::Choice;
 use corelet::model::Link;
 use sparse_nnls::{LineSearch, Method};
 
+use crate::reproduce::ReproduceArgs;
+
 /// The most points that `--max-kl` tries where `-k` does not say.
 const MAX_KL_POINTS: usize = 1600;
 
@@ -48,6 +50,8 @@ pub(crate) enum Command {
     Compare(CompareArgs),
     /// Judge a coreset file against the data it came from
     Evaluate(EvaluateArgs),
+    /// Run an experiment of the paper: cells, tables, figures and a report
+    Reproduce(ReproduceArgs),
 }
 
 /// What is read, and what each column is for.
@@ -324,7 +328,7 @@ impl Cli {
             Command::Build(args) => check_build(args).or_else(|| check_model(&args.data, &args.model)),
             Command::Compare(args) => check_model(&args.data, &args.model),
             Command::Evaluate(args) => check_model(&args.data, &args.model),
-            Command::Demo(_) => None,
+            Command::Demo(_) | Command::Reproduce(_) => None,
         };
         if let Some(message) = wrong {
             Self::command().error(ErrorKind::ArgumentConflict, message).exit();

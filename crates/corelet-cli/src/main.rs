@@ -6,10 +6,13 @@ mod cells;
 mod compare;
 mod demo;
 mod evaluate;
+mod figure;
 mod interrupt;
 mod load;
 mod memory;
 mod output;
+mod report;
+mod reproduce;
 mod summary;
 mod terminal;
 mod wording;
@@ -54,5 +57,6 @@ fn run(cli: &Cli, terminal: &Terminal) -> anyhow::Result<Outcome> {
         Command::Build(args) => build::run(args, cli.seed, terminal, &interrupt),
         Command::Compare(args) => compare::run(args, cli.seed, terminal, &interrupt),
         Command::Evaluate(args) => evaluate::run(args, cli.seed, terminal),
+        Command::Reproduce(args) => reproduce::run(args, cli.seed, terminal, &interrupt),
     }
 }
