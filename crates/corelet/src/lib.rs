@@ -15,6 +15,8 @@ pub mod laplace;
 
 pub mod embed;
 
+pub mod sparse_vi;
+
 pub mod coreset;
 
 pub mod evaluate;

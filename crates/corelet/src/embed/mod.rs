@@ -11,7 +11,7 @@ mod stored;
 pub use choice::Choice;
 pub use draws::{Correlations, Draws, RowPolynomials, Stacked, Tiles};
 pub use hermite::{GaussianExact, Hermite};
-pub use posterior_draws::{Stream, draw_shifts};
+pub use posterior_draws::{Stream, draw_shifts, draw_shifts_at};
 pub use stored::{Layout, Precision, Stored};
 
 use serde::{Deserialize, Serialize};

@@ -14,13 +14,20 @@ pub enum Stream {
     Build = 1,
     /// Draws that no method sees, to judge the coreset.
     HeldOut = 2,
+    /// Draws under the posterior of a growing coreset, fresh ones at every step.
+    SparseVi = 3,
 }
 
 /// θ_s − θ̂ = Lz_s for `count` draws θ_s ~ N(θ̂, LLᵀ).
 pub fn draw_shifts(posterior: &Gaussian, count: usize, seed: u64, stream: Stream) -> Shifts {
+    draw_shifts_at(posterior, count, seed, stream, 0)
+}
+
+/// The same, where one purpose needs draws again and again: each index is a stream of its own.
+pub fn draw_shifts_at(posterior: &Gaussian, count: usize, seed: u64, stream: Stream, index: u64) -> Shifts {
     let dim = posterior.mean.len();
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    rng.set_stream(stream as u64);
+    rng.set_stream(stream as u64 | index << 8);
     let mut rows = Vec::with_capacity(count * dim);
     for _ in 0..count {
         let z: Vec<f64> = StandardNormal.sample_iter(&mut rng).take(dim).collect();

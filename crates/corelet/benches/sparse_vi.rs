@@ -1,0 +1,79 @@
+//! SparseVI at the settings of the paper's logistic regressions, 500 draws and 500 steps a point, k = 50: seconds, and
+//! the divergence at k = 20 and k = 50, against what the authors' code took and reached.
+//!
+//! `cargo bench -p corelet --bench sparse_vi -- [SEEDS]` on `synth_lr.npz` and `phishing.npz` of the folder that
+//! `CORELET_DATA` names, and on generated data where there is none.
+#![allow(clippy::print_stdout, clippy::unwrap_used)]
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+
+use corelet::data::{DesignOptions, Standardise, design, read};
+use corelet::evaluate::evaluate;
+use corelet::generate;
+use corelet::laplace::{LaplaceSettings, Prior, laplace};
+use corelet::model::{Logistic, Model, Rows};
+use corelet::observations::Observations;
+use corelet::sparse_vi::{SparseViSettings, sparse_vi};
+
+const POINTS: usize = 50;
+
+/// Seconds of processor time of this process so far, which other work on the machine does not lengthen much.
+fn processor_seconds() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let after_name = stat.rsplit(')').next().unwrap_or("");
+    let ticks = after_name.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<f64>().ok());
+    ticks.sum::<f64>() / 100.0
+}
+
+/// Lowest, median and highest.
+fn spread(mut values: Vec<f64>) -> String {
+    values.sort_by(f64::total_cmp);
+    let middle = 0.5 * (values[values.len() / 2] + values[(values.len() - 1) / 2]);
+    format!("{middle:.2e} [{:.1e}, {:.1e}]", values[0], values[values.len() - 1])
+}
+
+fn measure(name: &str, observations: Observations, seeds: u64, reference: f64) {
+    let model = Logistic::model(observations).unwrap();
+    let prior = Prior::isotropic(model.dim(), 1.0).unwrap();
+    let full = laplace(&model, &prior, Rows::All, None, &LaplaceSettings::default()).unwrap();
+    let settings = SparseViSettings::default();
+    println!("{name}: {} rows, {} coefficients, {settings:?}", model.len(), model.dim());
+    let mut divergences = vec![Vec::new(); 4];
+    for seed in 0..seeds {
+        let before = processor_seconds();
+        let go_on = &mut |_: &_| ControlFlow::Continue(());
+        let path = sparse_vi(&model, &prior, POINTS, &settings, seed, go_on).unwrap();
+        let busy = processor_seconds() - before;
+        let mut judged = Vec::new();
+        for (at, k) in [20, POINTS].into_iter().enumerate() {
+            let point = &path[k - 1];
+            let judgement = evaluate(&model, &prior, &full, None, &point.rows, &point.weights).unwrap();
+            let (forward, reverse) = (judgement.kl_forward.unwrap(), judgement.kl_reverse.unwrap());
+            divergences[2 * at].push(forward);
+            divergences[2 * at + 1].push(reverse);
+            judged.push(format!("k = {k}: {} points, {forward:.1e} / {reverse:.1e}", point.points));
+        }
+        let seconds = path[POINTS - 1].seconds;
+        println!(
+            "  seed {seed}: {}; {seconds:.2} s ({busy:.2} s of processor time), {:.0} times faster than {reference} s",
+            judged.join("; "),
+            reference / seconds
+        );
+    }
+    let spreads: Vec<String> = divergences.into_iter().map(spread).collect();
+    println!("  forward / reverse KL, median [lowest, highest]: k = 20: {} / {}", spreads[0], spreads[1]);
+    println!("  k = {POINTS}: {} / {}", spreads[2], spreads[3]);
+}
+
+fn main() {
+    let seeds = std::env::args().skip(1).find_map(|arg| arg.parse().ok()).unwrap_or(3);
+    let Some(folder) = std::env::var_os("CORELET_DATA").filter(|folder| !folder.is_empty()) else {
+        return measure("generated", generate::logistic_paper(500, 1), seeds, 796.0);
+    };
+    for (name, reference) in [("synth_lr", 796.0), ("phishing", 835.0)] {
+        let table = read(&PathBuf::from(&folder).join(format!("{name}.npz")), None).unwrap();
+        let options = DesignOptions { standardise: Standardise::Whiten, ..DesignOptions::default() };
+        measure(name, design(&table, &options).unwrap().observations, seeds, reference);
+    }
+}
