@@ -1,7 +1,8 @@
 //! Pages: sections of text, tables and figures as one HTML file that needs no network.
 
 use anyhow::Context;
-use minijinja::{Environment, Value};
+use minijinja::Environment;
+use minijinja::value::Serde;
 use serde::Serialize;
 
 const TEMPLATE: &str = include_str!("../../templates/page.html");
@@ -90,7 +91,7 @@ impl Page {
         // Escaping goes by the name: it is on for *.html alone.
         environment.add_template("page.html", TEMPLATE)?;
         let template = environment.get_template("page.html")?;
-        template.render(Value::from_serialize(&page)).context("the report cannot be made")
+        template.render(Serde(&page)).context("the report cannot be made")
     }
 
     /// Ids must be unique on a page, and every figure counts its own from the start.

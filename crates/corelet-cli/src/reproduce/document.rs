@@ -102,6 +102,9 @@ fn study_section(
         *figures += 1;
     }
     let groups = study.groups();
+    if !study.cells.is_empty() {
+        section.heading("Medians");
+    }
     for shown in study.sets(&groups) {
         let caption = format!("{} ({})", shown.set.label, shown.source);
         section.table(medians(study, &groups, shown.set.name, caption));

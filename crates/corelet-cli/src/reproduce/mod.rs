@@ -202,7 +202,6 @@ impl Run<'_> {
             let applies = |series: &&Series| kinds.iter().all(|&kind| has_space(kind, series.space()));
             plan.methods = methods.iter().filter(applies).cloned().collect();
         }
-        plan.methods.retain(|series| !series.is_sparse_vi() || sparse_vi::AVAILABLE);
         plan
     }
 

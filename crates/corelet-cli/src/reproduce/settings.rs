@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use anyhow::Context;
+use corelet::sparse_vi::SparseViSettings;
 use serde::{Deserialize, Serialize};
 
 use super::args::Experiment;
 use super::series::Series;
-use super::sparse_vi::SparseViSettings;
 
 /// One experiment.
 #[derive(Debug, Clone, Deserialize)]
