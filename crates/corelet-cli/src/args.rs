@@ -15,6 +15,8 @@ use corelet::model::Link;
 use corelet::sample::SampleSettings;
 use sparse_nnls::Method;
 
+use crate::reproduce::ReproduceArgs;
+
 /// Weighted rows that stand in for a whole dataset when a Bayesian posterior is computed.
 #[derive(Debug, Parser)]
 #[command(name = "corelet", version, arg_required_else_help = true, after_help = EXAMPLES)]
@@ -58,6 +60,8 @@ pub(crate) enum Command {
     Fit(FitArgs),
     /// Tabulate the divergence against the number of points
     Path(PathArgs),
+    /// Run an experiment of the paper: cells, tables, figures and a report
+    Reproduce(ReproduceArgs),
 }
 
 /// What is read, and what each column is for.
@@ -512,7 +516,7 @@ impl Cli {
             Command::Path(args) => check_model(&args.data, &args.model),
             Command::Compare(args) => check_model(&args.data, &args.model),
             Command::Evaluate(args) => check_model(&args.data, &args.model),
-            Command::Demo(_) => Ok(()),
+            Command::Demo(_) | Command::Reproduce(_) => Ok(()),
         };
         if let Err(error) = checked {
             Self::command().error(ErrorKind::ArgumentConflict, error).exit();

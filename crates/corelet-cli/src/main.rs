@@ -6,6 +6,7 @@ mod cells;
 mod compare;
 mod demo;
 mod evaluate;
+mod figure;
 mod fit;
 mod interrupt;
 mod load;
@@ -13,6 +14,8 @@ mod memory;
 mod output;
 mod path;
 mod posterior;
+mod report;
+mod reproduce;
 mod sample;
 mod summary;
 mod terminal;
@@ -65,5 +68,6 @@ fn run(cli: &Cli, terminal: &Terminal) -> anyhow::Result<Outcome> {
         Command::Sample(args) => sample::run(args, cli.seed, terminal, &interrupt),
         Command::Fit(args) => fit::run(args, cli.seed, terminal, &interrupt),
         Command::Path(args) => path::run(args, cli.seed, terminal, &interrupt),
+        Command::Reproduce(args) => reproduce::run(args, cli.seed, terminal, &interrupt),
     }
 }

@@ -28,7 +28,7 @@ pub(crate) fn write_text(path: &Path, text: &str) -> anyhow::Result<()> {
     write_bytes(path, text.as_bytes())
 }
 
-/// The same of bytes.
+/// The same for what is no text.
 pub(crate) fn write_bytes(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let failed = || format!("{}: cannot be written", path.display());
     let mut file = temporary_beside(path)?;

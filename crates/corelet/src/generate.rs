@@ -39,6 +39,13 @@ pub fn logistic(n: usize, dim: usize, seed: u64) -> Observations {
     rows(n, dim.saturating_sub(1), seed, |x, rng| class(dot(x, &theta), rng))
 }
 
+/// `count` of the rows 0 … n − 1, drawn uniformly without replacement, in the order in which they were drawn; all of
+/// them where there are no more.
+pub fn subsample(n: usize, count: usize, seed: u64) -> Vec<usize> {
+    let mut rng = stream(seed, u64::MAX - 1);
+    rand::seq::index::sample(&mut rng, n, count.min(n)).into_vec()
+}
+
 /// The features as columns x1, x2, … and the target as y. Columns of ones are left out: the design adds its own.
 ///
 /// # Errors

@@ -88,6 +88,17 @@ fn the_radial_basis_embedding_is_exact_with_every_direction() {
 }
 
 #[test]
+fn the_linear_embedding_is_exact_in_no_more_coordinates_than_rows() {
+    for (n, dim) in [(40, 6), (20, 9)] {
+        let model = Linear::model(observations(n, dim), 0.3).unwrap();
+        let posterior = fit(&model);
+        let embedding = paper::linear_exact(&model, &posterior).unwrap();
+        assert!(embedding.coordinates() <= n.min(dim + dim * (dim + 1) / 2));
+        assert_exact(&model, &posterior, &embedding);
+    }
+}
+
+#[test]
 fn truncation_drops_what_the_description_says() {
     let model = Linear::model(observations(40, 6), 0.3).unwrap();
     let posterior = fit(&model);

@@ -9,7 +9,7 @@
 
 use crate::embed::{Description, EmbedError, Precision, Stored};
 use crate::laplace::Gaussian;
-use crate::linalg::{congruence, dot, gram, leading_eigenvectors, multiply, row_major};
+use crate::linalg::{congruence, dot, gram, leading_eigenvectors, mirror_lower, multiply, row_major};
 use crate::model::{GaussianMean, Glm, Linear, Model};
 
 /// √½·‖M‖_F is what the quadratic part of a Gaussian's log-likelihood weighs.
@@ -100,6 +100,51 @@ pub fn rbf_truncated(
             let slope = (observations.target[i] - dot(x, &posterior.mean)) / variance;
             linear.iter_mut().zip(&beta).for_each(|(out, b)| *out = slope * b);
             write_square(&gamma, -EXACT / variance, quadratic);
+        }
+        Ok(())
+    })
+}
+
+/// The embedding of linear regression without truncation, in at most n coordinates in place of D + D(D+1)/2.
+///
+/// With gᵢ = (yᵢ − xᵢᵀμ)βᵢ/σ² and βᵢ = Lᵀxᵢ, Cov(ℓᵢ, ℓⱼ) = gᵢᵀgⱼ + ½(βᵢᵀβⱼ)²/σ⁴ = Kᵢⱼ. The columns of Λ^½Vᵀ, K = VΛVᵀ, have
+/// these inner products, and n vectors need no more than n coordinates. Meant for n below D², as in the paper's
+/// radial-basis experiment: it takes O(n³).
+///
+/// # Errors
+/// [`EmbedError::Length`] where π̂ has another dimension than the model; [`EmbedError::Linalg`] where K has no
+/// eigenvectors.
+pub fn linear_exact(model: &Glm<Linear>, posterior: &Gaussian) -> Result<Stored, EmbedError> {
+    let dim = check_dimension(model, posterior)?;
+    let (observations, variance) = (model.observations(), model.family().variance());
+    let n = model.len();
+    let transposed = transpose(&posterior.factor, dim);
+    let mut beta = vec![0.0; n * dim];
+    for (i, beta) in beta.chunks_exact_mut(dim).enumerate() {
+        multiply(&transposed, observations.row(i), beta);
+    }
+    let slope = |i: usize| (observations.target[i] - dot(observations.row(i), &posterior.mean)) / variance;
+    let slopes: Vec<f64> = (0..n).map(slope).collect();
+    let mut kernel = row_major(n, |i, j| {
+        let product = if j <= i { dot(&beta[i * dim..][..dim], &beta[j * dim..][..dim]) } else { 0.0 };
+        slopes[i] * slopes[j] * product + (EXACT * product / variance).powi(2)
+    });
+    mirror_lower(&mut kernel, n);
+    let basis = leading_eigenvectors(&kernel, n, n)?;
+    let mut image = vec![0.0; n];
+    let lengths: Vec<f64> = basis
+        .chunks_exact(n)
+        .map(|v| {
+            multiply(&kernel, v, &mut image);
+            dot(v, &image).max(0.0).sqrt()
+        })
+        .collect();
+    let least = 1e-8 * lengths.first().copied().unwrap_or(0.0);
+    let coordinates = lengths.iter().take_while(|&&length| length > least).count().max(1);
+    let description = Description { name: "linear:exact".to_owned(), coordinates, tail: 0.0 };
+    Stored::of_blocks(n, description, Precision::Double, |ids, out| {
+        for (&i, out) in ids.iter().zip(out.chunks_exact_mut(coordinates)) {
+            out.iter_mut().enumerate().for_each(|(m, out)| *out = lengths[m] * basis[m * n + i]);
         }
         Ok(())
     })

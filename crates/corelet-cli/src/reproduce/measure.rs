@@ -1,0 +1,198 @@
+//! Runs the cells of one trial of one data set, in an order and with seeds that depend on nothing else.
+
+use std::ops::ControlFlow;
+use std::time::Instant;
+
+use corelet::coreset::HeldOut;
+use corelet::embed::Embedding;
+use corelet::evaluate::{evaluate, residual_in};
+use sparse_nnls::{Method, Settings, Solution, Status, solve};
+
+use super::cell::{Cell, Key};
+use super::problem::Problem;
+use super::series::{Series, Space};
+use super::settings::{CellSettings, Keep};
+use super::sparse_vi;
+
+/// One trial of one data set.
+pub(crate) struct Trial<'t> {
+    pub(crate) data: &'t str,
+    pub(crate) source: &'t str,
+    pub(crate) trial: usize,
+    /// The seed of everything random in this trial.
+    pub(crate) seed: u64,
+    pub(crate) problem: &'t Problem,
+    pub(crate) settings: &'t CellSettings,
+    pub(crate) keep: &'t Keep,
+}
+
+/// A method, the sizes that are wanted, and the largest of all its sizes.
+#[derive(Debug, Clone)]
+pub(crate) struct Wanted {
+    pub(crate) series: Series,
+    pub(crate) sizes: Vec<usize>,
+    pub(crate) largest: usize,
+}
+
+/// Takes each cell as it is finished; the answer says whether to go on.
+pub(crate) type Sink<'s> = dyn FnMut(Cell) -> anyhow::Result<ControlFlow<()>> + 's;
+
+/// What a run gave at one size.
+struct Run {
+    embedding: String,
+    status: String,
+    rows: Vec<usize>,
+    weights: Vec<f64>,
+    residual: Option<f64>,
+    seconds: f64,
+    seconds_paper: f64,
+    passes: f64,
+    iterations: usize,
+    trace: Vec<f64>,
+}
+
+impl Trial<'_> {
+    /// Runs all that is wanted, until done or told to stop.
+    pub(crate) fn run(
+        &self,
+        wanted: &[Wanted],
+        go_on: &dyn Fn() -> ControlFlow<()>,
+        sink: &mut Sink<'_>,
+    ) -> anyhow::Result<()> {
+        let held_out = HeldOut::new(self.problem.model(), &self.problem.full.posterior, self.seed);
+        for space in [Space::Paper, Space::Hermite, Space::Exact] {
+            let here: Vec<&Wanted> = wanted.iter().filter(|wanted| wanted.series.space() == space).collect();
+            let Some(largest) = here.iter().map(|wanted| wanted.largest).max() else { continue };
+            let start = Instant::now();
+            let embedding = self.problem.embed(space, self.settings, largest, self.seed)?;
+            let Some(embedding) = embedding else { continue };
+            let embedded = start.elapsed().as_secs_f64();
+            for wanted in here {
+                let stopped = match wanted.series.method(self.settings) {
+                    Some(method) => {
+                        self.solve(wanted, &method, &*embedding, embedded, &held_out, go_on, sink)?
+                    }
+                    None => self.sparse_vi(wanted, &*embedding, &held_out, go_on, sink)?,
+                };
+                if stopped.is_break() {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "all of them are what one line of the loop above knows")]
+    fn solve(
+        &self,
+        wanted: &Wanted,
+        method: &Method,
+        embedding: &dyn Embedding,
+        embedded: f64,
+        held_out: &HeldOut<'_>,
+        go_on: &dyn Fn() -> ControlFlow<()>,
+        sink: &mut Sink<'_>,
+    ) -> anyhow::Result<ControlFlow<()>> {
+        let once = |k: usize, follow: &mut dyn FnMut(f64, f64)| -> anyhow::Result<Solution> {
+            let settings = Settings { k, seed: self.seed, ..Settings::default() };
+            let solution = solve(embedding, None, method, &settings, &mut |info| {
+                follow(info.seconds, info.residual);
+                go_on()
+            })?;
+            Ok(solution)
+        };
+        // Along one run, as the paper counts for methods that add a point at each step.
+        let mut clock: Vec<f64> = Vec::new();
+        if wanted.series.is_incremental() {
+            let last = once(wanted.largest, &mut |seconds, _| clock.push(seconds))?;
+            if last.status == Status::Stopped {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        for &k in &wanted.sizes {
+            let mut trace = Vec::new();
+            let follows = self.keep.trace == Some(k) && self.trial == 0 && method.can_hold_total();
+            let solution = once(k, &mut |_, residual| {
+                if follows {
+                    trace.push(residual);
+                }
+            })?;
+            if solution.status == Status::Stopped {
+                return Ok(ControlFlow::Break(()));
+            }
+            let along = clock.get(k.min(clock.len()).wrapping_sub(1)).copied();
+            let run = Run {
+                embedding: embedding.description().name.clone(),
+                status: solution.status.to_string(),
+                seconds: embedded + solution.seconds,
+                seconds_paper: along.unwrap_or(solution.seconds),
+                residual: Some(solution.residual),
+                rows: solution.weights.ids,
+                weights: solution.weights.values,
+                passes: solution.passes,
+                iterations: solution.iterations,
+                trace,
+            };
+            if sink(self.judge(&wanted.series, k, run, held_out)?)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// One run goes through every size, and a run to a smaller size is the beginning of it: its time is the same.
+    fn sparse_vi(
+        &self,
+        wanted: &Wanted,
+        embedding: &dyn Embedding,
+        held_out: &HeldOut<'_>,
+        go_on: &dyn Fn() -> ControlFlow<()>,
+        sink: &mut Sink<'_>,
+    ) -> anyhow::Result<ControlFlow<()>> {
+        let settings = &self.settings.sparse_vi;
+        for (k, point) in sparse_vi::run(self.problem, &wanted.sizes, settings, self.seed, go_on)? {
+            let run = Run {
+                embedding: "own".to_owned(),
+                status: "completed".to_owned(),
+                residual: Some(residual_in(embedding, &point.rows, &point.weights)?),
+                rows: point.rows,
+                weights: point.weights,
+                seconds: point.seconds,
+                seconds_paper: point.seconds,
+                passes: point.passes,
+                iterations: k * settings.steps,
+                trace: Vec::new(),
+            };
+            if sink(self.judge(&wanted.series, k, run, held_out)?)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(go_on())
+    }
+
+    fn judge(&self, series: &Series, k: usize, run: Run, held_out: &HeldOut<'_>) -> anyhow::Result<Cell> {
+        let Problem { prior, full, .. } = self.problem;
+        let evaluation =
+            evaluate(self.problem.model(), prior, full, Some(held_out), &run.rows, &run.weights)?;
+        let (data, source, method) = (self.data.to_owned(), self.source.to_owned(), series.clone());
+        let kept = self.trial < self.keep.trials && self.keep.sizes.contains(&k);
+        Ok(Cell {
+            key: Key { data, source, method, k, trial: self.trial },
+            embedding: run.embedding,
+            points: run.rows.len(),
+            status: run.status,
+            kl_forward: evaluation.kl_forward,
+            kl_reverse: evaluation.kl_reverse,
+            kl_symmetrised: evaluation.kl_symmetrised,
+            map_distance: evaluation.map_distance,
+            residual: run.residual.filter(|r| r.is_finite()),
+            heldout_residual: evaluation.heldout_residual,
+            seconds: run.seconds,
+            seconds_paper: run.seconds_paper,
+            passes: run.passes,
+            iterations: run.iterations,
+            coreset: kept.then_some((run.rows, run.weights)),
+            trace: run.trace,
+        })
+    }
+}

@@ -1,0 +1,182 @@
+//! A posterior to be approximated: the model of one trial, its prior, its Laplace fit and its embeddings.
+
+use std::sync::Arc;
+
+use anyhow::Context;
+use corelet::coreset::{ModelOptions, make_model, make_prior};
+use corelet::data::{self, DesignOptions, Standardise, Table, Task, Values};
+use corelet::embed::{Choice, Embedding, Stored, embed, paper};
+use corelet::generate;
+use corelet::laplace::{Laplace, LaplaceSettings, Prior, laplace};
+use corelet::linalg::row_major;
+use corelet::model::{GaussianMean, Glm, Linear, Link, Model, RbfMap, Rows};
+use corelet::observations::Observations;
+
+use super::radial::Prices;
+use super::series::Space;
+use super::sets::{Kind, Set, Source};
+use super::settings::CellSettings;
+
+/// The likelihood, by what the paper's embedding of it needs to know.
+enum Likelihood {
+    Mean(GaussianMean),
+    Linear(Glm<Linear>),
+    Other(Box<dyn Model>),
+}
+
+/// A posterior to be approximated.
+pub(crate) struct Problem {
+    likelihood: Likelihood,
+    pub(crate) prior: Prior,
+    pub(crate) full: Laplace,
+    /// Where the rows lie on the map, and the basis over it, for radial basis functions.
+    pub(crate) map: Option<(Vec<f64>, RbfMap)>,
+}
+
+impl Problem {
+    fn new(likelihood: Likelihood, prior: Prior, map: Option<(Vec<f64>, RbfMap)>) -> anyhow::Result<Self> {
+        let full = laplace(likelihood.model(), &prior, Rows::All, None, &LaplaceSettings::default())?;
+        Ok(Self { likelihood, prior, full, map })
+    }
+
+    pub(crate) fn model(&self) -> &dyn Model {
+        self.likelihood.model()
+    }
+
+    /// The embedding of this kind; `None` where the model has none.
+    pub(crate) fn embed(
+        &self,
+        space: Space,
+        settings: &CellSettings,
+        k: usize,
+        seed: u64,
+    ) -> anyhow::Result<Option<Box<dyn Embedding + '_>>> {
+        let posterior = &self.full.posterior;
+        Ok(Some(match (&self.likelihood, space) {
+            (Likelihood::Mean(model), Space::Paper) => Box::new(paper::gaussian_reference(model, posterior)?),
+            (Likelihood::Mean(model), Space::Exact) => Box::new(paper::gaussian_exact(model, posterior)?),
+            (Likelihood::Linear(model), Space::Paper) => {
+                Box::new(paper::rbf_truncated(model, posterior, settings.directions)?)
+            }
+            (Likelihood::Linear(model), Space::Exact) => Box::new(paper::linear_exact(model, posterior)?),
+            (Likelihood::Other(model), Space::Paper) => {
+                Box::new(Stored::draws(&**model, posterior, settings.draws, seed)?)
+            }
+            (Likelihood::Other(model), Space::Hermite) => embed(&**model, posterior, Choice::Auto, k, seed)?,
+            _ => return Ok(None),
+        }))
+    }
+}
+
+impl Likelihood {
+    fn model(&self) -> &dyn Model {
+        match self {
+            Self::Mean(model) => model,
+            Self::Linear(model) => model,
+            Self::Other(model) => &**model,
+        }
+    }
+}
+
+/// What the problems of all trials of a set are made of.
+pub(crate) enum Material {
+    /// One problem for all.
+    Fixed(Arc<Problem>),
+    /// Data of its own for each.
+    GaussianMean,
+    RadialBasis(Prices),
+}
+
+impl Material {
+    /// Reads or generates what there is to read or to generate once; warnings go to `warn`.
+    pub(crate) fn load(
+        set: &Set,
+        source: &Source,
+        seed: u64,
+        warn: &mut dyn FnMut(&str),
+    ) -> anyhow::Result<Self> {
+        match (set.kind, source) {
+            (Kind::GaussianMean, _) => Ok(Self::GaussianMean),
+            (Kind::RadialBasis, Source::File(path)) => {
+                let table = data::read(path, None)?;
+                Ok(Self::RadialBasis(Prices::new(&table)?))
+            }
+            (Kind::RadialBasis, Source::Generated(_)) => anyhow::bail!("{} cannot be generated", set.name),
+            (Kind::Regression(task), source) => {
+                let (table, target) = match source {
+                    Source::File(path) => (data::read(path, None)?, None),
+                    Source::Generated(rows) => (generated(task, *rows, seed)?, Some("y".to_owned())),
+                };
+                let problem = regression(&table, task, target, warn).with_context(|| table.source.clone())?;
+                Ok(Self::Fixed(Arc::new(problem)))
+            }
+        }
+    }
+
+    /// The problem of one trial.
+    pub(crate) fn problem(&self, settings: &CellSettings, seed: u64) -> anyhow::Result<Arc<Problem>> {
+        match self {
+            Self::Fixed(problem) => Ok(Arc::clone(problem)),
+            Self::GaussianMean => Ok(Arc::new(gaussian_mean(settings, seed)?)),
+            Self::RadialBasis(prices) => {
+                let (model, prior, map) = prices.sample(settings, seed)?;
+                Ok(Arc::new(Problem::new(Likelihood::Linear(model), prior, Some(map))?))
+            }
+        }
+    }
+}
+
+fn generated(task: Task, rows: usize, seed: u64) -> anyhow::Result<Table> {
+    let observations = match task {
+        Task::Poisson => generate::poisson_paper(rows, seed),
+        _ => generate::logistic_paper(rows, seed),
+    };
+    Ok(generate::to_table(&observations, "generated rows")?)
+}
+
+/// As in the paper: whitened covariates, prior N(0, I), softplus rates.
+fn regression(
+    table: &Table,
+    task: Task,
+    target: Option<String>,
+    warn: &mut dyn FnMut(&str),
+) -> anyhow::Result<Problem> {
+    let design = DesignOptions { task, target, standardise: Standardise::Whiten, ..DesignOptions::default() };
+    let dataset = data::design(table, &design)?;
+    dataset.warnings.iter().for_each(|warning| warn(&format!("{}: {warning}", table.source)));
+    let options = ModelOptions { kind: task, link: Link::Softplus, ..ModelOptions::default() };
+    let model = make_model(dataset.observations, &options)?;
+    let prior = make_prior(model.dim(), &options)?;
+    Problem::new(Likelihood::Other(model), prior, None)
+}
+
+/// θ ~ N(0, I), x ~ N(θ, I), prior N(0, I).
+fn gaussian_mean(settings: &CellSettings, seed: u64) -> anyhow::Result<Problem> {
+    let CellSettings { rows, dim, .. } = *settings;
+    let mut observations = generate::gaussian_paper(rows + 1, dim, seed);
+    let theta = observations.features.split_off(rows * dim);
+    for x in observations.features.chunks_exact_mut(dim) {
+        x.iter_mut().zip(&theta).for_each(|(x, t)| *x += t);
+    }
+    let identity = row_major(dim, |i, j| if i == j { 1.0 } else { 0.0 });
+    let model = GaussianMean::new(observations, &identity)?;
+    Problem::new(Likelihood::Mean(model), Prior::isotropic(dim, 1.0)?, None)
+}
+
+/// The numbers of a column.
+pub(super) fn numbers<'t>(table: &'t Table, name: &str) -> anyhow::Result<&'t [f64]> {
+    match &table.column(name)?.values {
+        Values::Number { values, .. } => Ok(values),
+        _ => anyhow::bail!("{}: column '{name}' holds no numbers", table.source),
+    }
+}
+
+/// A linear model over features that have been made already.
+pub(super) fn linear(
+    features: Vec<f64>,
+    dim: usize,
+    target: Vec<f64>,
+    variance: f64,
+) -> anyhow::Result<Glm<Linear>> {
+    Ok(Linear::model(Observations { features, dim, target, exposure: None }, variance)?)
+}
