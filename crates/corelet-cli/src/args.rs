@@ -256,7 +256,7 @@ pub(crate) struct PathArgs {
     /// Most points [default: 100]
     #[arg(short, value_name = "POINTS", value_parser = positive_count())]
     k: Option<usize>,
-    /// How a row becomes a vector: auto, hermite:M or draws:S
+    /// How a row becomes a vector: auto, hermite:M, draws:S or hermite:2+draws:S
     #[arg(long, default_value = "auto")]
     embedding: Choice,
     /// Where every size goes, as CSV
@@ -266,7 +266,7 @@ pub(crate) struct PathArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct EmbedArgs {
-    /// How a row becomes a vector: auto, hermite:M or draws:S
+    /// How a row becomes a vector: auto, hermite:M, draws:S or hermite:2+draws:S
     #[arg(long, default_value = "auto")]
     pub(crate) embedding: Choice,
     /// Halve the step of iht, a-iht and a-iht-2 as the authors' code does
@@ -313,7 +313,7 @@ pub(crate) struct EvaluateArgs {
     /// File with columns row and weight: .csv, .parquet or .json
     #[arg(long, value_name = "FILE")]
     pub(crate) coreset: PathBuf,
-    /// How a row becomes a vector: auto, hermite:M or draws:S
+    /// How a row becomes a vector: auto, hermite:M, draws:S or hermite:2+draws:S
     #[arg(long, default_value = "auto")]
     pub(crate) embedding: Choice,
     /// Where a summary goes, as JSON

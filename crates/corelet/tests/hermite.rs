@@ -369,6 +369,41 @@ fn auto_follows_the_rule() {
     assert_eq!(name(109, 10), "draws:500");
 }
 
+/// The exact orders and the draws beneath them: virtual answers are those of the columns, and the inner products are
+/// those of the log-likelihoods.
+#[test]
+fn order_two_above_draws_is_the_whole_log_likelihood() {
+    for model in models(300, 4, 5).iter().filter(|model| model.linear().is_some()) {
+        let posterior = fit(&**model);
+        let embedding = embed(&**model, &posterior, Choice::HermiteDraws(400), 10, 0).unwrap();
+        assert_eq!(embedding.description().name, "hermite:2+draws:400");
+        let (length, columns) = (embedding.coordinates(), all_columns(&*embedding));
+        assert_eq!(length, 4 + 10 + 400);
+        let target = embedding.sum().unwrap().vector;
+        for (at, total) in target.iter().enumerate() {
+            let sum: f64 = columns.chunks_exact(length).map(|column| column[at]).sum();
+            assert!((sum - total).abs() <= 1e-10 * dot(&target, &target).sqrt(), "{}", model.name());
+        }
+        let ranking = Ranking { score: Score::Raw, count: 300 };
+        let query = Query { vectors: &[&target], rankings: &[ranking], exclude: &[], batch: None };
+        let mut answers = vec![Vec::new()];
+        embedding.top(&query, &mut answers).unwrap();
+        for candidate in &answers[0] {
+            let column = &columns[candidate.id * length..][..length];
+            let scale = dot(column, column).sqrt() * dot(&target, &target).sqrt();
+            assert!((candidate.score - dot(column, &target)).abs() <= 1e-6 * scale, "{}", model.name());
+        }
+        // Of a row's own variance the draws see the small part that is left, so they hardly add noise to it.
+        let exact = embed(&**model, &posterior, Choice::Draws(100_000), 10, 0).unwrap();
+        let mut column = vec![0.0; 100_000];
+        for i in 0..5 {
+            exact.columns(&[i], &mut column).unwrap();
+            let (got, want) = (&columns[i * length..][..length], dot(&column, &column));
+            assert!((dot(got, got) / want - 1.0).abs() < 0.05, "{}: {} {want}", model.name(), dot(got, got));
+        }
+    }
+}
+
 fn pursue(embedding: &dyn Embedding, k: usize) -> sparse_nnls::Solution {
     let settings = Settings { k, ..Settings::default() };
     solve(embedding, None, &Method::default(), &settings, &mut |_| ControlFlow::Continue(())).unwrap()

@@ -9,13 +9,15 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Choice {
-    /// Hermite where the model has a linear predictor and the truncation is small enough, draws otherwise.
+    /// Hermite where the model has a linear predictor, with draws for the rest where that is too much, or draws.
     #[default]
     Auto,
     /// Hermite polynomials up to this order.
     Hermite(usize),
     /// This many draws from π̂.
     Draws(usize),
+    /// Hermite polynomials up to order 2, and this many draws for the rest of each log-likelihood.
+    HermiteDraws(usize),
 }
 
 impl fmt::Display for Choice {
@@ -24,6 +26,7 @@ impl fmt::Display for Choice {
             Self::Auto => f.write_str("auto"),
             Self::Hermite(order) => write!(f, "hermite:{order}"),
             Self::Draws(count) => write!(f, "draws:{count}"),
+            Self::HermiteDraws(count) => write!(f, "hermite:2+draws:{count}"),
         }
     }
 }
@@ -32,19 +35,20 @@ impl FromStr for Choice {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let number = |digits: &str| digits.parse::<usize>().ok();
-        match text.split_once(':') {
-            None if text == "auto" => Ok(Self::Auto),
-            Some(("hermite", order)) if number(order).is_some_and(|order| (1..=3).contains(&order)) => {
-                Ok(Self::Hermite(number(order).unwrap_or_default()))
-            }
-            Some(("draws", count)) if number(count).is_some_and(|count| count >= 2) => {
-                Ok(Self::Draws(number(count).unwrap_or_default()))
-            }
-            _ => Err(format!(
-                "{text:?} is not an embedding: it must be auto, hermite:1 to hermite:3, or draws:S with S ≥ 2"
-            )),
-        }
+        let order = |text: &str| text.strip_prefix("hermite:")?.parse().ok().filter(|m| (1..=3).contains(m));
+        let draws = |text: &str| text.strip_prefix("draws:")?.parse().ok().filter(|count| *count >= 2);
+        let both = |text: &str| draws(text.strip_prefix("hermite:2+")?).map(Self::HermiteDraws);
+        let named = (text == "auto").then_some(Self::Auto);
+        named
+            .or_else(|| order(text).map(Self::Hermite))
+            .or_else(|| draws(text).map(Self::Draws))
+            .or_else(|| both(text))
+            .ok_or_else(|| {
+                format!(
+                    "{text:?} is not an embedding: it must be auto, hermite:1 to hermite:3, draws:S with S ≥ 2, or \
+                     hermite:2+draws:S"
+                )
+            })
     }
 }
 
@@ -68,10 +72,20 @@ mod tests {
 
     #[test]
     fn names_are_read_back() {
-        for choice in [Choice::Auto, Choice::Hermite(2), Choice::Draws(500)] {
+        for choice in [Choice::Auto, Choice::Hermite(2), Choice::Draws(500), Choice::HermiteDraws(9)] {
             assert_eq!(choice.to_string().parse(), Ok(choice));
         }
-        for bad in ["", "hermite", "hermite:0", "hermite:9", "draws:1", "draws:x", "draws:-3"] {
+        for bad in [
+            "",
+            "hermite",
+            "hermite:0",
+            "hermite:9",
+            "draws:1",
+            "draws:x",
+            "draws:-3",
+            "hermite:3+draws:9",
+            "hermite:2+draws:1",
+        ] {
             assert!(bad.parse::<Choice>().is_err(), "{bad}");
         }
     }

@@ -113,12 +113,12 @@ pub fn embed<'a>(
     k: usize,
     seed: u64,
 ) -> Result<Box<dyn Embedding + 'a>, EmbedError> {
-    if let Some(hermite) = hermite::embed(model, posterior, choice, k)? {
-        return Ok(hermite);
-    }
     let count = match choice {
-        Choice::Draws(count) => count,
+        Choice::Draws(count) | Choice::HermiteDraws(count) => count,
         _ => 500.max(4 * k),
     };
+    if let Some(hermite) = hermite::embed(model, posterior, choice, k, count, seed)? {
+        return Ok(hermite);
+    }
     Ok(Box::new(Draws::new(model, posterior, count, seed, Stream::Build)?))
 }

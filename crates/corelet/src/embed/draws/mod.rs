@@ -111,7 +111,7 @@ impl<'a> Draws<'a> {
         let shifts = draw_shifts(posterior, count, seed, stream);
         let whole = model.prepare(&posterior.mean, shifts.clone());
         let differences = Box::new(Remainder::new(whole, linear, shifts, subtract)?);
-        Self::of_differences(differences, model.len(), count, "remainder")
+        Self::of_differences(differences, model.len(), count, "draws")
     }
 
     fn of_differences(

@@ -48,8 +48,8 @@ impl Row {
 }
 
 impl RowMaker<'_> {
-    /// Computes row `i` into `row`.
-    pub(super) fn fill(&self, i: usize, row: &mut Row) {
+    /// Computes row `i` into `row`, and returns its width s.
+    pub(super) fn fill(&self, i: usize, row: &mut Row) -> f64 {
         let x = self.model.observations.row(i);
         whiten(&self.posterior.factor, x, &mut row.direction);
         let s = length(&row.direction);
@@ -57,6 +57,7 @@ impl RowMaker<'_> {
             row.direction.iter_mut().for_each(|v| *v /= s);
         }
         self.expand(i, dot(x, &self.posterior.mean), s, row);
+        s
     }
 
     /// The coefficients of row `i` from η̂ and s.

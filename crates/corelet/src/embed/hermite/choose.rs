@@ -2,7 +2,7 @@
 
 use super::tensor::coordinates;
 use super::{GaussianExact, Hermite};
-use crate::embed::{Choice, EmbedError, Embedding};
+use crate::embed::{Choice, Draws, EmbedError, Embedding, Stacked, Stream};
 use crate::laplace::Gaussian;
 use crate::linalg::dot;
 use crate::model::{LinearPredictor, Model};
@@ -11,6 +11,9 @@ use crate::model::{LinearPredictor, Model};
 /// about a tenth of a second on two cores. It admits order 3 up to D = 31 and order 2 up to D = 108.
 const MOST_COORDINATES: usize = 6000;
 
+/// A part of the full log-likelihood that is below this, in nats, need not be matched by any coreset.
+const NEGLIGIBLE: f64 = 1e-6;
+
 /// Rows looked at to see whether a likelihood is quadratic.
 const SAMPLE: usize = 1000;
 
@@ -18,10 +21,9 @@ const SAMPLE: usize = 1000;
 ///
 /// `auto` takes, of a model with a linear predictor,
 /// 1. order 2 where ℓ‴ = 0, since nothing is dropped;
-/// 2. else order 3, where it has at most 6000 coordinates (D ≤ 31): a coreset of order 2 can be no better than the
-///    third-order part of L − L_w, and is exact, with nothing left to gain, at as many points as coordinates;
-/// 3. else order 2, where it has at most 6000 coordinates (D ≤ 108) and at least k: past that, more points would
-///    change nothing;
+/// 2. else order 3, where it has at most 6000 coordinates (D ≤ 31), and either at least 2k of them or a tail of less
+///    than 10⁻⁶ nats: as many points as coordinates are exact in it, so that near it more points would gain nothing;
+/// 3. else order 2, where it has at most 6000 coordinates (D ≤ 108), with `draws` draws on what it leaves over;
 /// 4. else draws.
 ///
 /// The Gaussian mean has its own exact embedding, whatever the order asked for.
@@ -30,33 +32,52 @@ pub(in crate::embed) fn embed<'a>(
     posterior: &'a Gaussian,
     choice: Choice,
     k: usize,
+    draws: usize,
+    seed: u64,
 ) -> Result<Option<Box<dyn Embedding + 'a>>, EmbedError> {
-    if !matches!(choice, Choice::Draws(_))
-        && let Some(gaussian) = model.gaussian_mean()
-    {
+    if matches!(choice, Choice::Draws(_)) {
+        return Ok(None);
+    }
+    if let Some(gaussian) = model.gaussian_mean() {
         return Ok(Some(Box::new(GaussianExact::new(gaussian, posterior)?)));
     }
-    let order = match (choice, model.linear()) {
-        (Choice::Draws(_), _) | (Choice::Auto, None) => None,
-        (Choice::Auto, Some(linear)) => order(&linear, posterior, k),
-        (Choice::Hermite(order), _) => Some(order),
+    let Some(linear) = model.linear() else {
+        return if choice == Choice::Auto {
+            Ok(None)
+        } else {
+            Err(EmbedError::NoLinearPredictor { model: model.name() })
+        };
     };
-    let Some(order) = order else { return Ok(None) };
-    let linear = model.linear().ok_or(EmbedError::NoLinearPredictor { model: model.name() })?;
-    Ok(Some(Box::new(Hermite::new(linear, posterior, order)?)))
+    let hermite = |order| Hermite::new(linear, posterior, order);
+    let size = |order| coordinates(posterior.dim(), order);
+    Ok(Some(match choice {
+        Choice::Hermite(order) => Box::new(hermite(order)?),
+        Choice::HermiteDraws(_) => Box::new(with_draws(model, posterior, hermite(2)?, draws, seed)?),
+        _ if size(2) > MOST_COORDINATES => return Ok(None),
+        _ if is_quadratic(&linear, posterior) => Box::new(hermite(2)?),
+        _ => {
+            if size(3) <= MOST_COORDINATES {
+                let third = hermite(3)?;
+                if 2 * k <= size(3) || third.description().tail <= NEGLIGIBLE {
+                    return Ok(Some(Box::new(third)));
+                }
+            }
+            Box::new(with_draws(model, posterior, hermite(2)?, draws, seed)?)
+        }
+    }))
 }
 
-/// The order that `auto` takes, `None` for draws.
-fn order(model: &LinearPredictor<'_>, posterior: &Gaussian, k: usize) -> Option<usize> {
-    let size = |order| coordinates(posterior.dim(), order);
-    if is_quadratic(model, posterior) {
-        return (size(2) <= MOST_COORDINATES).then_some(2);
-    }
-    match (size(3) <= MOST_COORDINATES, size(2) <= MOST_COORDINATES && k <= size(2)) {
-        (true, _) => Some(3),
-        (false, true) => Some(2),
-        (false, false) => None,
-    }
+/// The orders of `hermite`, which must be 2, above draws on the remainder, which is orthogonal to them.
+fn with_draws<'a>(
+    model: &'a dyn Model,
+    posterior: &'a Gaussian,
+    hermite: Hermite<'a>,
+    draws: usize,
+    seed: u64,
+) -> Result<Stacked<Hermite<'a>, Draws<'a>>, EmbedError> {
+    let polynomials = hermite.polynomials();
+    let rest = Draws::remainder(model, posterior, draws, seed, Stream::Build, polynomials)?;
+    Stacked::new(hermite, rest)
 }
 
 /// Whether ℓ‴ = 0 on evenly spaced rows.

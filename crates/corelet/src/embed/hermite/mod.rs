@@ -7,6 +7,7 @@ mod forms;
 mod gaussian_exact;
 mod kernel;
 mod lanes;
+mod part;
 mod quadrature;
 mod tail;
 mod tensor;
@@ -194,20 +195,22 @@ impl<'a> Hermite<'a> {
             let (length, out) = (form.length, &mut out[..width]);
             Widen { cosines, length, inverse_norms: unit.is_none().then_some(norms), out }.compute();
         }
-        if forms.len() == 2 {
-            self.refine(&rows, query, inverse_norms, correlations);
-        }
+        self.refine(&rows, query.vectors, inverse_norms, correlations);
         let [u, v] = &*correlations;
         top.offer(query, Tile { first: rows.start, u: &u[..width], v: &v[..width], inverse_norms });
     }
 
     fn cosines(&self, rows: &Range<usize>, forms: &[Forms], scratch: &mut Scratch) {
-        let stride = (self.dim() + self.order()) * self.block;
-        let blocks =
-            &self.packed.blocks[rows.start / self.block * stride..rows.end.div_ceil(self.block) * stride];
+        let blocks = self.blocks(rows);
         let Scratch { products, cosines: [first, second], .. } = scratch;
         let (dim, order) = (self.dim(), self.order());
         Cosines { blocks, dim, order, forms, products, out: [first, second] }.compute();
+    }
+
+    /// The whole blocks that hold these rows, the first of which must be the first of a block.
+    fn blocks(&self, rows: &Range<usize>) -> &[f32] {
+        let stride = (self.dim() + self.order()) * self.block;
+        &self.packed.blocks[rows.start / self.block * stride..rows.end.div_ceil(self.block) * stride]
     }
 
     /// [`cosines`](Self::cosines) for the rows of a batch alone, packed together; NaN for the others.
@@ -239,9 +242,15 @@ impl<'a> Hermite<'a> {
         }
     }
 
-    /// Correlates the columns that are nearly parallel to the second vector again, in f64.
-    fn refine(&self, rows: &Range<usize>, query: &Query<'_>, inverse_norms: &[f64], out: &mut [Vec<f64>; 2]) {
-        let Some(length) = query.vectors.get(1).map(|v| dot(v, v).sqrt()) else { return };
+    /// Correlates the columns that are nearly parallel to the second vector, where there is one, again in f64.
+    fn refine(
+        &self,
+        rows: &Range<usize>,
+        vectors: &[&[f64]],
+        inverse_norms: &[f64],
+        out: &mut [Vec<f64>; 2],
+    ) {
+        let Some(length) = vectors.get(1).map(|v| dot(v, v).sqrt()) else { return };
         let (mut row, mut column) = (Row::new(self.dim()), Vec::new());
         for (offset, (id, inverse)) in rows.clone().zip(inverse_norms).enumerate() {
             // NaN, a row outside the batch, is not above anything.
@@ -249,7 +258,7 @@ impl<'a> Hermite<'a> {
                 column.resize(self.coordinates, 0.0);
                 self.column(id, &mut row, &mut column);
                 let scale = self.packed.inverse_norms[id] / inverse;
-                for (out, vector) in out.iter_mut().zip(query.vectors) {
+                for (out, vector) in out.iter_mut().zip(vectors) {
                     out[offset] = dot(&column, vector) * scale;
                 }
             }

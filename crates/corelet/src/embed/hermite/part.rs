@@ -1,0 +1,91 @@
+//! The Hermite embedding as the exact part of a stacked one, with draws for what the orders kept leave over.
+
+use std::ops::Range;
+
+use rayon::prelude::*;
+
+use super::Hermite;
+use super::build::Row;
+use super::forms::Forms;
+use super::kernel::{Cosines, Widen};
+use crate::embed::draws::{Correlations, RowPolynomials, Tiles};
+
+/// The buffers of one worker.
+#[derive(Default)]
+pub struct PartScratch {
+    products: Vec<f32>,
+    cosines: [Vec<f32>; 2],
+    correlations: [Vec<f64>; 2],
+}
+
+/// The vectors of a query, as forms, and the lengths of the vectors themselves for [`Hermite::refine`].
+pub struct PartDirections {
+    forms: Vec<Forms>,
+    vectors: Vec<Vec<f64>>,
+}
+
+impl Tiles for Hermite<'_> {
+    type Directions = PartDirections;
+    type Scratch = PartScratch;
+
+    fn directions(&self, vectors: &[&[f64]]) -> PartDirections {
+        let prepare = |vector: &&[f64]| {
+            let mut forms = Forms::default();
+            forms.prepare(vector, self.dim(), self.order());
+            forms
+        };
+        PartDirections {
+            forms: vectors.iter().map(prepare).collect(),
+            vectors: vectors.iter().map(|vector| vector.to_vec()).collect(),
+        }
+    }
+
+    fn inverse_norms(&self) -> &[f64] {
+        &self.packed.inverse_norms
+    }
+
+    fn correlate(
+        &self,
+        tile: Range<usize>,
+        ids: &[usize],
+        directions: &PartDirections,
+        scratch: &mut PartScratch,
+        out: Correlations<'_>,
+    ) {
+        let PartScratch { products, cosines, correlations } = scratch;
+        let padded = tile.len().next_multiple_of(self.block);
+        cosines.iter_mut().for_each(|cosines| cosines.resize(padded, 0.0));
+        correlations.iter_mut().for_each(|correlations| correlations.resize(tile.len(), 0.0));
+        let (dim, order, blocks) = (self.dim(), self.order(), self.blocks(&tile));
+        let [first, second] = &mut *cosines;
+        Cosines { blocks, dim, order, forms: &directions.forms, products, out: [first, second] }.compute();
+        let inverse_norms = &self.packed.inverse_norms[tile.clone()];
+        for ((form, cosines), out) in directions.forms.iter().zip(cosines).zip(&mut *correlations) {
+            Widen { cosines, length: form.length, inverse_norms: Some(inverse_norms), out }.compute();
+        }
+        let vectors: Vec<&[f64]> = directions.vectors.iter().map(Vec::as_slice).collect();
+        self.refine(&tile, &vectors, inverse_norms, correlations);
+        for id in ids {
+            let at = id - tile.start;
+            (out.u[at], out.v[at]) = (correlations[0][at], correlations[1][at]);
+        }
+    }
+}
+
+impl Hermite<'_> {
+    /// The orders 1 and 2 of every row as a polynomial of its own predictor.
+    pub(super) fn polynomials(&self) -> RowPolynomials {
+        let rows: Vec<[f64; 3]> = (0..self.packed.inverse_norms.len())
+            .into_par_iter()
+            .map_init(
+                || Row::new(self.dim()),
+                |row, id| {
+                    let width = self.maker.fill(id, row);
+                    [row.h[0], row.h[1], width]
+                },
+            )
+            .collect();
+        let part = |at: usize| rows.iter().map(|row| row[at]).collect::<Vec<f64>>();
+        RowPolynomials::from_hermite(&part(0), &part(1), &part(2))
+    }
+}
