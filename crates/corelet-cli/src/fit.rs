@@ -7,7 +7,7 @@ use corelet::model::Rows;
 use corelet::verdict::Grade;
 use serde::Serialize;
 
-use crate::args::FitArgs;
+use crate::args_sampling::FitArgs;
 use crate::build::{Chosen, choose, write_coreset};
 use crate::interrupt::Interrupt;
 use crate::posterior::{self, PosteriorSummary};

@@ -7,7 +7,7 @@ use anyhow::Context;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use corelet::coreset::{HeldOut, PathRow, PathTable, path};
 
-use crate::args::PathArgs;
+use crate::args_sampling::PathArgs;
 use crate::interrupt::Interrupt;
 use crate::output::{csv_line, csv_number};
 use crate::terminal::Terminal;

@@ -14,16 +14,16 @@ use corelet::sample::{
     ArvizGroup, Chains, Diagnostics, Moments, ParameterSummary, SampleError, SampleSettings, resample,
     sample, write_arviz,
 };
-use corelet::verdict::{Draws, Grade, Verdict, verdict};
+use corelet::verdict::{Draws, Grade, Reason, Verdict, verdict};
 use serde::Serialize;
 
-use crate::args::DrawFiles;
+use crate::args_sampling::DrawFiles;
 use crate::interrupt::Interrupt;
 use crate::load::Fitted;
 use crate::output;
 use crate::terminal::Terminal;
 use crate::trust;
-use crate::wording::{duration, number};
+use crate::wording::{count, duration, number};
 
 /// Draws on which a verdict rests at most; further ones are thinned.
 const VERDICT_DRAWS: usize = 4000;
@@ -72,7 +72,7 @@ struct Sampling {
 struct VerdictSummary {
     grade: Grade,
     certified: bool,
-    reasons: Vec<corelet::verdict::Reason>,
+    reasons: Vec<Reason>,
     draws: usize,
     variance: f64,
     variance_upper: f64,
@@ -275,9 +275,7 @@ impl Posterior {
                 terminal.say(&trust::headline(verdict, points, fitted.len()));
                 trust::show(verdict, terminal);
             }
-            None => {
-                terminal.say(&format!("the posterior of all {} rows", crate::wording::count(fitted.len())));
-            }
+            None => terminal.say(&format!("the posterior of all {} rows", count(fitted.len()))),
         }
         trust::show_chains(&self.diagnostics, self.chains.gradients(), terminal);
         show_parameters(&summary.parameters, terminal);

@@ -9,7 +9,7 @@ use corelet::verdict::Grade;
 use serde::Serialize;
 
 use crate::Outcome;
-use crate::args::SampleArgs;
+use crate::args_sampling::SampleArgs;
 use crate::interrupt::Interrupt;
 use crate::load::{self, Fitted};
 use crate::output;

@@ -1,0 +1,126 @@
+//! The flags of `sample`, `fit` and `path`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use corelet::coreset::BuildOptions;
+use corelet::embed::Choice;
+use corelet::sample::SampleSettings;
+
+use crate::args::{ChooseArgs, DataArgs, ModelArgs, positive_count, positive_number};
+
+/// Chains and their length.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Sampling")]
+pub(crate) struct ChainArgs {
+    /// Independent chains
+    #[arg(long, default_value_t = 4, value_parser = positive_count())]
+    chains: usize,
+    /// Steps of adaptation of each chain
+    #[arg(long, default_value_t = 500, value_parser = positive_count())]
+    warmup: usize,
+    /// Draws of each chain
+    #[arg(long, default_value_t = 1000, value_parser = positive_count())]
+    draws: usize,
+    /// Acceptance rate that the step size is adapted to
+    #[arg(long, value_name = "RATE", default_value_t = 0.8, value_parser = positive_number)]
+    target_accept: f64,
+}
+
+/// Where draws go.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Output")]
+pub(crate) struct DrawFiles {
+    /// Where the draws go: .parquet, .csv or .json
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+    /// Where they go once more, with sample statistics and warm-up, for az.from_json of ArviZ
+    #[arg(long, value_name = "FILE")]
+    pub(crate) arviz: Option<PathBuf>,
+    /// Where a summary goes, as JSON
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  corelet sample data.csv --target y --coreset core.parquet -o draws.parquet --arviz draws.json
+  corelet sample data.csv --target y --full -o full.parquet --chains 4 --draws 2000
+The exit code is 3 where the coreset is not certified.")]
+pub(crate) struct SampleArgs {
+    #[command(flatten)]
+    pub(crate) data: DataArgs,
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+    /// File with columns row and weight, as build writes it
+    #[arg(long, value_name = "FILE", required_unless_present = "full", conflicts_with = "full")]
+    pub(crate) coreset: Option<PathBuf>,
+    /// Sample the posterior of all rows instead, for comparison
+    #[arg(long)]
+    pub(crate) full: bool,
+    #[command(flatten)]
+    pub(crate) chains: ChainArgs,
+    #[command(flatten)]
+    pub(crate) files: DrawFiles,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  corelet fit flights.parquet --target late --drop-missing -k 500 -o draws.parquet --arviz draws.json
+  corelet fit data.csv --target y --max-kl 0.01 -o draws.parquet --coreset core.parquet --json summary.json
+The exit code is 3 where the coreset is not certified.")]
+pub(crate) struct FitArgs {
+    #[command(flatten)]
+    pub(crate) data: DataArgs,
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+    #[command(flatten)]
+    pub(crate) choose: ChooseArgs,
+    #[command(flatten)]
+    pub(crate) chains: ChainArgs,
+    #[command(flatten)]
+    pub(crate) files: DrawFiles,
+    /// Where the chosen rows go: .csv, .parquet or .json
+    #[arg(long, value_name = "FILE")]
+    pub(crate) coreset: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  corelet path data.csv --target y -k 200
+  corelet path flights.parquet --target late --drop-missing -k 500 -o path.csv")]
+pub(crate) struct PathArgs {
+    #[command(flatten)]
+    pub(crate) data: DataArgs,
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+    /// Most points [default: 100]
+    #[arg(short, value_name = "POINTS", value_parser = positive_count())]
+    k: Option<usize>,
+    /// How a row becomes a vector: auto, hermite:M, draws:S or hermite:2+draws:S
+    #[arg(long, default_value = "auto")]
+    embedding: Choice,
+    /// Where every size goes, as CSV
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+impl ChainArgs {
+    /// The settings these flags ask for.
+    pub(crate) fn settings(&self) -> SampleSettings {
+        let Self { chains, warmup, draws, target_accept } = *self;
+        SampleSettings { chains, warmup, draws, target_accept, ..SampleSettings::default() }
+    }
+}
+
+impl PathArgs {
+    /// The build these flags ask for, of `rows` rows.
+    pub(crate) fn options(&self, seed: u64, rows: usize) -> BuildOptions {
+        let default = BuildOptions::default();
+        let k = self.k.unwrap_or(default.k.min(rows));
+        BuildOptions { k, embedding: self.embedding, seed, ..default }
+    }
+}

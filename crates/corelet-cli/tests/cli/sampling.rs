@@ -1,0 +1,173 @@
+//! `sample`, `fit` and `path`, and rounds.
+
+use crate::common::{place_with_data, stderr};
+
+const MODEL: &str = "--target late --features a,b,kind";
+const SHORT: &str = "--warmup 100 --draws 250 --chains 4";
+
+#[test]
+fn fit_builds_samples_and_certifies() {
+    let place = place_with_data(400);
+    let shown = place.succeed(&format!(
+        "fit data.csv {MODEL} -k 60 {SHORT} -o draws.parquet --arviz draws.json --json s.json --coreset core.csv"
+    ));
+    assert!(shown.starts_with("A - trusted"), "{shown}");
+    let summary = place.json("s.json");
+    let verdict = &summary["verdict"];
+    assert_eq!((&verdict["grade"], &verdict["certified"]), (&"A".into(), &true.into()));
+    for key in [
+        "variance",
+        "variance_upper",
+        "kl_symmetrised",
+        "log_evidence_ratio",
+        "ess",
+        "ess_share",
+        "efficiency",
+        "pareto_k",
+        "pareto_threshold",
+        "draws",
+        "reasons",
+    ] {
+        assert!(verdict.get(key).is_some(), "{key}");
+    }
+    assert!(verdict["variance_upper"].as_f64().unwrap() < 0.1);
+    assert_eq!(summary["sampling"]["divergences"], 0);
+    assert!(summary["sampling"]["r_hat"].as_f64().unwrap() < 1.05);
+    assert_eq!(summary["parameters"].as_array().unwrap().len(), 5);
+    assert!(summary["coreset"]["kl_forward"].as_f64().unwrap() < 0.05);
+    let arviz = place.json("draws.json");
+    assert_eq!(arviz["coords"]["parameter"].as_array().unwrap().len(), 5);
+    for (group, draws) in [("posterior", 250), ("warmup_posterior", 100)] {
+        for scale in ["original", "standardised"] {
+            let chains = arviz[group][scale].as_array().unwrap();
+            assert_eq!((chains.len(), chains[0].as_array().unwrap().len()), (4, draws), "{group} {scale}");
+        }
+    }
+    assert_eq!(place.files(), ["core.csv", "data.csv", "draws.json", "draws.parquet", "s.json"]);
+}
+
+#[test]
+fn a_coreset_too_small_is_not_certified() {
+    let place = place_with_data(400);
+    let output =
+        place.run(&format!("fit data.csv {MODEL} -k 3 --rounds 1 {SHORT} -o draws.csv --json s.json"));
+    assert_eq!(output.status.code(), Some(3));
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert!(shown.starts_with("C - not certified"), "{shown}");
+    assert!(shown.lines().next().unwrap().contains("not the model"), "{shown}");
+    assert!(shown.contains("what to do"), "{shown}");
+    assert_eq!(place.json("s.json")["verdict"]["grade"], "C");
+    assert!(place.exists("draws.csv"));
+}
+
+#[test]
+fn grade_b_writes_weights() {
+    let place = place_with_data(400);
+    // Some size between too small and good enough is trusted after reweighting.
+    for k in [6, 7, 5, 8] {
+        let line = format!("fit data.csv {MODEL} -k {k} --rounds 1 --warmup 200 -o draws.csv --json s.json");
+        place.run(&line);
+        if place.json("s.json")["verdict"]["grade"] == "B" {
+            let text = place.read("draws.csv");
+            let weights: Vec<f64> =
+                text.lines().skip(1).map(|line| line.split(',').nth(2).unwrap().parse().unwrap()).collect();
+            let total: f64 = weights.iter().sum();
+            assert!((total / weights.len() as f64 - 1.0).abs() < 1e-9);
+            assert!(weights.iter().any(|w| (w - 1.0).abs() > 0.05));
+            return;
+        }
+    }
+    panic!("no size was graded B");
+}
+
+#[test]
+fn sample_reads_what_build_writes_and_all_rows_agree() {
+    let place = place_with_data(400);
+    place.succeed(&format!("build data.csv {MODEL} -k 60 -o core.parquet"));
+    let line = format!("sample data.csv {MODEL} --draws 1000 --warmup 200");
+    let shown = place.succeed(&format!("{line} --coreset core.parquet -o draws.csv --json core.json"));
+    assert!(shown.starts_with("A - trusted"), "{shown}");
+    let shown = place.succeed(&format!("{line} --full -o full.csv --json full.json"));
+    assert!(shown.starts_with("the posterior of all 400 rows"), "{shown}");
+    let (core, full) = (place.json("core.json"), place.json("full.json"));
+    assert!(full["verdict"].is_null());
+    for (a, b) in core["parameters"].as_array().unwrap().iter().zip(full["parameters"].as_array().unwrap()) {
+        let number = |p: &serde_json::Value, key: &str| p[key].as_f64().unwrap();
+        let shift = (number(a, "mean") - number(b, "mean")) / number(b, "sd");
+        assert!(shift.abs() < 0.15, "{}: {shift}", a["name"]);
+        assert!((number(a, "sd") / number(b, "sd") - 1.0).abs() < 0.12);
+    }
+    let header = place.read("draws.csv").lines().next().unwrap().to_owned();
+    assert!(
+        header.starts_with("chain,draw,weight,a,b,") && header.contains("standardised.(intercept)"),
+        "{header}"
+    );
+}
+
+#[test]
+fn the_same_seed_draws_the_same_bytes() {
+    let place = place_with_data(200);
+    for threads in [1, 3] {
+        place.succeed(&format!(
+            "fit data.csv {MODEL} -k 40 {SHORT} --threads {threads} -o draws{threads}.csv"
+        ));
+    }
+    assert_eq!(place.read("draws1.csv"), place.read("draws3.csv"));
+}
+
+#[test]
+fn rounds_from_a_subsample_need_no_full_fit() {
+    let place = place_with_data(600);
+    let shown = place
+        .succeed(&format!("build data.csv {MODEL} -k 50 --start subsample:100 -o core.csv --json s.json"));
+    assert!(shown.contains("rounds") && shown.contains("no fit of all rows"), "{shown}");
+    let summary = place.json("s.json");
+    assert_eq!(summary["start"], "subsample:100");
+    assert!(summary["kl_forward"].is_null());
+    let rounds = summary["rounds"].as_array().unwrap();
+    assert!((2..=4).contains(&rounds.len()));
+    place.succeed(&format!("evaluate data.csv {MODEL} --coreset core.csv --json e.json"));
+    assert!(place.json("e.json")["kl_forward"].as_f64().unwrap() < 0.05);
+}
+
+#[test]
+fn max_kl_is_confirmed() {
+    let place = place_with_data(500);
+    place.succeed(&format!("build data.csv {MODEL} --max-kl 0.01 -o core.csv --json s.json"));
+    let summary = place.json("s.json");
+    assert_eq!(summary["max_kl_reached"], true);
+    place.run(&format!("sample data.csv {MODEL} --coreset core.csv -o draws.csv --json d.json"));
+    let variance = place.json("d.json")["verdict"]["variance"].as_f64().unwrap();
+    assert!(0.5 * variance < 0.0115, "{variance}");
+}
+
+#[test]
+fn path_marks_the_knee() {
+    let place = place_with_data(400);
+    let shown = place.succeed(&format!("path data.csv {MODEL} -k 60 -o path.csv"));
+    assert!(shown.contains("held out") && shown.contains("knee"), "{shown}");
+    let text = place.read("path.csv");
+    assert_eq!(text.lines().next(), Some("points,residual_nats,heldout_nats,kl_forward,knee"));
+    let points: Vec<usize> =
+        text.lines().skip(1).map(|line| line.split(',').next().unwrap().parse().unwrap()).collect();
+    assert!(points.is_sorted() && *points.last().unwrap() <= 60 && points.len() > 30);
+}
+
+#[test]
+fn bad_usage_is_refused_before_any_work() {
+    let place = place_with_data(100);
+    for (line, message) in [
+        ("sample data.csv --target late -o d.csv", "--coreset"),
+        ("sample data.csv --target late --full --coreset core.csv -o d.csv", "cannot be used with"),
+        ("fit data.csv --target late -o d.txt", ".parquet"),
+        ("fit data.csv --target late -o d.csv --arviz d.csv", "two outputs"),
+        ("fit data.csv --target late -o d.csv --target-accept 2", "target_accept"),
+        ("build data.csv --target late -o c.csv --start few", "subsample:ROWS"),
+        ("build data.csv --target late -o c.csv --max-kl 1 --rounds-by nuts", "--rounds-by laplace"),
+    ] {
+        let output = place.run(line);
+        assert!(!output.status.success(), "{line}");
+        assert!(stderr(&output).contains(message), "{line}: {}", stderr(&output));
+    }
+    assert_eq!(place.files(), ["data.csv"]);
+}

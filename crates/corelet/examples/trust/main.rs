@@ -1,0 +1,49 @@
+//! The measurements of `docs/trust.md`: is the verdict right, are certified posteriors calibrated, do rounds help?
+//!
+//! `cargo run --release -p corelet --example trust -- calibrate --threads 16 [--seeds 3] [-o cases.csv]`
+//! `cargo run --release -p corelet --example trust -- sbc --threads 16 [--replicates 300]`
+//! `cargo run --release -p corelet --example trust -- skewed --threads 16 [--seeds 10]`
+//! `cargo run --release -p corelet --example trust -- flights --threads 16 [--draws 1000]`
+//!
+//! `calibrate` takes the paper's data in too where `CORELET_DATA` names their folder, and `flights` needs it.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout)] // a measurement ends where something fails, and prints its table
+
+mod calibrate;
+mod common;
+mod flights;
+mod sbc;
+mod skewed;
+
+/// The number after `flag`, or `default`.
+fn number(arguments: &[String], flag: &str, default: usize) -> usize {
+    let after = arguments.iter().position(|a| a == flag).and_then(|at| arguments.get(at + 1));
+    after.map_or(default, |text| text.parse().unwrap())
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let number = |flag: &str, default| number(&arguments, flag, default);
+    let threads = number("--threads", 0);
+    rayon::ThreadPoolBuilder::new().num_threads(threads).build_global().unwrap();
+    match arguments.first().map(String::as_str) {
+        Some("calibrate") => {
+            let sets = calibrate::sets();
+            let cases = calibrate::run(&sets, &calibrate::SIZES, number("--seeds", 1) as u64, 2500);
+            println!("{}", calibrate::to_table(&cases));
+            if let Some(at) = arguments.iter().position(|a| a == "-o") {
+                std::fs::write(&arguments[at + 1], calibrate::to_csv(&cases)).unwrap();
+            }
+        }
+        Some("sbc") => {
+            for k in [number("-k", 60), number("--small-k", 2)] {
+                println!("{}", sbc::run(k, number("--replicates", 300)).to_table());
+            }
+        }
+        Some("skewed") => {
+            println!("{}", skewed::to_table(&skewed::run(&skewed::SIZES, number("--seeds", 5) as u64, 5000)));
+        }
+        Some("flights") => println!("{}", flights::run(number("-k", 500), number("--draws", 1000))),
+        _ => println!("calibrate, sbc, skewed or flights; see the first lines of main.rs"),
+    }
+}
