@@ -22,6 +22,8 @@ pub enum FitStatus {
     IterationLimit,
     /// There is no Gaussian to compare with: the divergences are not known.
     Failed,
+    /// There is no model to fit, only its log-likelihoods.
+    NotFitted,
 }
 
 impl From<LaplaceStatus> for FitStatus {
