@@ -35,6 +35,9 @@ def build(
     reference: bool = False,
     embedding: str = "auto",
     polish: bool = False,
+    start: str = "full",
+    rounds: Optional[int] = None,
+    rounds_by: str = "laplace",
     seed: int = 0,
     threads: Optional[int] = None,
     format: Optional[str] = None,
@@ -74,6 +77,10 @@ def build(
     method, reference, embedding, polish
         How points are chosen (`pursuit`, `omp`, `a-iht-2`, …); halve the step of hard thresholding as the authors' code
         does; `auto`, `hermite:M` or `draws:S`; solve for the best weights of the final points once more.
+    start, rounds, rounds_by
+        `full` or `subsample:ROWS`, the rows whose Laplace fit is the first approximation of the posterior; how often to
+        build again under the coreset's own posterior (by default up to 4 times, until it no longer helps), which is
+        taken by `laplace` or by `nuts`.
     seed, threads
         Of everything random; number of threads, all cores by default.
     format
@@ -119,6 +126,9 @@ def build(
         reference=reference,
         embedding=embedding,
         polish=polish,
+        start=start,
+        rounds=_count("rounds", rounds),
+        rounds_by=rounds_by,
         seed=_count("seed", seed),
     )
     threads = _count("threads", threads)

@@ -5,10 +5,14 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValuesParser, TypedValueParser, ValueParser};
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
-use corelet::coreset::{BuildError, BuildOptions, BuildRequest, ModelOptions, ModelRequest, with_step};
+use corelet::coreset::{
+    BuildError, BuildOptions, BuildRequest, ModelOptions, ModelRequest, RoundOptions, RoundsBy, Start,
+    with_step,
+};
 use corelet::data::{DesignOptions, Format, Standardise, Task};
 use corelet::embed::Choice;
 use corelet::model::Link;
+use corelet::sample::SampleSettings;
 use sparse_nnls::Method;
 
 /// Weighted rows that stand in for a whole dataset when a Bayesian posterior is computed.
@@ -33,7 +37,10 @@ Examples:
   corelet demo
   corelet build flights.parquet --target late --drop-missing -k 200 -o core.parquet
   corelet compare data.csv --target y -k 10,20,50 --methods pursuit,giga,uniform --seeds 5
-  corelet evaluate data.csv --target y --coreset core.parquet";
+  corelet evaluate data.csv --target y --coreset core.parquet
+  corelet fit flights.parquet --target late --drop-missing -k 500 -o draws.parquet
+  corelet sample data.csv --target y --coreset core.parquet -o draws.parquet --arviz draws.json
+  corelet path data.csv --target y -k 200";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -45,6 +52,12 @@ pub(crate) enum Command {
     Compare(CompareArgs),
     /// Judge a coreset file against the data it came from
     Evaluate(EvaluateArgs),
+    /// Sample the posterior of a coreset file, or of all rows, and say whether it can be trusted
+    Sample(SampleArgs),
+    /// Build a coreset, sample its posterior, and say whether it can be trusted
+    Fit(FitArgs),
+    /// Tabulate the divergence against the number of points
+    Path(PathArgs),
 }
 
 /// What is read, and what each column is for.
@@ -109,6 +122,20 @@ pub(crate) struct BuildArgs {
     pub(crate) data: DataArgs,
     #[command(flatten)]
     pub(crate) model: ModelArgs,
+    #[command(flatten)]
+    pub(crate) choose: ChooseArgs,
+    /// Where the chosen rows go: .csv, .parquet or .json
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+    /// Where a summary goes, as JSON
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+}
+
+/// Which points, how many, and how often to choose again.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Coreset")]
+pub(crate) struct ChooseArgs {
     /// Most points [default: 100; with --max-kl the most to try, 1600]
     #[arg(short, value_name = "POINTS", value_parser = positive_count())]
     k: Option<usize>,
@@ -123,12 +150,114 @@ pub(crate) struct BuildArgs {
     /// Solve for the best weights of the final points once more
     #[arg(long)]
     polish: bool,
-    /// Where the chosen rows go: .csv, .parquet or .json
+    /// Times to build, each under the posterior of the coreset before [default: up to 4, while it helps]
+    #[arg(long, value_name = "ROUNDS", value_parser = positive_count())]
+    rounds: Option<usize>,
+    /// What the posterior of the coreset before is known by
+    #[arg(long, default_value = "laplace")]
+    rounds_by: RoundsByArg,
+    /// What the first posterior is fitted to: full, or subsample:ROWS, which spares the fit of all rows
+    #[arg(long, default_value = "full")]
+    pub(crate) start: Start,
+}
+
+/// Chains and their length.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Sampling")]
+pub(crate) struct ChainArgs {
+    /// Independent chains
+    #[arg(long, default_value_t = 4, value_parser = positive_count())]
+    chains: usize,
+    /// Steps of adaptation of each chain
+    #[arg(long, default_value_t = 500, value_parser = positive_count())]
+    warmup: usize,
+    /// Draws of each chain
+    #[arg(long, default_value_t = 1000, value_parser = positive_count())]
+    draws: usize,
+    /// Acceptance rate that the step size is adapted to
+    #[arg(long, value_name = "RATE", default_value_t = 0.8, value_parser = positive_number)]
+    target_accept: f64,
+}
+
+/// Where draws go.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Output")]
+pub(crate) struct DrawFiles {
+    /// Where the draws go: .parquet, .csv or .json
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,
+    /// Where they go once more, with sample statistics and warm-up, for az.from_json of ArviZ
+    #[arg(long, value_name = "FILE")]
+    pub(crate) arviz: Option<PathBuf>,
     /// Where a summary goes, as JSON
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  corelet sample data.csv --target y --coreset core.parquet -o draws.parquet --arviz draws.json
+  corelet sample data.csv --target y --full -o full.parquet --chains 4 --draws 2000
+The exit code is 3 where the coreset is not certified.")]
+pub(crate) struct SampleArgs {
+    #[command(flatten)]
+    pub(crate) data: DataArgs,
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+    /// File with columns row and weight, as build writes it
+    #[arg(long, value_name = "FILE", required_unless_present = "full", conflicts_with = "full")]
+    pub(crate) coreset: Option<PathBuf>,
+    /// Sample the posterior of all rows instead, for comparison
+    #[arg(long)]
+    pub(crate) full: bool,
+    #[command(flatten)]
+    pub(crate) chains: ChainArgs,
+    #[command(flatten)]
+    pub(crate) files: DrawFiles,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  corelet fit flights.parquet --target late --drop-missing -k 500 -o draws.parquet --arviz draws.json
+  corelet fit data.csv --target y --max-kl 0.01 -o draws.parquet --coreset core.parquet --json summary.json
+The exit code is 3 where the coreset is not certified.")]
+pub(crate) struct FitArgs {
+    #[command(flatten)]
+    pub(crate) data: DataArgs,
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+    #[command(flatten)]
+    pub(crate) choose: ChooseArgs,
+    #[command(flatten)]
+    pub(crate) chains: ChainArgs,
+    #[command(flatten)]
+    pub(crate) files: DrawFiles,
+    /// Where the chosen rows go: .csv, .parquet or .json
+    #[arg(long, value_name = "FILE")]
+    pub(crate) coreset: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  corelet path data.csv --target y -k 200
+  corelet path flights.parquet --target late --drop-missing -k 500 -o path.csv")]
+pub(crate) struct PathArgs {
+    #[command(flatten)]
+    pub(crate) data: DataArgs,
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+    /// Most points [default: 100]
+    #[arg(short, value_name = "POINTS", value_parser = positive_count())]
+    k: Option<usize>,
+    /// How a row becomes a vector: auto, hermite:M or draws:S
+    #[arg(long, default_value = "auto")]
+    embedding: Choice,
+    /// Where every size goes, as CSV
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -232,6 +361,14 @@ enum LinkArg {
     Softplus,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum RoundsByArg {
+    /// Its Laplace fit
+    Laplace,
+    /// Draws of it by NUTS, for posteriors far from Gaussian
+    Nuts,
+}
+
 /// One entry of `--methods`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum MethodArg {
@@ -290,7 +427,12 @@ impl ModelArgs {
     }
 }
 
-impl BuildArgs {
+impl ChooseArgs {
+    /// The rounds these flags ask for.
+    pub(crate) fn rounds(&self) -> RoundOptions {
+        self.request(0).rounds()
+    }
+
     /// The build these flags ask for, of `rows` rows. A `-k` that was not given never exceeds them.
     pub(crate) fn options(&self, seed: u64, rows: usize) -> BuildOptions {
         self.request(seed).options(rows)
@@ -305,7 +447,30 @@ impl BuildArgs {
             embedding: self.embed.embedding,
             seed,
             polish: self.polish,
+            start: self.start,
+            rounds: self.rounds,
+            rounds_by: match self.rounds_by {
+                RoundsByArg::Laplace => RoundsBy::Laplace,
+                RoundsByArg::Nuts => RoundsBy::Nuts,
+            },
         }
+    }
+}
+
+impl ChainArgs {
+    /// The settings these flags ask for.
+    pub(crate) fn settings(&self) -> SampleSettings {
+        let Self { chains, warmup, draws, target_accept } = *self;
+        SampleSettings { chains, warmup, draws, target_accept, ..SampleSettings::default() }
+    }
+}
+
+impl PathArgs {
+    /// The build these flags ask for, of `rows` rows.
+    pub(crate) fn options(&self, seed: u64, rows: usize) -> BuildOptions {
+        let default = BuildOptions::default();
+        let k = self.k.unwrap_or(default.k.min(rows));
+        BuildOptions { k, embedding: self.embedding, seed, ..default }
     }
 }
 
@@ -332,9 +497,10 @@ impl Cli {
     /// Refuses flags that do not go together, as clap refuses those it does not know.
     pub(crate) fn check_usage(&self) {
         let checked = match &self.command {
-            Command::Build(args) => {
-                args.request(self.seed).check().and_then(|()| check_model(&args.data, &args.model))
-            }
+            Command::Build(args) => check_choose(&args.choose, &args.data, &args.model),
+            Command::Fit(args) => check_choose(&args.choose, &args.data, &args.model),
+            Command::Sample(args) => check_model(&args.data, &args.model),
+            Command::Path(args) => check_model(&args.data, &args.model),
             Command::Compare(args) => check_model(&args.data, &args.model),
             Command::Evaluate(args) => check_model(&args.data, &args.model),
             Command::Demo(_) => Ok(()),
@@ -343,6 +509,11 @@ impl Cli {
             Self::command().error(ErrorKind::ArgumentConflict, error).exit();
         }
     }
+}
+
+fn check_choose(choose: &ChooseArgs, data: &DataArgs, model: &ModelArgs) -> Result<(), BuildError> {
+    choose.request(0).check()?;
+    check_model(data, model)
 }
 
 fn check_model(data: &DataArgs, model: &ModelArgs) -> Result<(), BuildError> {

@@ -5,14 +5,14 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::Context;
-use corelet::coreset::{BuildOptions, Coreset, HeldOut, build};
+use corelet::coreset::{BuildOptions, Built, Coreset, HeldOut, Start, build_in_rounds, start_fit};
 use corelet::data::{Extra, ensure_writable, write_rows};
-use corelet::evaluate::evaluate;
-use sparse_nnls::Status;
+use corelet::evaluate::evaluate_built;
+use sparse_nnls::{Info, Status};
 
-use crate::args::BuildArgs;
+use crate::args::{BuildArgs, ChooseArgs, ModelArgs};
 use crate::interrupt::Interrupt;
-use crate::load::{self, Fitted};
+use crate::load::{self, Data, Fitted};
 use crate::memory;
 use crate::output;
 use crate::summary::{self, Seconds, Summary};
@@ -28,23 +28,16 @@ pub(crate) fn run(
     check_outputs(args)?;
     let design = args.data.design(&args.model);
     let data = load::read(&args.data.data, args.data.format, &design, terminal)?;
-    let options = args.options(seed, data.len());
-    options.check(data.len()).with_context(|| data.source().to_owned())?;
-    let fitted = data.fit(&args.model.options(), terminal)?;
-    let held_out = HeldOut::new(&*fitted.model, &fitted.laplace.posterior, seed);
-
-    let (coreset, build_seconds) = choose(&fitted, &held_out, &options, terminal, interrupt)?;
-    if coreset.status == Status::Stopped && coreset.rows.is_empty() {
+    let Some(chosen) = choose(data, &args.choose, &args.model, seed, terminal, interrupt)? else {
         return Ok(Outcome::Interrupted);
-    }
-    let summary = judge(&fitted, &held_out, &options, &coreset, build_seconds, terminal)?;
+    };
 
     interrupt.writing();
-    write_coreset(&fitted, &coreset, &summary, &args.output)?;
+    write_coreset(&chosen.fitted, &chosen.coreset, &chosen.summary, &args.output)?;
     if let Some(json) = &args.json {
-        output::write_text(json, &summary.to_json()?)?;
+        output::write_text(json, &chosen.summary.to_json()?)?;
     }
-    Ok(report(args, &coreset, &summary, terminal, interrupt))
+    Ok(report(args, &chosen.coreset, &chosen.summary, terminal, interrupt))
 }
 
 fn check_outputs(args: &BuildArgs) -> anyhow::Result<()> {
@@ -54,49 +47,89 @@ fn check_outputs(args: &BuildArgs) -> anyhow::Result<()> {
     output::check(&outputs, &[&args.data.data])
 }
 
-fn choose(
+/// A coreset of fitted data, judged.
+pub(crate) struct Chosen {
+    pub(crate) fitted: Fitted,
+    pub(crate) coreset: Coreset,
+    pub(crate) summary: Summary,
+}
+
+/// Fits, builds in rounds and evaluates; none where an interruption left nothing worth having.
+pub(crate) fn choose(
+    data: Data,
+    args: &ChooseArgs,
+    model: &ModelArgs,
+    seed: u64,
+    terminal: &Terminal,
+    interrupt: &Interrupt,
+) -> anyhow::Result<Option<Chosen>> {
+    let options = args.options(seed, data.len());
+    options.check(data.len()).with_context(|| data.source().to_owned())?;
+    let fitted =
+        data.fit_with(&model.options(), terminal, |model, prior| start_fit(model, prior, args.start, seed))?;
+    let held_out = HeldOut::new(&*fitted.model, &fitted.laplace.posterior, seed);
+    let start = Instant::now();
+    let built = run_rounds(&fitted, &held_out, &options, args, terminal, interrupt)?;
+    let build_seconds = start.elapsed().as_secs_f64();
+    if built.coreset.status == Status::Stopped && built.coreset.rows.is_empty() {
+        return Ok(None);
+    }
+    let evaluated = Evaluated { fitted: &fitted, held_out: &held_out, built: &built, start: args.start };
+    let summary = evaluated.judge(&options, build_seconds, terminal)?;
+    drop(held_out);
+    Ok(Some(Chosen { fitted, coreset: built.coreset, summary }))
+}
+
+fn run_rounds(
     fitted: &Fitted,
     held_out: &HeldOut<'_>,
     options: &BuildOptions,
+    args: &ChooseArgs,
     terminal: &Terminal,
     interrupt: &Interrupt,
-) -> anyhow::Result<(Coreset, f64)> {
-    let start = Instant::now();
+) -> anyhow::Result<Built> {
     let progress = terminal.progress("embedding the data");
-    let posterior = &fitted.laplace.posterior;
-    let coreset = build(&*fitted.model, posterior, held_out, options, &mut |info| {
-        if info.points > 0 {
+    let Fitted { model, prior, laplace, .. } = fitted;
+    let mut callback = |info: &_| {
+        let Info { points, .. } = info;
+        if *points > 0 {
             interrupt.worth_writing();
         }
         progress.follow("", &options.method, info);
         if interrupt.asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    })
-    .with_context(|| fitted.table.source.clone())?;
-    Ok((coreset, start.elapsed().as_secs_f64()))
+    };
+    let rounds = args.rounds();
+    build_in_rounds(&**model, prior, &laplace.posterior, held_out, options, &rounds, &mut callback)
+        .with_context(|| fitted.table.source.clone())
 }
 
-/// Evaluates; a coreset that was interrupted is not held up by the pass over the data that fresh draws take.
-fn judge(
-    fitted: &Fitted,
-    held_out: &HeldOut<'_>,
-    options: &BuildOptions,
-    coreset: &Coreset,
-    build: f64,
-    terminal: &Terminal,
-) -> anyhow::Result<Summary> {
-    let start = Instant::now();
-    let _progress = terminal.progress("evaluating on fresh draws");
-    let held_out = (coreset.status != Status::Stopped).then_some(held_out);
-    let Fitted { model, prior, laplace, .. } = fitted;
-    let evaluation = evaluate(&**model, prior, laplace, held_out, &coreset.rows, &coreset.weights)?;
-    let seconds = Seconds {
-        read: fitted.read_seconds,
-        laplace: fitted.laplace_seconds,
-        build,
-        evaluate: start.elapsed().as_secs_f64(),
-    };
-    let summary = Summary::of_build(&fitted.subject(), options, coreset, &evaluation, seconds);
-    Ok(summary.with_peak_memory(memory::peak_bytes()))
+/// What an evaluation looks at.
+struct Evaluated<'a> {
+    fitted: &'a Fitted,
+    held_out: &'a HeldOut<'a>,
+    built: &'a Built,
+    start: Start,
+}
+
+impl Evaluated<'_> {
+    /// Evaluates; a coreset that was interrupted is not held up by the pass over the data that fresh draws take.
+    fn judge(&self, options: &BuildOptions, build: f64, terminal: &Terminal) -> anyhow::Result<Summary> {
+        let start = Instant::now();
+        let _progress = terminal.progress("evaluating on fresh draws");
+        let Fitted { model, prior, laplace, .. } = self.fitted;
+        let coreset = &self.built.coreset;
+        let evaluation =
+            evaluate_built(&**model, prior, laplace, self.held_out, self.built, self.start, options.seed)?;
+        let seconds = Seconds {
+            read: self.fitted.read_seconds,
+            laplace: self.fitted.laplace_seconds,
+            build,
+            evaluate: start.elapsed().as_secs_f64(),
+        };
+        let summary = Summary::of_build(&self.fitted.subject(), options, coreset, &evaluation, seconds);
+        let summary = summary.with_rounds(self.start, &self.built.rounds, self.built.chosen);
+        Ok(summary.with_peak_memory(memory::peak_bytes()))
+    }
 }
 
 /// Writes the chosen rows with their weights and original columns, the summary in the file's metadata.

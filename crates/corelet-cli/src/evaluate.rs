@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::time::Instant;
 
-use anyhow::{Context, bail};
 use corelet::coreset::HeldOut;
 use corelet::data::read_coreset;
 use corelet::embed::embed;
@@ -23,8 +22,8 @@ pub(crate) fn run(args: &EvaluateArgs, seed: u64, terminal: &Terminal) -> anyhow
     let (file_rows, weights) = read_coreset(&args.coreset)?;
     let design = args.data.design(&args.model);
     let data = load::read(&args.data.data, args.data.format, &design, terminal)?;
+    let rows = data.observations_of(&file_rows, &args.coreset)?;
     let fitted = data.fit(&args.model.options(), terminal)?;
-    let rows = observations_of(&fitted, &file_rows, &args.coreset)?;
 
     let summary = judge(args, &fitted, &rows, &weights, seed, terminal)?;
     if let Some(json) = &args.json {
@@ -55,18 +54,4 @@ fn judge(
     let judged = Judged { embedding: embedding.description(), residual, weights, seed };
     let summary = Summary::of_file(&fitted.subject(), &judged, &evaluation, seconds);
     Ok(summary.with_peak_memory(memory::peak_bytes()))
-}
-
-/// The observation that each row of the data file became.
-fn observations_of(fitted: &Fitted, file_rows: &[usize], coreset: &Path) -> anyhow::Result<Vec<usize>> {
-    let source = &fitted.table.source;
-    let find = |&row: &usize| match fitted.rows.binary_search(&row) {
-        Ok(observation) => Ok(observation),
-        Err(_) if row < fitted.table.rows => {
-            bail!("row {row} has missing values in {source} and was left out")
-        }
-        Err(_) => bail!("row {row} is named, but {source} has {} rows", fitted.table.rows),
-    };
-    let rows: anyhow::Result<Vec<usize>> = file_rows.iter().map(find).collect();
-    rows.with_context(|| coreset.display().to_string())
 }

@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::time::Instant;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use corelet::coreset::ModelOptions;
-use corelet::data::{self, Dataset, DesignOptions, Format, Standardisation, Table, TextLevels};
-use corelet::fitted::fit;
-use corelet::laplace::{Laplace, Prior};
-use corelet::model::Model;
+use corelet::data::{self, Dataset, DesignOptions, Format, Standardisation, Table, Task, TextLevels};
+use corelet::fitted::fit_with;
+use corelet::laplace::{Laplace, LaplaceError, LaplaceSettings, Prior, laplace};
+use corelet::model::{Model, Rows};
 
 use crate::summary::Subject;
 use crate::terminal::Terminal;
@@ -30,6 +30,7 @@ pub(crate) struct Fitted {
     pub(crate) rows: Vec<usize>,
     pub(crate) levels: Vec<TextLevels>,
     pub(crate) standardisation: Standardisation,
+    pub(crate) task: Task,
     /// Rows left out for missing values.
     pub(crate) dropped: usize,
     pub(crate) model: Box<dyn Model>,
@@ -79,18 +80,45 @@ impl Data {
         &self.table.source
     }
 
-    /// Fits the model.
+    /// The observation that each row of the data file became; `coreset` is the file that names them.
+    pub(crate) fn observations_of(&self, file_rows: &[usize], coreset: &Path) -> anyhow::Result<Vec<usize>> {
+        let source = self.source();
+        let find = |&row: &usize| match self.dataset.rows.binary_search(&row) {
+            Ok(observation) => Ok(observation),
+            Err(_) if row < self.table.rows => {
+                bail!("row {row} has missing values in {source} and was left out")
+            }
+            Err(_) => bail!("row {row} is named, but {source} has {} rows", self.table.rows),
+        };
+        let rows: anyhow::Result<Vec<usize>> = file_rows.iter().map(find).collect();
+        rows.with_context(|| coreset.display().to_string())
+    }
+
+    /// Fits the model to all rows.
     pub(crate) fn fit(self, options: &ModelOptions, terminal: &Terminal) -> anyhow::Result<Fitted> {
+        self.fit_with(options, terminal, |model, prior| {
+            laplace(model, prior, Rows::All, None, &LaplaceSettings::default())
+        })
+    }
+
+    /// Fits the model in the way given.
+    pub(crate) fn fit_with(
+        self,
+        options: &ModelOptions,
+        terminal: &Terminal,
+        fit: impl FnOnce(&dyn Model, &Prior) -> Result<Laplace, LaplaceError>,
+    ) -> anyhow::Result<Fitted> {
         let Self { table, dataset, read_seconds } = self;
         let start = Instant::now();
         let _progress = terminal.progress("fitting the posterior");
-        let fitted = fit(dataset, options).with_context(|| table.source.clone())?;
+        let fitted = fit_with(dataset, options, fit).with_context(|| table.source.clone())?;
         fitted.warnings.iter().for_each(|warning| terminal.warn(warning));
         let corelet::fitted::Fitted {
             names,
             rows,
             levels,
             standardisation,
+            task,
             dropped,
             model,
             prior,
@@ -104,6 +132,7 @@ impl Data {
             rows,
             levels,
             standardisation,
+            task,
             dropped,
             model,
             prior,
@@ -118,6 +147,14 @@ impl Fitted {
     /// Number of observations, n.
     pub(crate) fn len(&self) -> usize {
         self.rows.len()
+    }
+
+    /// Parameters on the original scale of the data.
+    pub(crate) fn to_original(&self, theta: &[f64]) -> Vec<f64> {
+        match self.task {
+            Task::Gaussian => self.standardisation.point_to_original(theta),
+            _ => self.standardisation.to_original(theta),
+        }
     }
 
     /// What a summary says of it.

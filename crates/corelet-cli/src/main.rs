@@ -6,12 +6,17 @@ mod cells;
 mod compare;
 mod demo;
 mod evaluate;
+mod fit;
 mod interrupt;
 mod load;
 mod memory;
 mod output;
+mod path;
+mod posterior;
+mod sample;
 mod summary;
 mod terminal;
+mod trust;
 
 use std::process::ExitCode;
 
@@ -28,6 +33,8 @@ use terminal::Terminal;
 enum Outcome {
     Done,
     Interrupted,
+    /// The result is there, but it is not certified.
+    NotCertified,
 }
 
 fn main() -> ExitCode {
@@ -37,6 +44,7 @@ fn main() -> ExitCode {
     match run(&cli, &terminal) {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::Interrupted) => ExitCode::from(interrupt::EXIT_CODE),
+        Ok(Outcome::NotCertified) => ExitCode::from(trust::EXIT_CODE),
         Err(error) => {
             terminal.error(&error);
             ExitCode::FAILURE
@@ -54,5 +62,8 @@ fn run(cli: &Cli, terminal: &Terminal) -> anyhow::Result<Outcome> {
         Command::Build(args) => build::run(args, cli.seed, terminal, &interrupt),
         Command::Compare(args) => compare::run(args, cli.seed, terminal, &interrupt),
         Command::Evaluate(args) => evaluate::run(args, cli.seed, terminal),
+        Command::Sample(args) => sample::run(args, cli.seed, terminal, &interrupt),
+        Command::Fit(args) => fit::run(args, cli.seed, terminal, &interrupt),
+        Command::Path(args) => path::run(args, cli.seed, terminal, &interrupt),
     }
 }

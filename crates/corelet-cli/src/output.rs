@@ -25,9 +25,14 @@ pub(crate) fn check(outputs: &[&Path], inputs: &[&Path]) -> anyhow::Result<()> {
 
 /// Writes `text` to `path`, through a temporary file that is renamed at the end.
 pub(crate) fn write_text(path: &Path, text: &str) -> anyhow::Result<()> {
+    write_bytes(path, text.as_bytes())
+}
+
+/// The same of bytes.
+pub(crate) fn write_bytes(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let failed = || format!("{}: cannot be written", path.display());
     let mut file = temporary_beside(path)?;
-    file.write_all(text.as_bytes()).with_context(failed)?;
+    file.write_all(bytes).with_context(failed)?;
     file.flush().with_context(failed)?;
     file.persist(path).map_err(|e| e.error).with_context(failed)?;
     Ok(())

@@ -3,17 +3,21 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use corelet::coreset::{BuildOptions, BuildRequest, Coreset, HeldOut, ModelRequest, build};
+use corelet::coreset::{
+    BuildOptions, BuildRequest, Built, Coreset, HeldOut, ModelRequest, RoundOptions, RoundsBy, Start,
+    build_in_rounds, start_fit,
+};
 use corelet::data::{self, DesignOptions, Format, Standardise, Table, TableView, Task, design_view};
-use corelet::evaluate::{Evaluation, evaluate};
-use corelet::fitted::{Fitted, fit};
-use corelet::model::Link;
+use corelet::evaluate::{Evaluation, evaluate_built};
+use corelet::fitted::{Fitted, fit_with};
+use corelet::laplace::Prior;
+use corelet::model::{Link, Model};
 use corelet::summary::{Seconds, Subject, Summary};
 use corelet::wording::count;
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use sparse_nnls::{Method, Status};
+use sparse_nnls::{Info, Method};
 
 use crate::columns::{self, Part};
 use crate::errors::{Failure, refuse};
@@ -41,6 +45,9 @@ pub(crate) struct Keywords {
     embedding: String,
     seed: u64,
     polish: bool,
+    start: String,
+    rounds: Option<usize>,
+    rounds_by: String,
 }
 
 impl Keywords {
@@ -91,7 +98,13 @@ impl Keywords {
             embedding: self.embedding.parse().map_err(|text: String| refuse(text))?,
             seed: self.seed,
             polish: self.polish,
+            start: self.start.parse().map_err(|text: String| refuse(text))?,
+            rounds: self.rounds,
+            rounds_by: one_of("rounds_by", &self.rounds_by, &ROUNDS_BY)?,
         };
+        if self.rounds == Some(0) {
+            return Err(refuse("rounds is 0, but it must be at least 1"));
+        }
         request.check().map_err(|error| Failure::new(&error))?;
         Ok(request)
     }
@@ -105,6 +118,7 @@ const MODELS: [(&str, Task); 4] = [
 ];
 const STANDARDISE: [(&str, Standardise); 3] =
     [("none", Standardise::None), ("scale", Standardise::Scale), ("whiten", Standardise::Whiten)];
+const ROUNDS_BY: [(&str, RoundsBy); 2] = [("laplace", RoundsBy::Laplace), ("nuts", RoundsBy::Nuts)];
 const LINKS: [(&str, Link); 2] = [("log", Link::Log), ("softplus", Link::Softplus)];
 
 /// The value of that name.
@@ -124,10 +138,11 @@ pub(crate) fn method(name: &str) -> PyResult<Method> {
 }
 
 /// Everything that the worker makes.
-struct Built {
+struct Chosen {
     fitted: Fitted,
     options: BuildOptions,
-    coreset: Coreset,
+    built: Built,
+    start: Start,
     evaluation: Evaluation,
     seconds: Seconds,
 }
@@ -184,50 +199,60 @@ fn build_table<'py>(
     options.check(rows).map_err(|error| Failure::of(table.source, &error))?;
     let (source, model_options, read) =
         (table.source.to_owned(), model.options(), start.elapsed().as_secs_f64());
-    let built = run(py, progress, threads, move |control| {
-        let start = Instant::now();
-        let fitted = fit(dataset, &model_options).map_err(|error| Failure::of(&source, &error))?;
-        let laplace = start.elapsed().as_secs_f64();
-        choose_and_judge(control, fitted, options, &source, Seconds { read, laplace, ..Seconds::default() })
+    let chosen = run(py, progress, threads, move |control| {
+        let clock = Instant::now();
+        let first = |model: &dyn Model, prior: &Prior| start_fit(model, prior, request.start, options.seed);
+        let fitted =
+            fit_with(dataset, &model_options, first).map_err(|error| Failure::of(&source, &error))?;
+        let laplace = clock.elapsed().as_secs_f64();
+        let seconds = Seconds { read, laplace, ..Seconds::default() };
+        let asked = Asked { options, rounds: request.rounds(), start: request.start };
+        choose_and_judge(control, fitted, asked, seconds).map_err(|error| Failure::of(&source, &*error))
     })?;
-    warnings.extend(built.fitted.warnings.clone());
-    let fields = fields(py, table, built, warnings)?;
+    warnings.extend(chosen.fitted.warnings.clone());
+    let fields = fields(py, table, &chosen, warnings)?;
     fields.set_item("target", target_name)?;
     Ok(fields)
 }
 
-/// Builds and evaluates, as the command does; a coreset that was stopped is not held up by the pass over the data.
-fn choose_and_judge(
-    control: &mut Control<Built>,
-    fitted: Fitted,
+/// A build as the library takes it.
+struct Asked {
     options: BuildOptions,
-    source: &str,
+    rounds: RoundOptions,
+    start: Start,
+}
+
+/// Builds in rounds and evaluates, as the command does.
+fn choose_and_judge(
+    control: &mut Control<Chosen>,
+    fitted: Fitted,
+    asked: Asked,
     mut seconds: Seconds,
-) -> Result<Built, Failure> {
-    let refused = |error: &(dyn std::error::Error + 'static)| Failure::of(source, error);
-    let start = Instant::now();
+) -> Result<Chosen, Box<dyn std::error::Error>> {
+    let Asked { options, rounds, start } = asked;
+    let clock = Instant::now();
     let Fitted { model, prior, laplace, .. } = &fitted;
     let held_out = HeldOut::new(&**model, &laplace.posterior, options.seed);
-    let coreset = build(&**model, &laplace.posterior, &held_out, &options, &mut |info| control.follow(info))
-        .map_err(|error| refused(&error))?;
-    seconds.build = start.elapsed().as_secs_f64();
-    let start = Instant::now();
-    let judge = (coreset.status != Status::Stopped).then_some(&held_out);
-    let evaluation = evaluate(&**model, prior, laplace, judge, &coreset.rows, &coreset.weights)
-        .map_err(|error| refused(&error))?;
-    seconds.evaluate = start.elapsed().as_secs_f64();
+    let mut follow = |info: &Info| control.follow(info);
+    let built =
+        build_in_rounds(&**model, prior, &laplace.posterior, &held_out, &options, &rounds, &mut follow)?;
+    seconds.build = clock.elapsed().as_secs_f64();
+    let clock = Instant::now();
+    let evaluation = evaluate_built(&**model, prior, laplace, &held_out, &built, start, options.seed)?;
+    seconds.evaluate = clock.elapsed().as_secs_f64();
     drop(held_out);
-    Ok(Built { fitted, options, coreset, evaluation, seconds })
+    Ok(Chosen { fitted, options, built, start, evaluation, seconds })
 }
 
 /// What the Python class `Coreset` is made of.
 fn fields<'py>(
     py: Python<'py>,
     table: &TableView<'_>,
-    built: Built,
+    chosen: &Chosen,
     mut warnings: Vec<String>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let Built { fitted, options, coreset, evaluation, seconds } = built;
+    let Chosen { fitted, options, built, start, evaluation, seconds } = chosen;
+    let coreset = &built.coreset;
     let subject = Subject {
         data: table.source,
         n: fitted.rows.len(),
@@ -235,7 +260,8 @@ fn fields<'py>(
         model: fitted.model.name(),
         dropped: fitted.dropped,
     };
-    let summary = Summary::of_build(&subject, &options, &coreset, &evaluation, seconds);
+    let summary = Summary::of_build(&subject, options, coreset, evaluation, *seconds);
+    let summary = summary.with_rounds(*start, &built.rounds, built.chosen);
     warnings.extend(summary.warnings());
     let failed = |error: serde_json::Error| refuse(error.to_string());
     let rows: Vec<usize> = coreset.rows.iter().map(|&i| fitted.rows[i]).collect();
@@ -249,7 +275,7 @@ fn fields<'py>(
     let metadata = summary.metadata(&fitted.levels, &fitted.standardisation).map_err(failed)?;
     fields.set_item("metadata", metadata)?;
     fields.set_item("names", fitted.names.clone())?;
-    fields.set_item("sampling", sampling(py, &fitted, &coreset)?)?;
+    fields.set_item("sampling", sampling(py, fitted, coreset)?)?;
     Ok(fields)
 }
 

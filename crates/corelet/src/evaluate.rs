@@ -1,9 +1,9 @@
 //! How good a coreset is: residuals on draws that no method saw, and divergences between Laplace fits, all in nats.
 
 use serde::{Deserialize, Serialize};
-use sparse_nnls::{Oracle, Weights, residual_norm};
+use sparse_nnls::{Oracle, Status, Weights, residual_norm};
 
-use crate::coreset::HeldOut;
+use crate::coreset::{Built, Coreset, HeldOut, Start};
 use crate::embed::Embedding;
 use crate::laplace::{
     Gaussian, Laplace, LaplaceError, LaplaceSettings, LaplaceStatus, Prior, kl_gaussian, laplace,
@@ -81,12 +81,7 @@ pub fn evaluate(
     rows: &[usize],
     weights: &[f64],
 ) -> Result<Evaluation, LaplaceError> {
-    let weighted = Rows::Weighted { ids: rows, weights };
-    let fit = match laplace(model, prior, weighted, Some(&full.posterior.mean), &LaplaceSettings::default()) {
-        Ok(fit) => Some(fit),
-        Err(LaplaceError::Start | LaplaceError::Linalg(_)) => None,
-        Err(error) => return Err(error),
-    };
+    let fit = own_fit(model, prior, rows, weights, Some(&full.posterior.mean))?;
     let residual = held_out.map(|draws| draws.residual(rows, weights)).and_then(finite);
     let divergence = |first: &Gaussian, second: &Gaussian| kl_gaussian(first, second).ok().and_then(finite);
     let full = &full.posterior;
@@ -104,6 +99,72 @@ pub fn evaluate(
         map_distance: own.and_then(|own| finite(distance(&full.mean, &own.mean))),
         parameters: own.map_or_else(Vec::new, |own| shifts(full, own)),
     })
+}
+
+/// Judges the weighted rows by the held-out draws alone, where there is no fit of all rows: no divergence is known but
+/// the estimate on these draws.
+///
+/// # Errors
+/// As [`evaluate`].
+pub fn evaluate_alone(
+    model: &dyn Model,
+    prior: &Prior,
+    held_out: Option<&HeldOut<'_>>,
+    rows: &[usize],
+    weights: &[f64],
+) -> Result<Evaluation, LaplaceError> {
+    let fit = own_fit(model, prior, rows, weights, None)?;
+    let residual = held_out.map(|draws| draws.residual(rows, weights)).and_then(finite);
+    Ok(Evaluation {
+        heldout_residual: residual,
+        heldout_nats: residual.map(|r| 0.5 * r * r),
+        heldout_draws: held_out.map_or(0, HeldOut::draws),
+        fit: fit.map_or(FitStatus::Failed, |fit| fit.status.into()),
+        kl_forward: None,
+        kl_reverse: None,
+        kl_symmetrised: None,
+        map_distance: None,
+        parameters: Vec::new(),
+    })
+}
+
+/// The Laplace fit of the weighted rows, where there is one.
+fn own_fit(
+    model: &dyn Model,
+    prior: &Prior,
+    rows: &[usize],
+    weights: &[f64],
+    start: Option<&[f64]>,
+) -> Result<Option<Laplace>, LaplaceError> {
+    let weighted = Rows::Weighted { ids: rows, weights };
+    match laplace(model, prior, weighted, start, &LaplaceSettings::default()) {
+        Ok(fit) => Ok(Some(fit)),
+        Err(LaplaceError::Start | LaplaceError::Linalg(_)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Judges what [`build_in_rounds`](crate::coreset::build_in_rounds) built, on fresh draws of the π̂ that it was last built
+/// under. A coreset that was stopped is not held up by the pass over the data that these take.
+///
+/// # Errors
+/// As [`evaluate`].
+pub fn evaluate_built(
+    model: &dyn Model,
+    prior: &Prior,
+    full: &Laplace,
+    held_out: &HeldOut<'_>,
+    built: &Built,
+    start: Start,
+    seed: u64,
+) -> Result<Evaluation, LaplaceError> {
+    let Coreset { rows, weights, status, .. } = &built.coreset;
+    let last = built.posterior.as_ref().map(|last| HeldOut::new(model, last, seed));
+    let held_out = (*status != Status::Stopped).then_some(last.as_ref().unwrap_or(held_out));
+    match start {
+        Start::Full => evaluate(model, prior, full, held_out, rows, weights),
+        Start::Subsample(_) => evaluate_alone(model, prior, held_out, rows, weights),
+    }
 }
 
 /// ‖y − Φw‖ of these weighted rows in an embedding.

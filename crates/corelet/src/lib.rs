@@ -1,4 +1,4 @@
-//! Bayesian coresets: data → model → Laplace fit → dictionary → coreset → evaluation.
+//! Bayesian coresets: data → model → Laplace fit → dictionary → coreset → evaluation, sampling, verdict.
 //!
 //! The modules stand in the order of that flow, and each uses only those before it.
 
@@ -14,6 +14,10 @@ pub mod model;
 pub mod laplace;
 
 pub mod embed;
+
+pub mod sample;
+
+pub mod verdict;
 
 pub mod coreset;
 

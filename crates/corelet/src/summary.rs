@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use sparse_nnls::Status;
 
-use crate::coreset::{BuildOptions, Coreset};
+use crate::coreset::{BuildOptions, Coreset, Round, Start};
 use crate::data::{Standardisation, TextLevels};
 use crate::embed::Description;
 use crate::evaluate::{Evaluation, FitStatus, ParameterShift};
@@ -72,6 +72,9 @@ pub struct Summary {
     coreset_fit: FitStatus,
     parameters: Vec<NamedShift>,
     path: Vec<(usize, f64)>,
+    start: Option<String>,
+    rounds: Vec<Round>,
+    round_chosen: Option<usize>,
 }
 
 impl Summary {
@@ -145,7 +148,16 @@ impl Summary {
             coreset_fit: evaluation.fit,
             parameters: parameters.map(|(name, &shift)| NamedShift { name: name.clone(), shift }).collect(),
             path: Vec::new(),
+            start: None,
+            rounds: Vec::new(),
+            round_chosen: None,
         }
+    }
+
+    /// With what the rounds came to.
+    pub fn with_rounds(self, start: Start, rounds: &[Round], chosen: usize) -> Self {
+        let start = Some(start.to_string());
+        Self { start, rounds: rounds.to_vec(), round_chosen: Some(chosen), ..self }
     }
 
     /// The same with the most memory the process has held, null where that is not known.
@@ -197,6 +209,14 @@ impl Summary {
                 number(passes)
             ));
         }
+        if let (true, Some(chosen)) = (self.rounds.len() > 1, self.round_chosen) {
+            let variances: Vec<String> = self.rounds.iter().map(|round| optional(round.variance)).collect();
+            lines.push(format!(
+                "  rounds         V {} nats² on draws of the coreset's own posterior; round {} is kept",
+                variances.join(" → "),
+                chosen + 1
+            ));
+        }
         if let Some(Seconds { read, laplace, build, evaluate }) = self.seconds {
             let [read, fit, build, evaluate] = [read, laplace, build, evaluate].map(duration);
             lines
@@ -208,7 +228,12 @@ impl Summary {
     fn divergence_lines(&self) -> Vec<String> {
         let [forward, reverse, held_out] =
             [self.kl_forward, self.kl_reverse, self.heldout_nats].map(optional);
-        let numbers = if self.coreset_fit == FitStatus::NotFitted {
+        let alone = self.start.as_ref().is_some_and(|start| start != "full");
+        let numbers = if alone {
+            format!(
+                "  divergence     {held_out} nats estimated on fresh draws; no fit of all rows to compare with"
+            )
+        } else if self.coreset_fit == FitStatus::NotFitted {
             let draws = count(self.heldout_draws);
             format!("  divergence     {held_out} nats estimated on {draws} draws that were held out")
         } else {
@@ -218,6 +243,7 @@ impl Summary {
         };
         let judged = match self.coreset_fit {
             FitStatus::NotFitted => self.heldout_nats,
+            _ if alone => None,
             _ => self.kl_forward,
         };
         let words = judged.map(|nats| format!("                 {}", judgement(nats)));

@@ -38,6 +38,9 @@ pub enum BuildError {
         /// The method's name.
         method: &'static str,
     },
+    /// No round came to an end.
+    #[error("no round of the build came to an end")]
+    NoRound,
     /// No embedding.
     #[error(transparent)]
     Embed(#[from] EmbedError),
@@ -127,12 +130,30 @@ pub fn build(
     options: &BuildOptions,
     callback: &mut Callback<'_>,
 ) -> Result<Coreset, BuildError> {
+    build_confirmed(model, posterior, held_out, options, None, callback)
+}
+
+/// An estimate of the divergence of weighted rows, in nats, apart from the held-out draws.
+pub(super) type Confirm<'c> = dyn Fn(&[usize], &[f64]) -> f64 + 'c;
+
+/// [`build`], where `max_kl` must be met by `confirm` too.
+pub(super) fn build_confirmed(
+    model: &dyn Model,
+    posterior: &Gaussian,
+    held_out: &HeldOut<'_>,
+    options: &BuildOptions,
+    confirm: Option<&Confirm<'_>>,
+    callback: &mut Callback<'_>,
+) -> Result<Coreset, BuildError> {
     options.check(model.len())?;
     match options.max_kl {
         None => {
             select(&*embed(model, posterior, options.embedding, options.k, options.seed)?, options, callback)
         }
-        Some(max_kl) => build_below(model, posterior, held_out, options, max_kl, callback),
+        Some(max_kl) => {
+            let search = Search { max_kl, confirm };
+            build_below(model, posterior, held_out, options, &search, callback)
+        }
     }
 }
 
@@ -142,9 +163,10 @@ fn build_below(
     posterior: &Gaussian,
     held_out: &HeldOut<'_>,
     options: &BuildOptions,
-    max_kl: f64,
+    search: &Search<'_>,
     callback: &mut Callback<'_>,
 ) -> Result<Coreset, BuildError> {
+    let max_kl = search.max_kl;
     let mut columns = Columns::new(held_out);
     let mut best: Option<(f64, Coreset)> = None;
     let (mut passes, mut k) = (0.0, options.k.min(FIRST_POINTS));
@@ -157,7 +179,7 @@ fn build_below(
         let solution = solve(&*embedding, None, &options.method, &options.settings(k), callback)?;
         passes += solution.passes;
         let stopped = !solution.status.is_natural();
-        let (chosen, estimate) = smallest_below(&mut columns, &solution.path, max_kl, stopped);
+        let (chosen, estimate) = search.along(&mut columns, &solution.path, stopped);
         let mut coreset = Coreset::new(solution, &*embedding, options, k);
         coreset.reached = Some(estimate <= max_kl);
         coreset.passes = passes;
@@ -189,26 +211,54 @@ fn is_spent(last: &Coreset, embedding: &Description) -> bool {
     matches!(last.status, Status::NumericalFloor | Status::Optimal) && last.embedding == *embedding
 }
 
-/// The first point of the path whose held-out estimate is at most `max_kl`, or else the one with the lowest; with it,
-/// that estimate in nats. A run that was cut short is not searched: its last point is the best there is.
-fn smallest_below(
-    columns: &mut Columns<'_, '_>,
-    path: &[PathPoint],
+/// What the smallest coreset must meet.
+struct Search<'a> {
     max_kl: f64,
-    stopped: bool,
-) -> (Option<PathPoint>, f64) {
-    let mut best: (Option<&PathPoint>, f64) = (None, f64::INFINITY);
-    if stopped {
-        return (path.last().cloned(), f64::INFINITY);
-    }
-    for point in path {
-        let estimate = 0.5 * columns.residual(&point.weights.ids, &point.weights.values).powi(2);
-        if estimate < best.1 {
-            best = (Some(point), estimate);
+    confirm: Option<&'a Confirm<'a>>,
+}
+
+/// Confirmations along one path, each of a pass over the data.
+const MOST_CONFIRMATIONS: usize = 5;
+
+impl Search<'_> {
+    /// The first point of the path that meets `max_kl`, or else the best; with it, its divergence in nats.
+    ///
+    /// A point whose held-out estimate is e and whose confirmed divergence is c > `max_kl` sends the search on to the
+    /// first with an estimate of at most e·`max_kl`/c. A run that was cut short is not searched: its last point is the
+    /// best there is.
+    fn along(
+        &self,
+        columns: &mut Columns<'_, '_>,
+        path: &[PathPoint],
+        stopped: bool,
+    ) -> (Option<PathPoint>, f64) {
+        if stopped {
+            return (path.last().cloned(), f64::INFINITY);
         }
-        if estimate <= max_kl {
-            break;
+        let mut best: (Option<&PathPoint>, f64) = (None, f64::INFINITY);
+        let (mut limit, mut confirmed) = (self.max_kl, 0);
+        for point in path {
+            let (ids, weights) = (&point.weights.ids, &point.weights.values);
+            let mut estimate = 0.5 * columns.residual(ids, weights).powi(2);
+            let meets = estimate <= limit;
+            if let (true, Some(confirm)) = (meets, self.confirm) {
+                let truth = confirm(ids, weights);
+                confirmed += 1;
+                if truth > self.max_kl {
+                    limit = (estimate * self.max_kl / truth).min(0.9 * estimate);
+                    if confirmed == MOST_CONFIRMATIONS {
+                        limit = f64::NEG_INFINITY;
+                    }
+                }
+                estimate = estimate.max(truth);
+            }
+            if estimate < best.1 {
+                best = (Some(point), estimate);
+            }
+            if meets && estimate <= self.max_kl {
+                break;
+            }
         }
+        (best.0.cloned(), best.1)
     }
-    (best.0.cloned(), best.1)
 }

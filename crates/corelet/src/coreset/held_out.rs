@@ -1,31 +1,18 @@
 //! Draws from π̂ that no method sees: the residual on them is an honest estimate of what a coreset gets wrong.
 
 use std::collections::HashMap;
-use std::ops::Range;
 use std::sync::OnceLock;
 
 use rayon::prelude::*;
 
 use crate::embed::{Stream, draw_shifts};
 use crate::laplace::Gaussian;
-use crate::model::{Model, Shifts};
+use crate::model::{Model, Shifts, total_differences};
 
 /// How many draws a coreset is judged on, at least.
 pub const HELD_OUT_DRAWS: usize = 1000;
 
-/// Rows whose log-likelihoods are held at once.
-const TILE: usize = 32;
-
-/// Rows of one task; partial sums are added in the order of tasks, whatever the number of threads.
-const BLOCK: usize = 128 * TILE;
-
-/// Up to this many log-likelihoods Φ1 is summed from f64 ones.
-const WIDE_LIMIT: usize = 50_000_000;
-
 /// Held-out draws and Φ1 on them, which is one pass over the data, made when it is first asked for.
-///
-/// Beyond 5·10⁷ log-likelihoods that pass takes them in f32, with full relative precision, and sums in f64: an error
-/// of about 10⁻⁷·√Σ‖φᵢ‖², far below any residual worth reporting.
 pub struct HeldOut<'a> {
     model: &'a dyn Model,
     anchor: &'a [f64],
@@ -53,38 +40,7 @@ impl<'a> HeldOut<'a> {
 
     /// Σᵢ ℓᵢ(θₛ) − ℓᵢ(θ̂) for each draw.
     fn target(&self) -> &[f64] {
-        self.target.get_or_init(|| {
-            let n = self.model.len();
-            let starts: Vec<usize> = (0..n).step_by(BLOCK).collect();
-            let partial = |&start: &usize| self.block_sum(start..n.min(start + BLOCK));
-            let partials: Vec<Vec<f64>> = starts.par_iter().map(partial).collect();
-            let mut total = vec![0.0; self.draws()];
-            partials.iter().for_each(|partial| add(&mut total, partial, 1.0));
-            total
-        })
-    }
-
-    fn block_sum(&self, rows: Range<usize>) -> Vec<f64> {
-        let count = self.draws();
-        let mut sum = vec![0.0; count];
-        let wide = self.model.len() * count <= WIDE_LIMIT;
-        let (mut doubles, mut singles) = (Vec::new(), Vec::new());
-        for start in rows.clone().step_by(TILE) {
-            let tile = start..rows.end.min(start + TILE);
-            let entries = tile.len() * count;
-            if wide {
-                doubles.resize(entries, 0.0);
-                self.model.differences_f64(tile, self.anchor, &self.shifts, &mut doubles);
-                doubles.chunks_exact(count).for_each(|row| add(&mut sum, row, 1.0));
-            } else {
-                singles.resize(entries, 0.0);
-                self.model.differences(tile, self.anchor, &self.shifts, &mut singles);
-                for row in singles.chunks_exact(count) {
-                    sum.iter_mut().zip(row).for_each(|(sum, x)| *sum += f64::from(*x));
-                }
-            }
-        }
-        sum
+        self.target.get_or_init(|| total_differences(self.model, self.anchor, &self.shifts))
     }
 
     fn column(&self, row: usize) -> Vec<f64> {

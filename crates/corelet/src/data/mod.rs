@@ -35,7 +35,7 @@ pub use format::Format;
 pub use standardise::Standardisation;
 pub use table::{Column, Lines, MISSING, Place, Table, Values};
 pub use view::{ColumnView, Numbers, Strided, TableView, ValuesView};
-pub use write::{Extra, ensure_writable, write_chosen, write_rows};
+pub use write::{Extra, ensure_writable, write_chosen, write_columns, write_rows};
 
 /// Reads a table from `path`, or from standard input where it is `-`.
 ///

@@ -102,6 +102,18 @@ pub fn write_chosen(
     write_batch(&batch, metadata, path)
 }
 
+/// Writes these columns, of equal length, to `path` in the same way. A name that is taken becomes `original_...`.
+pub fn write_columns(
+    columns: &[(String, Extra)],
+    metadata: &BTreeMap<String, String>,
+    path: &Path,
+) -> Result<(), DataError> {
+    let mut taken = HashSet::new();
+    let arrays = columns.iter().map(|(name, values)| (free_name(name, &mut taken), values.to_array(), false));
+    let batch = RecordBatch::try_from_iter_with_nullable(arrays).map_err(|e| DataError::write(path, &e))?;
+    write_batch(&batch, metadata, path)
+}
+
 fn write_batch(
     batch: &RecordBatch,
     metadata: &BTreeMap<String, String>,

@@ -13,6 +13,7 @@ pub use blocks::{Blocks, Source};
 pub use choice::Choice;
 pub use draws::{Correlations, Draws, RowPolynomials, Stacked, Tiles};
 pub use hermite::{GaussianExact, Hermite};
+pub(crate) use posterior_draws::chain_stream;
 pub use posterior_draws::{Stream, draw_shifts};
 pub use stored::{Layout, Precision, Stored};
 

@@ -14,6 +14,19 @@ pub enum Stream {
     Build = 1,
     /// Draws that no method sees, to judge the coreset.
     HeldOut = 2,
+    /// Draws from a coreset's own posterior, on which its verdict is given.
+    Verdict = 3,
+    /// The rows of a uniform subsample.
+    Subsample = 4,
+}
+
+/// The stream of chain `chain` of a sampler, apart from all others.
+pub(crate) fn chain_stream(seed: u64, chain: usize) -> ChaCha8Rng {
+    /// Streams below it are those of [`Stream`].
+    const FIRST: u64 = 1 << 32;
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    rng.set_stream(FIRST + chain as u64);
+    rng
 }
 
 /// θ_s − θ̂ = Lz_s for `count` draws θ_s ~ N(θ̂, LLᵀ).

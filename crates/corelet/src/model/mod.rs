@@ -11,6 +11,7 @@ mod prepared;
 pub mod rbf;
 mod shifts;
 pub mod special;
+mod total;
 
 pub use family::Family;
 pub use gaussian::GaussianMean;
@@ -21,6 +22,7 @@ pub use poisson::{Link, Poisson};
 pub use prepared::Differences;
 pub use rbf::RbfMap;
 pub use shifts::Shifts;
+pub use total::{total_differences, weighted_differences};
 
 use crate::linalg::LinalgError;
 use crate::observations::Observations;

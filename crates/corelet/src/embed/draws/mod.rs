@@ -22,7 +22,7 @@ use self::tiles::{Workers, top};
 use crate::embed::posterior_draws::{Stream, draw_shifts};
 use crate::embed::{Description, EmbedError, Embedding};
 use crate::laplace::Gaussian;
-use crate::model::{Differences, Model};
+use crate::model::{Differences, Model, Shifts};
 
 /// f32 numbers of Φ computed at once, which fit the first-level cache beside the draws.
 const BLOCK: usize = 4096;
@@ -82,6 +82,15 @@ impl<'a> Draws<'a> {
     ) -> Result<Self, EmbedError> {
         let shifts = draw_shifts(posterior, count, seed, stream);
         Self::of_differences(model.prepare(&posterior.mean, shifts), model.len(), count, "draws")
+    }
+
+    /// The same with draws that are given, as shifts from `anchor`.
+    ///
+    /// # Errors
+    /// As [`Draws::new`].
+    pub fn around(model: &'a dyn Model, anchor: &[f64], shifts: Shifts) -> Result<Self, EmbedError> {
+        let count = shifts.len();
+        Self::of_differences(model.prepare(anchor, shifts), model.len(), count, "draws")
     }
 
     /// The same of ℓᵢ less a polynomial of its own predictor. With those of [`RowPolynomials::from_hermite`] that is

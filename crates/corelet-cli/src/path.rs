@@ -1,0 +1,102 @@
+//! `corelet path`: the divergence against the number of points, as a table and as CSV.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use anyhow::Context;
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use corelet::coreset::{HeldOut, PathRow, PathTable, path};
+
+use crate::args::PathArgs;
+use crate::interrupt::Interrupt;
+use crate::output::{csv_line, csv_number};
+use crate::terminal::Terminal;
+use crate::wording::{count, number, optional};
+use crate::{Outcome, load, output};
+
+/// Sizes that the table shows; the CSV has them all.
+const SHOWN: usize = 20;
+
+pub(crate) fn run(
+    args: &PathArgs,
+    seed: u64,
+    terminal: &Terminal,
+    interrupt: &Interrupt,
+) -> anyhow::Result<Outcome> {
+    let outputs: Vec<&Path> = args.output.iter().map(|path| path.as_path()).collect();
+    output::check(&outputs, &[&args.data.data])?;
+    let design = args.data.design(&args.model);
+    let data = load::read(&args.data.data, args.data.format, &design, terminal)?;
+    let options = args.options(seed, data.len());
+    options.check(data.len()).with_context(|| data.source().to_owned())?;
+    let fitted = data.fit(&args.model.options(), terminal)?;
+    let posterior = &fitted.laplace.posterior;
+    let held_out = HeldOut::new(&*fitted.model, posterior, seed);
+    let progress = terminal.progress("embedding the data");
+    let full = Some((&fitted.prior, posterior));
+    let table = path(&*fitted.model, posterior, &held_out, full, &options, &mut |info| {
+        interrupt.worth_writing();
+        progress.follow("", &options.method, info);
+        if interrupt.asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })
+    .with_context(|| fitted.table.source.clone())?;
+    drop(progress);
+
+    interrupt.writing();
+    if let Some(path) = &args.output {
+        output::write_text(path, &to_csv(&table))?;
+    }
+    let (n, embedding) = (count(fitted.len()), &table.embedding.name);
+    terminal.say(&format!("{n} rows, {embedding}; divergences in nats\n\n{}", to_table(&table)));
+    terminal.say(&match table.knee {
+        Some(at) => format!("\nthe knee is at {} points: further ones help less", table.rows[at].points),
+        None => "\nno knee: every further point helps as much as those before".to_owned(),
+    });
+    if let Some(path) = &args.output {
+        terminal.say(&format!("every size is in {}", path.display()));
+    }
+    if interrupt.asked() {
+        terminal.warn("interrupted: the path ends where pursuit was stopped");
+        return Ok(Outcome::Interrupted);
+    }
+    Ok(Outcome::Done)
+}
+
+fn to_csv(table: &PathTable) -> String {
+    let header = ["points", "residual_nats", "heldout_nats", "kl_forward", "knee"];
+    let mut text = csv_line(header.map(str::to_owned));
+    for (at, row) in table.rows.iter().enumerate() {
+        text += &csv_line([
+            row.points.to_string(),
+            csv_number(Some(row.residual_nats)),
+            csv_number(Some(row.heldout_nats)),
+            csv_number(row.kl_forward),
+            u8::from(table.knee == Some(at)).to_string(),
+        ]);
+    }
+    text
+}
+
+/// Sizes that grow by about the same factor, the knee and the last among them.
+fn to_table(table: &PathTable) -> String {
+    let mut shown = Table::new();
+    shown.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    shown.set_header(["points", "in sample", "held out", "forward KL", ""]);
+    let last = table.rows.len().saturating_sub(1);
+    let largest = table.rows.last().map_or(1.0, |row| row.points as f64);
+    let mut next = 0.0;
+    for (at, row) in table.rows.iter().enumerate() {
+        let knee = table.knee == Some(at);
+        let PathRow { points, residual_nats, heldout_nats, kl_forward } = row;
+        if (*points as f64) < next && at != last && !knee {
+            continue;
+        }
+        next = next.max(*points as f64 * largest.powf(1.0 / SHOWN as f64));
+        let mark = if knee { "knee" } else { "" };
+        let numbers = [number(*residual_nats), number(*heldout_nats), optional(*kl_forward)];
+        let [residual, held_out, forward] = numbers;
+        shown.add_row([points.to_string(), residual, held_out, forward, mark.to_owned()]);
+    }
+    shown.column_iter_mut().for_each(|column| column.set_cell_alignment(CellAlignment::Right));
+    shown.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,123 @@
+//! Divergence against the number of points: pursuit's whole path, judged on held-out draws, and where it bends.
+
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+use sparse_nnls::{PathPoint, Status, solve};
+
+use crate::coreset::build::Callback;
+use crate::coreset::held_out::Columns;
+use crate::coreset::{BuildError, BuildOptions, HeldOut};
+use crate::embed::{Description, embed};
+use crate::laplace::{Gaussian, LaplaceSettings, Prior, kl_gaussian, laplace};
+use crate::model::{Model, Rows};
+
+/// The best coreset of one size.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PathRow {
+    /// Number of points.
+    pub points: usize,
+    /// ½‖y − Φw‖² in the embedding, in nats.
+    pub residual_nats: f64,
+    /// The same on draws that no method saw.
+    pub heldout_nats: f64,
+    /// KL(π‖π_w) between the Laplace fits; none where the coreset has none, or π is not known.
+    pub kl_forward: Option<f64>,
+}
+
+/// Every size that pursuit passed through.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PathTable {
+    /// Ascending in points.
+    pub rows: Vec<PathRow>,
+    /// The entry at which further points begin to help less; none where they help as much throughout.
+    pub knee: Option<usize>,
+    /// The embedding.
+    pub embedding: Description,
+    /// Why pursuit stopped.
+    pub status: Status,
+    /// Passes over the data.
+    pub passes: f64,
+}
+
+/// Runs pursuit to `options.k` points and judges every size on the way.
+///
+/// With `full`, the prior and the Laplace fit of all rows, each size has its KL between the Laplace fits too.
+///
+/// # Errors
+/// See [`BuildError`]; a method without a path is one.
+pub fn path(
+    model: &dyn Model,
+    posterior: &Gaussian,
+    held_out: &HeldOut<'_>,
+    full: Option<(&Prior, &Gaussian)>,
+    options: &BuildOptions,
+    callback: &mut Callback<'_>,
+) -> Result<PathTable, BuildError> {
+    options.check(model.len())?;
+    let embedding = embed(model, posterior, options.embedding, options.k, options.seed)?;
+    let solution = solve(&*embedding, None, &options.method, &options.settings(options.k), callback)?;
+    if solution.path.is_empty() && solution.status != Status::Stopped {
+        return Err(BuildError::NoPath { method: options.method.name() });
+    }
+    let mut columns = Columns::new(held_out);
+    let divergences: Vec<Option<f64>> =
+        solution.path.par_iter().map(|point| full.and_then(|full| divergence(model, full, point))).collect();
+    let rows: Vec<PathRow> = solution
+        .path
+        .iter()
+        .zip(divergences)
+        .map(|(point, kl_forward)| PathRow {
+            points: point.weights.len(),
+            residual_nats: 0.5 * point.residual.powi(2),
+            heldout_nats: 0.5 * columns.residual(&point.weights.ids, &point.weights.values).powi(2),
+            kl_forward,
+        })
+        .collect();
+    Ok(PathTable {
+        knee: knee(&rows),
+        rows,
+        embedding: embedding.description().clone(),
+        status: solution.status,
+        passes: solution.passes,
+    })
+}
+
+fn divergence(model: &dyn Model, (prior, full): (&Prior, &Gaussian), point: &PathPoint) -> Option<f64> {
+    let rows = Rows::Weighted { ids: &point.weights.ids, weights: &point.weights.values };
+    let own = laplace(model, prior, rows, Some(&full.mean), &LaplaceSettings::default()).ok()?;
+    kl_gaussian(full, &own.posterior).ok().filter(|kl| kl.is_finite())
+}
+
+/// Where log divergence against points lies deepest below the line from its first to its last entry, if that is deeper
+/// than a twentieth of the whole fall.
+fn knee(rows: &[PathRow]) -> Option<usize> {
+    let height = |row: &PathRow| row.heldout_nats.max(f64::MIN_POSITIVE).ln();
+    let (first, last) = (rows.first()?, rows.last()?);
+    let fall = height(first) - height(last);
+    let width = last.points as f64 - first.points as f64;
+    let depth = |row: &PathRow| {
+        let share = (row.points as f64 - first.points as f64) / width;
+        height(first) - share * fall - height(row)
+    };
+    let at = (0..rows.len()).max_by(|&a, &b| depth(&rows[a]).total_cmp(&depth(&rows[b])))?;
+    (width > 0.0 && depth(&rows[at]) > 0.05 * fall.abs()).then_some(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(nats: impl Fn(usize) -> f64) -> Vec<PathRow> {
+        let row =
+            |points| PathRow { points, residual_nats: 0.0, heldout_nats: nats(points), kl_forward: None };
+        (1..=100).map(row).collect()
+    }
+
+    #[test]
+    fn the_knee_is_where_the_fall_ends() {
+        let floor = rows(|k| (-0.3 * k.min(40) as f64).exp());
+        assert_eq!(knee(&floor).map(|at| floor[at].points), Some(40));
+        assert_eq!(knee(&rows(|k| (-0.3 * k as f64).exp())), None);
+        assert_eq!(knee(&[]), None);
+    }
+}

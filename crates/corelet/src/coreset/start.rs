@@ -1,0 +1,93 @@
+//! Where a build starts from: the Laplace fit of all rows, or of a few of them.
+
+use std::fmt;
+use std::str::FromStr;
+
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use serde::{Deserialize, Serialize};
+
+use crate::embed::Stream;
+use crate::laplace::{Laplace, LaplaceError, LaplaceSettings, Prior, laplace};
+use crate::model::{Model, Rows};
+
+/// The rows whose Laplace fit is the first π̂.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Start {
+    /// All of them.
+    #[default]
+    Full,
+    /// So many, chosen uniformly, each with weight n over their number.
+    Subsample(usize),
+}
+
+impl fmt::Display for Start {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Full => f.write_str("full"),
+            Self::Subsample(count) => write!(f, "subsample:{count}"),
+        }
+    }
+}
+
+impl FromStr for Start {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let count = text.strip_prefix("subsample:").and_then(|digits| digits.parse().ok());
+        match (text, count) {
+            ("full", _) => Ok(Self::Full),
+            (_, Some(count)) if count > 0 => Ok(Self::Subsample(count)),
+            _ => Err(format!("{text:?} is not a start: it must be full, or subsample:ROWS with ROWS ≥ 1")),
+        }
+    }
+}
+
+impl TryFrom<String> for Start {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<Start> for String {
+    fn from(start: Start) -> Self {
+        start.to_string()
+    }
+}
+
+/// The Laplace fit that a build starts from. A subsample of n rows or more is all of them.
+///
+/// # Errors
+/// See [`laplace`].
+pub fn start_fit(model: &dyn Model, prior: &Prior, start: Start, seed: u64) -> Result<Laplace, LaplaceError> {
+    let settings = LaplaceSettings::default();
+    match start {
+        Start::Subsample(count) if count < model.len() => {
+            let mut rng = ChaCha8Rng::seed_from_u64(seed);
+            rng.set_stream(Stream::Subsample as u64);
+            let mut ids = rand::seq::index::sample(&mut rng, model.len(), count).into_vec();
+            ids.sort_unstable();
+            let weights = vec![model.len() as f64 / count as f64; count];
+            laplace(model, prior, Rows::Weighted { ids: &ids, weights: &weights }, None, &settings)
+        }
+        _ => laplace(model, prior, Rows::All, None, &settings),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_back() {
+        for start in [Start::Full, Start::Subsample(200)] {
+            assert_eq!(start.to_string().parse(), Ok(start));
+        }
+        for bad in ["", "subsample", "subsample:0", "subsample:x", "all"] {
+            assert!(bad.parse::<Start>().is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! The one file that knows nuts-rs: NUTS on log π₀(θ) + Σ wᵢℓᵢ(θ) in the coordinates of a Gaussian fit.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use nuts_rs::{
+    Chain as _, CpuLogpFunc, CpuMath, CpuMathError, DiagNutsSettings, HasDims, LogpError, Settings as _,
+};
+use rand_distr::{Distribution, StandardNormal};
+use rayon::prelude::*;
+use thiserror::Error;
+
+use super::{Chain, Chains, SampleError, SampleSettings};
+use crate::embed::chain_stream;
+use crate::laplace::{Gaussian, Prior};
+use crate::model::{Derivatives, Model, Rows};
+
+/// Draws between two reports to the callback.
+const REPORT_EVERY: usize = 20;
+
+/// Standard deviation of the starting points in the coordinates of the fit, where the posterior has about 1.
+const START_SPREAD: f64 = 2.0;
+
+/// What a chain tells its caller now and then.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SampleProgress {
+    /// The chain, from 0.
+    pub chain: usize,
+    /// Steps of this chain so far, warm-up included.
+    pub done: usize,
+    /// Steps of this chain in all.
+    pub total: usize,
+    /// Whether it is still in its warm-up.
+    pub warming_up: bool,
+    /// Divergent draws of this chain after warm-up so far.
+    pub divergences: usize,
+}
+
+/// Called by one chain at a time; the answer says whether to go on.
+pub type SampleCallback<'c> = dyn FnMut(&SampleProgress) -> ControlFlow<()> + Send + 'c;
+
+/// Draws from the posterior ∝ π₀(θ)·exp(Σ wᵢℓᵢ(θ)) by NUTS, chains in parallel.
+///
+/// `start` = N(θ̂, LLᵀ) is a Gaussian fit of it, usually the Laplace fit of these very rows: the chains run over z with
+/// θ = θ̂ + Lz, where the posterior is nearly N(0, I), and start at z ~ N(0, 4I). A gradient over weighted rows costs
+/// what these rows cost, whatever the number of all rows. A chain is a function of (seed, its number) alone.
+///
+/// Divergences, saturated trajectories and chains that have not mixed are in the result, for
+/// [`Diagnostics`](super::Diagnostics) to report; they are no errors.
+///
+/// # Errors
+/// See [`SampleError`].
+pub fn sample(
+    model: &dyn Model,
+    prior: &Prior,
+    rows: Rows<'_>,
+    start: &Gaussian,
+    settings: &SampleSettings,
+    seed: u64,
+    callback: &mut SampleCallback<'_>,
+) -> Result<Chains, SampleError> {
+    settings.check()?;
+    let dim = model.dim();
+    for (what, got) in [("prior mean", prior.dim()), ("Gaussian fit", start.dim())] {
+        if got != dim {
+            return Err(SampleError::Length { what, got, expected: dim });
+        }
+    }
+    let (callback, stopped) = (Mutex::new(callback), AtomicBool::new(false));
+    let report = |progress: &SampleProgress| {
+        let mut callback = callback.lock().unwrap_or_else(PoisonError::into_inner);
+        if callback(progress).is_break() {
+            stopped.store(true, Ordering::Relaxed);
+        }
+        !stopped.load(Ordering::Relaxed)
+    };
+    let run = |chain: usize| {
+        let target = Target::new(model, prior, rows, start);
+        run_chain(target, settings, seed, chain, &report)
+    };
+    let chains: Result<Vec<Chain>, SampleError> = (0..settings.chains).into_par_iter().map(run).collect();
+    Ok(Chains { dim, chains: chains? })
+}
+
+fn run_chain(
+    mut target: Target<'_>,
+    settings: &SampleSettings,
+    seed: u64,
+    chain: usize,
+    report: &(dyn Fn(&SampleProgress) -> bool + Sync),
+) -> Result<Chain, SampleError> {
+    let mut rng = chain_stream(seed, chain);
+    let position = target.start(&mut rng).ok_or(SampleError::Start { chain })?;
+    let start = target.start;
+    let failed = |reason: &dyn std::fmt::Display| SampleError::Chain { chain, reason: reason.to_string() };
+    let mut sampler = nuts_settings(settings)
+        .new_chain(chain as u64, CpuMath::new(target), &mut rng)
+        .map_err(|error| failed(&error))?;
+    sampler.set_position(&position).map_err(|error| failed(&error))?;
+    let mut result = Chain::default();
+    let total = settings.warmup + settings.draws;
+    let mut divergences = 0;
+    for at in 0..total {
+        let (position, _, stats, progress) = sampler.expanded_draw().map_err(|error| failed(&error))?;
+        let warming_up = at < settings.warmup;
+        let phase = if warming_up { &mut result.warmup } else { &mut result.draws };
+        push_theta(start, &position, &mut phase.theta);
+        let out = &mut phase.stats;
+        out.log_posterior.push(stats.point.logp);
+        out.energy.push(stats.point.energy);
+        out.acceptance.push(stats.adapt.step_size.mean_tree_accept);
+        out.step_size.push(progress.step_size);
+        out.depth.push(stats.depth);
+        out.steps.push(progress.num_steps);
+        out.diverging.push(progress.diverging);
+        out.max_depth_reached.push(stats.maxdepth_reached);
+        divergences += usize::from(progress.diverging && !warming_up);
+        let done = at + 1;
+        if (done % REPORT_EVERY == 0 || done == total)
+            && !report(&SampleProgress { chain, done, total, warming_up, divergences })
+        {
+            return Err(SampleError::Stopped);
+        }
+    }
+    Ok(result)
+}
+
+fn nuts_settings(settings: &SampleSettings) -> DiagNutsSettings {
+    let mut nuts = DiagNutsSettings {
+        num_tune: settings.warmup as u64,
+        num_draws: settings.draws as u64,
+        maxdepth: settings.max_depth as u64,
+        ..DiagNutsSettings::default()
+    };
+    nuts.adapt_options.step_size_settings.target_accept = settings.target_accept;
+    nuts
+}
+
+/// Appends θ = θ̂ + Lz.
+fn push_theta(start: &Gaussian, z: &[f64], out: &mut Vec<f64>) {
+    let dim = z.len();
+    for (i, mean) in start.mean.iter().enumerate() {
+        let row = &start.factor[i * dim..][..=i];
+        out.push(mean + row.iter().zip(z).map(|(l, z)| l * z).sum::<f64>());
+    }
+}
+
+/// The log posterior as a function of z.
+struct Target<'a> {
+    model: &'a dyn Model,
+    prior: &'a Prior,
+    rows: Rows<'a>,
+    start: &'a Gaussian,
+    theta: Vec<f64>,
+    slope: Vec<f64>,
+}
+
+impl<'a> Target<'a> {
+    fn new(model: &'a dyn Model, prior: &'a Prior, rows: Rows<'a>, start: &'a Gaussian) -> Self {
+        let dim = model.dim();
+        Target { model, prior, rows, start, theta: Vec::with_capacity(dim), slope: vec![0.0; dim] }
+    }
+
+    /// A starting point with a finite log posterior: z ~ N(0, 4I), drawn towards θ̂ until there is one.
+    fn start(&mut self, rng: &mut rand_chacha::ChaCha8Rng) -> Option<Vec<f64>> {
+        let mut z: Vec<f64> = StandardNormal.sample_iter(&mut *rng).take(self.model.dim()).collect();
+        z.iter_mut().for_each(|z| *z *= START_SPREAD);
+        let mut gradient = vec![0.0; z.len()];
+        for _ in 0..40 {
+            if self.logp(&z, &mut gradient).is_ok() {
+                return Some(z);
+            }
+            z.iter_mut().for_each(|z| *z *= 0.5);
+        }
+        None
+    }
+}
+
+/// The log posterior or its gradient has no value: NUTS takes it as a divergence.
+#[derive(Debug, Error)]
+#[error("the log posterior is not finite")]
+struct NotFinite;
+
+impl LogpError for NotFinite {
+    fn is_recoverable(&self) -> bool {
+        true
+    }
+}
+
+impl HasDims for Target<'_> {
+    fn dim_sizes(&self) -> HashMap<String, u64> {
+        HashMap::from([("unconstrained_parameter".to_owned(), self.model.dim() as u64)])
+    }
+}
+
+impl CpuLogpFunc for Target<'_> {
+    type LogpError = NotFinite;
+    type FlowParameters = ();
+    type ExpandedVector = Vec<f64>;
+
+    fn dim(&self) -> usize {
+        self.model.dim()
+    }
+
+    fn logp(&mut self, z: &[f64], gradient: &mut [f64]) -> Result<f64, NotFinite> {
+        let Target { model, prior, rows, start, theta, slope } = self;
+        theta.clear();
+        push_theta(start, z, theta);
+        let mut value = model.evaluate(*rows, theta, Derivatives::gradient(slope));
+        value += prior.gradient_and_log_density(theta, Some(slope));
+        // ∇_z = Lᵀ∇_θ, L lower triangular.
+        gradient.fill(0.0);
+        for (row, slope) in start.factor.chunks_exact(z.len().max(1)).zip(&*slope) {
+            gradient.iter_mut().zip(row).for_each(|(g, l)| *g += l * slope);
+        }
+        let finite = value.is_finite() && gradient.iter().all(|g| g.is_finite());
+        if finite { Ok(value) } else { Err(NotFinite) }
+    }
+
+    fn expand_vector<R: nuts_rs::rand::Rng + ?Sized>(
+        &mut self,
+        _rng: &mut R,
+        _z: &[f64],
+    ) -> Result<Vec<f64>, CpuMathError> {
+        Ok(Vec::new())
+    }
+}

@@ -1,0 +1,122 @@
+//! The draws a verdict rests on: of chains, or of a Gaussian with the weights that make them draws of the posterior.
+
+use super::psis::{pareto_threshold, psis};
+use super::{REWEIGHTED_DRAWS, VerdictError};
+use crate::embed::{Stream, draw_shifts};
+use crate::laplace::{Gaussian, Prior};
+use crate::model::{Derivatives, Model, Rows, Shifts};
+use crate::sample::Chains;
+
+/// Draws θ of a coreset's posterior π_w.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Draws {
+    /// S × D numbers, row-major; chains one after the other.
+    pub theta: Vec<f64>,
+    /// Number of parameters, D.
+    pub dim: usize,
+    /// How many chains of equal length they come from; none where they are independent.
+    pub chains: Option<usize>,
+    /// log π_w(θ)/q(θ) up to a constant, where they were drawn from another density q.
+    pub log_weights: Option<Vec<f64>>,
+}
+
+/// Weights that turn the draws into draws of π_w.
+pub(super) struct BaseWeights {
+    pub(super) weights: Vec<f64>,
+    pub(super) log_weights: Vec<f64>,
+    /// Whether the draws represent π_w.
+    pub(super) reliable: bool,
+}
+
+impl Draws {
+    /// At most `most` of the draws of these chains, evenly thinned.
+    pub fn from_chains(chains: &Chains, most: usize) -> Self {
+        let (dim, count) = (chains.dim, chains.chains.len());
+        Self { theta: chains.thinned(most).theta(), dim, chains: Some(count), log_weights: None }
+    }
+
+    /// `count` draws of the Gaussian fit of the weighted rows, and the weights that make them draws of π_w.
+    pub fn from_gaussian(
+        model: &dyn Model,
+        prior: &Prior,
+        rows: &[usize],
+        weights: &[f64],
+        fit: &Gaussian,
+        count: usize,
+        seed: u64,
+    ) -> Self {
+        let dim = fit.dim();
+        let shifts = draw_shifts(fit, count, seed, Stream::Verdict);
+        let weighted = Rows::Weighted { ids: rows, weights };
+        let theta: Vec<f64> =
+            (0..count).flat_map(|s| shifts.row(s).iter().zip(&fit.mean).map(|(d, m)| m + d)).collect();
+        let log_weight = |theta: &[f64]| {
+            let value = model.evaluate(weighted, theta, Derivatives::none()) + prior.log_density(theta);
+            let ratio = value - fit.log_density(theta);
+            if ratio.is_nan() { f64::NEG_INFINITY } else { ratio }
+        };
+        let log_weights = theta.chunks_exact(dim.max(1)).map(log_weight).collect();
+        Self { theta, dim, chains: None, log_weights: Some(log_weights) }
+    }
+
+    /// Number of draws, S.
+    pub fn len(&self) -> usize {
+        self.theta.len() / self.dim.max(1)
+    }
+
+    /// True where there is none.
+    pub fn is_empty(&self) -> bool {
+        self.theta.is_empty()
+    }
+
+    /// Draw `s`.
+    pub fn row(&self, s: usize) -> &[f64] {
+        &self.theta[s * self.dim..][..self.dim]
+    }
+
+    /// The plain mean of the draws.
+    pub fn mean(&self) -> Vec<f64> {
+        let mut mean = vec![0.0; self.dim];
+        for row in self.theta.chunks_exact(self.dim.max(1)) {
+            mean.iter_mut().zip(row).for_each(|(mean, x)| *mean += x);
+        }
+        mean.iter_mut().for_each(|mean| *mean /= self.len() as f64);
+        mean
+    }
+
+    /// θₛ − anchor.
+    pub fn shifts(&self, anchor: &[f64]) -> Shifts {
+        let rows = self.theta.chunks_exact(self.dim.max(1));
+        Shifts::new(rows.flat_map(|row| row.iter().zip(anchor).map(|(x, a)| x - a)).collect(), self.dim)
+    }
+
+    pub(super) fn check(&self, dim: usize) -> Result<(), VerdictError> {
+        let size = self.len();
+        let lengths = [
+            ("a draw", self.dim, dim),
+            ("draws", self.theta.len(), size * dim),
+            ("log weights", self.log_weights.as_ref().map_or(size, Vec::len), size),
+        ];
+        for (what, got, expected) in lengths {
+            if got != expected {
+                return Err(VerdictError::Length { what, got, expected });
+            }
+        }
+        if size < 100 { Err(VerdictError::TooFewDraws(size)) } else { Ok(()) }
+    }
+
+    pub(super) fn base_weights(&self) -> BaseWeights {
+        let size = self.len();
+        let Some(raw) = &self.log_weights else {
+            let equal = (size as f64).recip();
+            let (weights, log_weights) = (vec![equal; size], vec![equal.ln(); size]);
+            return BaseWeights { weights, log_weights, reliable: true };
+        };
+        let smoothed = psis(raw, 1.0);
+        let weights: Vec<f64> = smoothed.log_weights.iter().map(|x| x.exp()).collect();
+        let effective = weights.iter().map(|w| w * w).sum::<f64>().recip();
+        let reliable =
+            smoothed.pareto_k < pareto_threshold(size) && effective > REWEIGHTED_DRAWS.min(0.5 * size as f64);
+        BaseWeights { weights, log_weights: smoothed.log_weights, reliable }
+    }
+}

@@ -1,0 +1,268 @@
+//! Can it be trusted? A grade for a coreset from draws of its own posterior and one pass over all rows.
+
+mod draws;
+mod psis;
+
+pub use draws::Draws;
+pub use psis::{Smoothed, pareto_threshold, psis};
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use self::psis::log_sum_exp;
+use crate::laplace::LaplaceError;
+use crate::model::{Derivatives, Model, Rows, Shifts, total_differences, weighted_differences};
+use crate::sample::{R_HAT_LIMIT, effective_sample_size, r_hat};
+
+/// Grade A: V's 95 % upper bound stays below this.
+pub const TRUSTED_VARIANCE: f64 = 0.1;
+/// Grade A: importance weights keep more than this share of the draws.
+pub const TRUSTED_SHARE: f64 = 0.9;
+/// Grade B: reweighted draws are worth more than this many.
+pub const REWEIGHTED_DRAWS: f64 = 400.0;
+
+/// The normal quantile of 95 %.
+const Z95: f64 = 1.644_853_626_951_472_7;
+
+/// How far a coreset's posterior may be relied on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Grade {
+    /// Trusted as it is.
+    A,
+    /// Trusted after its draws are reweighted.
+    B,
+    /// Not certified.
+    C,
+}
+
+/// Why a grade is not better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    /// The chains that drew from the coreset's posterior have not mixed: nothing can be said.
+    NotMixed,
+    /// Draws of a Gaussian do not represent the coreset's posterior: it has to be sampled.
+    GaussianDraws,
+    /// The log-likelihood of all rows is not finite at some draw.
+    NotFinite,
+    /// V or its upper bound is too large.
+    Variance,
+    /// The weights keep too few of the draws.
+    Share,
+    /// k̂ is above its threshold: no number of these draws can be reweighted reliably.
+    ParetoK,
+    /// Too few effective draws remain after reweighting.
+    EffectiveDraws,
+}
+
+/// The judgement of a coreset's posterior π_w against the posterior π of all rows, from draws of π_w.
+///
+/// With Δ(θ) = L(θ) − L_w(θ), π ∝ π_w·e^Δ. To leading order both divergences are ½V.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// A, B or C.
+    pub grade: Grade,
+    /// What kept it from A, and for C also from B.
+    pub reasons: Vec<Reason>,
+    /// Draws it rests on, S.
+    pub draws: usize,
+    /// V = Var Δ under π_w, in nats².
+    pub variance: f64,
+    /// The upper end of V's one-sided 95 % interval, Monte-Carlo error and autocorrelation accounted for.
+    pub variance_upper: f64,
+    /// KL(π‖π_w) + KL(π_w‖π) = E_π Δ − E_{π_w} Δ, by self-normalised smoothed weights.
+    pub kl_symmetrised: f64,
+    /// log Z − log Z_w, the log of the ratio of the evidences.
+    pub log_evidence_ratio: f64,
+    /// The share of the draws that the weights e^Δ keep, in (0, 1]: 1/(1 + χ²(π‖π_w)).
+    pub ess_share: f64,
+    /// Effective draws after reweighting, autocorrelation accounted for.
+    pub ess: f64,
+    /// Effective over actual draws of π_w itself, at most 1.
+    pub efficiency: f64,
+    /// Tail index of the weights; −∞ where all weights are the same.
+    pub pareto_k: f64,
+    /// min(1 − 1/log₁₀S, 0.7).
+    pub pareto_threshold: f64,
+    /// log weights that turn the draws into draws of π, Pareto-smoothed, Σ exp = 1.
+    pub log_weights: Vec<f64>,
+    /// Δ at each draw, less its mean.
+    pub errors: Vec<f64>,
+}
+
+/// Why no verdict can be given.
+#[derive(Debug, Error)]
+pub enum VerdictError {
+    /// Too few draws for a tail to be looked at.
+    #[error("{0} draws are too few for a verdict: at least 100 are needed")]
+    TooFewDraws(usize),
+    /// Lengths that do not agree.
+    #[error("{what} has {got} numbers where {expected} are needed")]
+    Length {
+        /// Of what.
+        what: &'static str,
+        /// Its size.
+        got: usize,
+        /// The size it must have.
+        expected: usize,
+    },
+    /// Rows or weights that cannot be used, or no Laplace fit to draw from.
+    #[error(transparent)]
+    Laplace(#[from] LaplaceError),
+}
+
+/// Grades the weighted rows by draws of their own posterior.
+///
+/// V = Var Δ and its upper bound V·exp(z₀.₉₅·se/V), where se comes from the effective sample size of (Δ − Δ̄)²: on the
+/// log scale, since V is positive and skewed. **A**: the bound is below 0.1 and e^Δ keeps more than 0.9 of the draws.
+/// **B**: k̂ is below min(1 − 1/log₁₀S, 0.7) and more than 400 effective draws remain after reweighting. **C**
+/// otherwise, and wherever the draws are not to be trusted themselves. One pass over all rows.
+///
+/// # Errors
+/// See [`VerdictError`].
+pub fn verdict(
+    model: &dyn Model,
+    rows: &[usize],
+    weights: &[f64],
+    draws: &Draws,
+) -> Result<Verdict, VerdictError> {
+    draws.check(model.dim())?;
+    for (what, got, expected) in [("weights", weights.len(), rows.len())] {
+        if got != expected {
+            return Err(VerdictError::Length { what, got, expected });
+        }
+    }
+    let anchor = draws.mean();
+    let shifts = draws.shifts(&anchor);
+    let (errors, at_anchor) = errors(model, rows, weights, &anchor, &shifts);
+    Ok(grade(draws, errors, at_anchor))
+}
+
+/// Δ at each draw less Δ at the anchor, and Δ at the anchor.
+fn errors(
+    model: &dyn Model,
+    rows: &[usize],
+    weights: &[f64],
+    anchor: &[f64],
+    shifts: &Shifts,
+) -> (Vec<f64>, f64) {
+    let mut errors = total_differences(model, anchor, shifts);
+    let chosen = weighted_differences(model, anchor, shifts, rows, weights);
+    errors.iter_mut().zip(&chosen).for_each(|(error, chosen)| *error -= chosen);
+    let at = |rows| model.evaluate(rows, anchor, Derivatives::none());
+    (errors, at(Rows::All) - at(Rows::Weighted { ids: rows, weights }))
+}
+
+/// The grade of these errors; everything but the pass over the data.
+fn grade(draws: &Draws, mut errors: Vec<f64>, at_anchor: f64) -> Verdict {
+    let size = errors.len();
+    let base = draws.base_weights();
+    let finite = errors.iter().all(|x| x.is_finite());
+    let centre = weighted_mean(&base.weights, &errors);
+    errors.iter_mut().for_each(|x| *x -= centre);
+    let ratios: Vec<f64> = base.log_weights.iter().zip(&errors).map(|(b, x)| b + x).collect();
+    let squares: Vec<f64> = errors.iter().map(|x| x * x).collect();
+    let variance = weighted_mean(&base.weights, &squares);
+    let efficiency = draws.efficiency(&errors);
+    let smoothed = psis(&ratios, efficiency);
+    let target: Vec<f64> = smoothed.log_weights.iter().map(|x| x.exp()).collect();
+    let log_mean = log_sum_exp(&ratios);
+    let twice: Vec<f64> = ratios.iter().zip(&errors).map(|(r, x)| r + x).collect();
+    let mut verdict = Verdict {
+        grade: Grade::C,
+        reasons: Vec::new(),
+        draws: size,
+        variance,
+        variance_upper: upper_bound(draws, &base.weights, &squares, variance),
+        kl_symmetrised: weighted_mean(&target, &errors),
+        log_evidence_ratio: log_mean + centre + at_anchor,
+        ess_share: (2.0 * log_mean - log_sum_exp(&twice)).exp(),
+        ess: efficiency / target.iter().map(|w| w * w).sum::<f64>(),
+        efficiency,
+        pareto_k: smoothed.pareto_k,
+        pareto_threshold: pareto_threshold(size),
+        log_weights: smoothed.log_weights,
+        errors,
+    };
+    (verdict.grade, verdict.reasons) = verdict.decide(draws.mixed(), base.reliable, finite);
+    verdict
+}
+
+impl Verdict {
+    fn decide(&self, mixed: bool, represented: bool, finite: bool) -> (Grade, Vec<Reason>) {
+        let all = |checks: &[(bool, Reason)]| -> Vec<Reason> {
+            checks.iter().filter(|(passed, _)| !passed).map(|(_, reason)| *reason).collect()
+        };
+        let sound = all(&[
+            (mixed, Reason::NotMixed),
+            (represented, Reason::GaussianDraws),
+            (finite, Reason::NotFinite),
+        ]);
+        let trusted = all(&[
+            (self.variance_upper < TRUSTED_VARIANCE, Reason::Variance),
+            (self.ess_share > TRUSTED_SHARE, Reason::Share),
+        ]);
+        let reweighted = all(&[
+            (self.pareto_k < self.pareto_threshold, Reason::ParetoK),
+            (self.ess > REWEIGHTED_DRAWS, Reason::EffectiveDraws),
+        ]);
+        match (sound.is_empty(), trusted.is_empty(), reweighted.is_empty()) {
+            (true, true, _) => (Grade::A, Vec::new()),
+            (true, false, true) => (Grade::B, trusted),
+            _ => (Grade::C, [sound, trusted, reweighted].concat()),
+        }
+    }
+
+    /// ½V, to leading order either divergence, in nats.
+    pub fn nats(&self) -> f64 {
+        0.5 * self.variance
+    }
+}
+
+/// V·exp(z·se/V): the delta method on log V. For chains se² = Var(Δ²)/ESS(Δ²); for weighted draws Σ b²(Δ² − V)².
+fn upper_bound(draws: &Draws, base: &[f64], squares: &[f64], variance: f64) -> f64 {
+    if variance == 0.0 {
+        return 0.0;
+    }
+    let deviations = base.iter().zip(squares).map(|(b, u)| (b * (u - variance)).powi(2));
+    let independent = deviations.sum::<f64>();
+    let size = squares.len() as f64;
+    let inflation = draws.chains.map_or(1.0, |chains| {
+        let per_chain: Vec<Vec<f64>> = split(squares, chains);
+        (size / effective_sample_size(&per_chain)).max(1.0)
+    });
+    let relative = (independent * inflation).sqrt() / variance;
+    let bound = variance * (Z95 * relative).exp();
+    if bound.is_nan() { f64::INFINITY } else { bound }
+}
+
+fn split(values: &[f64], chains: usize) -> Vec<Vec<f64>> {
+    let length = values.len() / chains.max(1);
+    values.chunks_exact(length.max(1)).map(<[f64]>::to_vec).collect()
+}
+
+fn weighted_mean(weights: &[f64], values: &[f64]) -> f64 {
+    weights.iter().zip(values).map(|(w, x)| w * x).sum()
+}
+
+impl Draws {
+    /// Effective over actual draws for the mean of Δ and for its square, the smaller, at most 1.
+    fn efficiency(&self, errors: &[f64]) -> f64 {
+        let Some(chains) = self.chains else { return 1.0 };
+        let efficiency = effective_sample_size(&split(errors, chains)) / errors.len() as f64;
+        if efficiency.is_nan() { 1.0 } else { efficiency.min(1.0) }
+    }
+
+    /// Whether the chains have mixed in every parameter.
+    fn mixed(&self) -> bool {
+        let Some(chains) = self.chains.filter(|&chains| chains > 1) else { return true };
+        let length = self.len() / chains;
+        (0..self.dim).all(|j| {
+            let of = |chain: usize| {
+                (0..length).map(|t| self.theta[(chain * length + t) * self.dim + j]).collect::<Vec<f64>>()
+            };
+            let value = r_hat(&(0..chains).map(of).collect::<Vec<_>>());
+            value <= R_HAT_LIMIT
+        })
+    }
+}
