@@ -1,6 +1,8 @@
-# make test: every test, Rust and Python, with all set-up. make bench: the figures of docs/benchmarks.md.
+# make test: every test, Rust and Python, with all set-up. make integrations: the examples in PyMC, NumPyro and Stan.
+# make bench: the figures of docs/benchmarks.md.
 
 VENV := .venv
+INTEGRATIONS := .venv-integrations
 PYTHON ?= python3
 DATA := $(wildcard ../shared/data)
 # The same random cases at every run; leave it out to search further.
@@ -9,7 +11,7 @@ export CORELET_DATA ?= $(if $(DATA),$(abspath $(DATA)),)
 
 # One profile throughout, so that the dependencies are compiled once: it is what ships that is tested.
 
-.PHONY: test lint rust python bench clean
+.PHONY: test lint rust python wheel integrations bench clean
 
 test: lint rust python
 
@@ -21,13 +23,32 @@ lint:
 rust:
 	cargo test --release --workspace --all-features
 
-python: $(VENV)/installed
+# The tests run against the built wheel, installed as a user would install it.
+python: $(VENV)/installed wheel
 	cargo build --release
+	$(VENV)/bin/python -m pip install --quiet --force-reinstall --no-deps wheels/corelet-*.whl
+	$(VENV)/bin/python -m mypy
 	$(VENV)/bin/python -m pytest -q tests/python
+
+wheel: $(VENV)/installed
+	rm -rf wheels
+	$(VENV)/bin/maturin build --release --quiet --out wheels
 
 $(VENV)/installed: tests/python/requirements.txt
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/python -m pip install --quiet --requirement tests/python/requirements.txt
+	touch $@
+
+# Coresets of models written in PyMC, NumPyro and Stan, each fitted again in the same tool. Takes some minutes.
+integrations: $(INTEGRATIONS)/installed wheel
+	$(INTEGRATIONS)/bin/python -m pip install --quiet --force-reinstall --no-deps wheels/corelet-*.whl
+	$(INTEGRATIONS)/bin/python -m mypy --strict examples/python
+	$(INTEGRATIONS)/bin/python -m pyright examples/python
+	$(INTEGRATIONS)/bin/python -m pytest -q -s examples/python
+
+$(INTEGRATIONS)/installed: examples/python/requirements.txt
+	$(PYTHON) -m venv $(INTEGRATIONS)
+	$(INTEGRATIONS)/bin/python -m pip install --quiet --requirement examples/python/requirements.txt
 	touch $@
 
 bench:
@@ -37,4 +58,4 @@ bench:
 
 clean:
 	cargo clean
-	rm -rf $(VENV)
+	rm -rf $(VENV) $(INTEGRATIONS) wheels

@@ -335,23 +335,12 @@ impl ModelArgs {
 impl ChooseArgs {
     /// The rounds these flags ask for.
     pub(crate) fn rounds(&self) -> RoundOptions {
-        let by = match self.rounds_by {
-            RoundsByArg::Laplace => RoundsBy::Laplace,
-            RoundsByArg::Nuts => RoundsBy::Nuts,
-        };
-        RoundOptions { rounds: self.rounds, by, from_all_rows: self.start == Start::Full }
+        self.request(0).rounds()
     }
 
     /// The build these flags ask for, of `rows` rows. A `-k` that was not given never exceeds them.
     pub(crate) fn options(&self, seed: u64, rows: usize) -> BuildOptions {
         self.request(seed).options(rows)
-    }
-
-    fn check(&self, seed: u64) -> Result<(), BuildError> {
-        if self.max_kl.is_some() && self.rounds_by == RoundsByArg::Nuts {
-            return Err(BuildError::Usage("--max-kl goes with --rounds-by laplace only"));
-        }
-        self.request(seed).check()
     }
 
     fn request(&self, seed: u64) -> BuildRequest {
@@ -363,6 +352,12 @@ impl ChooseArgs {
             embedding: self.embed.embedding,
             seed,
             polish: self.polish,
+            start: self.start,
+            rounds: self.rounds,
+            rounds_by: match self.rounds_by {
+                RoundsByArg::Laplace => RoundsBy::Laplace,
+                RoundsByArg::Nuts => RoundsBy::Nuts,
+            },
         }
     }
 }
@@ -390,12 +385,8 @@ impl Cli {
     /// Refuses flags that do not go together, as clap refuses those it does not know.
     pub(crate) fn check_usage(&self) {
         let checked = match &self.command {
-            Command::Build(args) => {
-                args.choose.check(self.seed).and_then(|()| check_model(&args.data, &args.model))
-            }
-            Command::Fit(args) => {
-                args.choose.check(self.seed).and_then(|()| check_model(&args.data, &args.model))
-            }
+            Command::Build(args) => check_choose(&args.choose, &args.data, &args.model),
+            Command::Fit(args) => check_choose(&args.choose, &args.data, &args.model),
             Command::Sample(args) => check_model(&args.data, &args.model),
             Command::Path(args) => check_model(&args.data, &args.model),
             Command::Compare(args) => check_model(&args.data, &args.model),
@@ -406,6 +397,11 @@ impl Cli {
             Self::command().error(ErrorKind::ArgumentConflict, error).exit();
         }
     }
+}
+
+fn check_choose(choose: &ChooseArgs, data: &DataArgs, model: &ModelArgs) -> Result<(), BuildError> {
+    choose.request(0).check()?;
+    check_model(data, model)
 }
 
 fn check_model(data: &DataArgs, model: &ModelArgs) -> Result<(), BuildError> {

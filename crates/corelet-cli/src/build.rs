@@ -7,7 +7,7 @@ use std::time::Instant;
 use anyhow::Context;
 use corelet::coreset::{BuildOptions, Built, Coreset, HeldOut, Start, build_in_rounds, start_fit};
 use corelet::data::{Extra, ensure_writable, write_rows};
-use corelet::evaluate::{evaluate, evaluate_alone};
+use corelet::evaluate::evaluate_built;
 use sparse_nnls::{Info, Status};
 
 use crate::args::{BuildArgs, ChooseArgs, ModelArgs};
@@ -118,13 +118,8 @@ impl Evaluated<'_> {
         let _progress = terminal.progress("evaluating on fresh draws");
         let Fitted { model, prior, laplace, .. } = self.fitted;
         let coreset = &self.built.coreset;
-        let last = self.built.posterior.as_ref().map(|last| HeldOut::new(&**model, last, options.seed));
-        let held_out = (coreset.status != Status::Stopped).then_some(last.as_ref().unwrap_or(self.held_out));
-        let (rows, weights) = (&coreset.rows, &coreset.weights);
-        let evaluation = match self.start {
-            Start::Full => evaluate(&**model, prior, laplace, held_out, rows, weights)?,
-            Start::Subsample(_) => evaluate_alone(&**model, prior, held_out, rows, weights)?,
-        };
+        let evaluation =
+            evaluate_built(&**model, prior, laplace, self.held_out, self.built, self.start, options.seed)?;
         let seconds = Seconds {
             read: self.fitted.read_seconds,
             laplace: self.fitted.laplace_seconds,

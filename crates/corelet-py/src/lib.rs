@@ -1,1 +1,37 @@
-//! The native part of the Python package `corelet`.
+//! The native part of the Python package `corelet`: arrays in, the pipeline of the command, arrays out.
+
+#![allow(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
+
+mod build;
+mod columns;
+mod errors;
+mod log_likelihood;
+mod nnls;
+mod run;
+mod write;
+
+use pyo3::prelude::*;
+
+/// The native part of `corelet`. Use the package instead.
+#[pymodule]
+mod _lib {
+    use super::PyModule;
+    use pyo3::prelude::*;
+
+    #[pymodule_export]
+    use crate::build::{build_columns, build_file};
+    #[pymodule_export]
+    use crate::errors::CoreletError;
+    #[pymodule_export]
+    use crate::log_likelihood::{build_function, build_matrix};
+    #[pymodule_export]
+    use crate::nnls::solve_dense;
+
+    #[pymodule_export]
+    use crate::write::{judgement, write_coreset};
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}

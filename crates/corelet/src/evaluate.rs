@@ -1,9 +1,9 @@
 //! How good a coreset is: residuals on draws that no method saw, and divergences between Laplace fits, all in nats.
 
 use serde::{Deserialize, Serialize};
-use sparse_nnls::{Oracle, Weights, residual_norm};
+use sparse_nnls::{Oracle, Status, Weights, residual_norm};
 
-use crate::coreset::HeldOut;
+use crate::coreset::{Built, Coreset, HeldOut, Start};
 use crate::embed::Embedding;
 use crate::laplace::{
     Gaussian, Laplace, LaplaceError, LaplaceSettings, LaplaceStatus, Prior, kl_gaussian, laplace,
@@ -22,6 +22,8 @@ pub enum FitStatus {
     IterationLimit,
     /// There is no Gaussian to compare with: the divergences are not known.
     Failed,
+    /// There is no model to fit, only its log-likelihoods.
+    NotFitted,
 }
 
 impl From<LaplaceStatus> for FitStatus {
@@ -139,6 +141,29 @@ fn own_fit(
         Ok(fit) => Ok(Some(fit)),
         Err(LaplaceError::Start | LaplaceError::Linalg(_)) => Ok(None),
         Err(error) => Err(error),
+    }
+}
+
+/// Judges what [`build_in_rounds`](crate::coreset::build_in_rounds) built, on fresh draws of the π̂ that it was last built
+/// under. A coreset that was stopped is not held up by the pass over the data that these take.
+///
+/// # Errors
+/// As [`evaluate`].
+pub fn evaluate_built(
+    model: &dyn Model,
+    prior: &Prior,
+    full: &Laplace,
+    held_out: &HeldOut<'_>,
+    built: &Built,
+    start: Start,
+    seed: u64,
+) -> Result<Evaluation, LaplaceError> {
+    let Coreset { rows, weights, status, .. } = &built.coreset;
+    let last = built.posterior.as_ref().map(|last| HeldOut::new(model, last, seed));
+    let held_out = (*status != Status::Stopped).then_some(last.as_ref().unwrap_or(held_out));
+    match start {
+        Start::Full => evaluate(model, prior, full, held_out, rows, weights),
+        Start::Subsample(_) => evaluate_alone(model, prior, held_out, rows, weights),
     }
 }
 

@@ -4,8 +4,8 @@ use thiserror::Error;
 
 use crate::coreset::{ModelOptions, make_model, make_prior};
 use crate::data::{Dataset, Standardisation, Task, TextLevels};
-use crate::laplace::{Laplace, LaplaceError, LaplaceSettings, LaplaceStatus, Prior, laplace};
-use crate::model::{Model, ModelError, Rows};
+use crate::laplace::{Laplace, LaplaceError, LaplaceStatus, Prior};
+use crate::model::{Model, ModelError};
 use crate::wording::number;
 
 /// A fit whose mode is known to this many posterior standard deviations is as good as converged.
@@ -21,6 +21,8 @@ pub struct Fitted {
     pub levels: Vec<TextLevels>,
     /// What was done to the features.
     pub standardisation: Standardisation,
+    /// The kind of model.
+    pub task: Task,
     /// Rows left out for missing values.
     pub dropped: usize,
     /// The likelihood.
@@ -44,17 +46,17 @@ pub enum FitError {
     Laplace(#[from] LaplaceError),
 }
 
-/// Fits the model that `options` ask for.
-///
-/// # Errors
-/// See [`FitError`].
-pub fn fit(dataset: Dataset, options: &ModelOptions) -> Result<Fitted, FitError> {
-    fit_with(dataset, options, |model, prior| {
-        laplace(model, prior, Rows::All, None, &LaplaceSettings::default())
-    })
+impl Fitted {
+    /// Parameters on the original scale of the data.
+    pub fn to_original(&self, theta: &[f64]) -> Vec<f64> {
+        match self.task {
+            Task::Gaussian => self.standardisation.point_to_original(theta),
+            _ => self.standardisation.to_original(theta),
+        }
+    }
 }
 
-/// Makes the model that `options` ask for and fits it in the way given.
+/// Makes the model that `options` ask for and fits it in the way given: to all rows, or to some of them.
 ///
 /// # Errors
 /// See [`FitError`].
@@ -75,7 +77,8 @@ pub fn fit_with(
         let off = number(laplace.gradient_norm);
         warnings.push(format!("the Laplace fit has not converged: its mode is off by {off} posterior sd"));
     }
-    Ok(Fitted { names, rows, levels, standardisation, dropped, model, prior, laplace, warnings })
+    let task = options.kind;
+    Ok(Fitted { names, rows, levels, standardisation, task, dropped, model, prior, laplace, warnings })
 }
 
 /// A prior of sd 1 makes sense for log odds and log rates; a linear target has whatever scale it has.

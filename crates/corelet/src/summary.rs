@@ -228,15 +228,25 @@ impl Summary {
     fn divergence_lines(&self) -> Vec<String> {
         let [forward, reverse, held_out] =
             [self.kl_forward, self.kl_reverse, self.heldout_nats].map(optional);
-        if self.start.as_ref().is_some_and(|start| start != "full") {
-            return vec![format!(
+        let alone = self.start.as_ref().is_some_and(|start| start != "full");
+        let numbers = if alone {
+            format!(
                 "  divergence     {held_out} nats estimated on fresh draws; no fit of all rows to compare with"
-            )];
-        }
-        let numbers = format!(
-            "  divergence     {forward} nats forward KL, {reverse} reverse; {held_out} estimated on fresh draws"
-        );
-        let words = self.kl_forward.map(|nats| format!("                 {}", judgement(nats)));
+            )
+        } else if self.coreset_fit == FitStatus::NotFitted {
+            let draws = count(self.heldout_draws);
+            format!("  divergence     {held_out} nats estimated on {draws} draws that were held out")
+        } else {
+            format!(
+                "  divergence     {forward} nats forward KL, {reverse} reverse; {held_out} estimated on fresh draws"
+            )
+        };
+        let judged = match self.coreset_fit {
+            FitStatus::NotFitted => self.heldout_nats,
+            _ if alone => None,
+            _ => self.kl_forward,
+        };
+        let words = judged.map(|nats| format!("                 {}", judgement(nats)));
         std::iter::once(numbers).chain(words).collect()
     }
 
@@ -252,7 +262,7 @@ impl Summary {
             ));
         }
         match self.coreset_fit {
-            FitStatus::Converged | FitStatus::Stalled => {}
+            FitStatus::Converged | FitStatus::Stalled | FitStatus::NotFitted => {}
             FitStatus::IterationLimit => {
                 warnings.push("the coreset's own posterior fit has not converged".to_owned());
             }

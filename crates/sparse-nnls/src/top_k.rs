@@ -106,6 +106,11 @@ impl TopK {
         }
     }
 
+    /// The columns that are among the best of some ranking so far, in no order, a column of two rankings twice.
+    pub fn ids(&self) -> impl Iterator<Item = usize> {
+        self.best.iter().flat_map(|best| best.heap.iter().map(|worst| worst.0.id))
+    }
+
     /// Takes in what another state has seen.
     pub fn merge(&mut self, other: &Self) {
         for (mine, theirs) in self.best.iter_mut().zip(&other.best) {

@@ -2,7 +2,7 @@
 
 use sparse_nnls::{LineSearch, Method};
 
-use crate::coreset::{BuildError, BuildOptions, ModelOptions};
+use crate::coreset::{BuildError, BuildOptions, ModelOptions, RoundOptions, RoundsBy, Start};
 use crate::data::Task;
 use crate::embed::Choice;
 use crate::model::Link;
@@ -27,6 +27,12 @@ pub struct BuildRequest {
     pub seed: u64,
     /// Solve NNLS on the final points.
     pub polish: bool,
+    /// The rows whose Laplace fit is the first π̂.
+    pub start: Start,
+    /// How many rounds; left out, automatic.
+    pub rounds: Option<usize>,
+    /// What the π̂ of a further round is taken from.
+    pub rounds_by: RoundsBy,
 }
 
 impl BuildRequest {
@@ -42,7 +48,15 @@ impl BuildRequest {
             let text = "--max-kl needs --method pursuit, which finds a coreset of every size";
             return Err(BuildError::Usage(text));
         }
+        if self.max_kl.is_some() && self.rounds_by == RoundsBy::Nuts {
+            return Err(BuildError::Usage("--max-kl goes with --rounds-by laplace only"));
+        }
         Ok(())
+    }
+
+    /// The rounds that are asked for.
+    pub fn rounds(&self) -> RoundOptions {
+        RoundOptions { rounds: self.rounds, by: self.rounds_by, from_all_rows: self.start == Start::Full }
     }
 
     /// The options for `rows` rows. A `k` that was left out never exceeds them.

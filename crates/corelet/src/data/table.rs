@@ -85,6 +85,11 @@ impl Values {
         self.len() == 0
     }
 
+    /// True where cell `row` is missing.
+    pub fn is_missing(&self, row: usize) -> bool {
+        self.view().is_missing(row)
+    }
+
     /// The cells, borrowed.
     pub fn view(&self) -> ValuesView<'_> {
         match self {

@@ -1,6 +1,7 @@
 //! Embeddings: each datum's log-likelihood as a vector φᵢ with ⟨φᵢ, φⱼ⟩ = Cov(ℓᵢ, ℓⱼ) under a Gaussian π̂, as a
 //! dictionary for the solver. ½‖Φ1 − Φw‖² is then, to leading order, the KL divergence of the coreset in nats.
 
+mod blocks;
 mod choice;
 mod draws;
 mod hermite;
@@ -8,6 +9,7 @@ pub mod paper;
 mod posterior_draws;
 mod stored;
 
+pub use blocks::{Blocks, Source};
 pub use choice::Choice;
 pub use draws::{Correlations, Draws, RowPolynomials, Stacked, Tiles};
 pub use hermite::{GaussianExact, Hermite};

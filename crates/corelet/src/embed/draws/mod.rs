@@ -16,8 +16,8 @@ use rayon::prelude::*;
 use sparse_nnls::{Candidate, Dictionary, DictionaryError, Error, Query, Sum};
 
 use self::remainder::Remainder;
-pub(super) use self::survey::centre;
-use self::survey::{Survey, norm, survey};
+use self::survey::{Survey, survey};
+pub(super) use self::survey::{centre, norm};
 use self::tiles::{Workers, top};
 use crate::embed::posterior_draws::{Stream, draw_shifts};
 use crate::embed::{Description, EmbedError, Embedding};

@@ -76,7 +76,7 @@ pub(in crate::embed) fn centre(column: &mut [f64]) {
 }
 
 /// ‖column‖, also where its square is too small for f64.
-pub(super) fn norm(column: &[f64]) -> f64 {
+pub(in crate::embed) fn norm(column: &[f64]) -> f64 {
     let square = total(column, |x| x * x);
     if square.is_normal() {
         return square.sqrt();

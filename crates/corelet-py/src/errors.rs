@@ -1,0 +1,66 @@
+//! Failures as Python exceptions: the texts of the command, and a callable's own exception as it was raised.
+
+use std::error::Error;
+
+use pyo3::create_exception;
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+
+create_exception!(
+    corelet,
+    CoreletError,
+    PyValueError,
+    "What corelet refuses, in one line: what is wrong, where, and what to do."
+);
+
+/// Why some work did not end in a result. It may cross threads, which a Python exception in the making may not.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// In words.
+    Refused(String),
+    /// What a Python callable raised.
+    Raised(PyErr),
+}
+
+impl Failure {
+    /// From any error of the library; one that a callable raised is found again among its causes.
+    pub(crate) fn new(error: &(dyn Error + 'static)) -> Self {
+        let raised = std::iter::successors(Some(error), |error| (*error).source())
+            .find_map(|error| error.downcast_ref::<PyErr>());
+        match raised {
+            Some(raised) => Python::attach(|py| Self::Raised(raised.clone_ref(py))),
+            None => Self::Refused(one_line(&error.to_string())),
+        }
+    }
+
+    /// The same, with the data named in front as the command does.
+    pub(crate) fn of(source: &str, error: &(dyn Error + 'static)) -> Self {
+        match Self::new(error) {
+            Self::Refused(text) => Self::Refused(format!("{source}: {text}")),
+            raised => raised,
+        }
+    }
+}
+
+impl From<Failure> for PyErr {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Refused(text) => CoreletError::new_err(text),
+            Failure::Raised(error) => error,
+        }
+    }
+}
+
+/// Refuses a value.
+pub(crate) fn refuse(text: impl Into<String>) -> PyErr {
+    CoreletError::new_err(text.into())
+}
+
+/// Refuses a type.
+pub(crate) fn wrong_type(text: impl Into<String>) -> PyErr {
+    PyTypeError::new_err(text.into())
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}

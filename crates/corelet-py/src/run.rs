@@ -1,0 +1,130 @@
+//! Work with the GIL let go: on a thread of its own, while this one hears of its progress and of Ctrl-C.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use sparse_nnls::Info;
+
+use crate::errors::{Failure, refuse};
+
+/// How often signals are looked at.
+const POLL: Duration = Duration::from_millis(50);
+
+/// A progress callback is not called more often than this.
+const REPORT: Duration = Duration::from_millis(50);
+
+/// What the worker tells the thread that waits for it.
+enum Event<T> {
+    Step(Info),
+    Done(Result<T, Failure>),
+}
+
+/// The worker's side: tells of progress, and is told to stop.
+pub(crate) struct Control<T> {
+    events: Option<Sender<Event<T>>>,
+    stop: Arc<AtomicBool>,
+    last: Option<Instant>,
+}
+
+impl<T> Control<T> {
+    /// Whether to go on, after telling how it goes.
+    pub(crate) fn follow(&mut self, info: &Info) -> ControlFlow<()> {
+        if let Some(events) = &self.events
+            && self.last.is_none_or(|last| last.elapsed() >= REPORT)
+        {
+            self.last = Some(Instant::now());
+            // Nobody listens any more after an interrupt, and then `stop` says so.
+            let _ = events.send(Event::Step(*info));
+        }
+        if self.stopped() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    /// Whether the caller has gone, or wants no more.
+    pub(crate) fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// Runs `work` and returns what it returns.
+///
+/// Ctrl-C, or an exception of `progress`, is raised at once; the worker then stops at its next step, and whatever it
+/// returns is dropped. A `progress` that returns `False` asks for the best so far.
+pub(crate) fn run<T: Send + 'static>(
+    py: Python<'_>,
+    progress: Option<&Bound<'_, PyAny>>,
+    threads: Option<usize>,
+    work: impl FnOnce(&mut Control<T>) -> Result<T, Failure> + Send + 'static,
+) -> PyResult<T> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let (sender, mut receiver) = mpsc::channel();
+    let events = progress.is_some().then(|| sender.clone());
+    let mut control = Control { events, stop: Arc::clone(&stop), last: None };
+    let pool = threads.map(thread_pool).transpose()?;
+    let worker = thread::Builder::new().name("corelet".to_owned()).spawn(move || {
+        let result = match pool {
+            Some(pool) => pool.install(|| work(&mut control)),
+            None => work(&mut control),
+        };
+        let _ = sender.send(Event::Done(result));
+    })?;
+    loop {
+        let event;
+        (receiver, event) = py.detach(move || {
+            let event = receiver.recv_timeout(POLL);
+            (receiver, event)
+        });
+        let heard = match event {
+            Ok(Event::Done(result)) => return Ok(result?),
+            Ok(Event::Step(info)) => py.check_signals().and_then(|()| report(progress, &info, &stop)),
+            Err(RecvTimeoutError::Timeout) => py.check_signals(),
+            Err(RecvTimeoutError::Disconnected) => {
+                // Only a panic ends the worker without a result; it has been printed.
+                let _ = py.detach(|| worker.join());
+                return Err(PyRuntimeError::new_err("internal error of corelet; please report it"));
+            }
+        };
+        if let Err(interrupt) = heard {
+            stop.store(true, Ordering::Relaxed);
+            return Err(interrupt);
+        }
+    }
+}
+
+/// Runs `work`, which calls Python itself and so hears of Ctrl-C, on this thread with the GIL let go.
+pub(crate) fn run_here<T: Send>(
+    py: Python<'_>,
+    threads: Option<usize>,
+    work: impl FnOnce() -> Result<T, Failure> + Send,
+) -> PyResult<T> {
+    let pool = threads.map(thread_pool).transpose()?;
+    let result = py.detach(|| match pool {
+        Some(pool) => pool.install(work),
+        None => work(),
+    });
+    Ok(result?)
+}
+
+/// Calls `progress`; a `False` asks to stop.
+pub(crate) fn report(progress: Option<&Bound<'_, PyAny>>, info: &Info, stop: &AtomicBool) -> PyResult<()> {
+    let Some(progress) = progress else { return Ok(()) };
+    let Info { iterations, passes, seconds, points, k, residual, target_norm } = *info;
+    let answer = progress.call1((iterations, passes, seconds, points, k, residual, target_norm))?;
+    if answer.extract::<bool>().is_ok_and(|go_on| !go_on) {
+        stop.store(true, Ordering::Relaxed);
+    }
+    Ok(())
+}
+
+fn thread_pool(threads: usize) -> PyResult<rayon::ThreadPool> {
+    if threads == 0 {
+        return Err(refuse("threads is 0, but it must be at least 1"));
+    }
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+    pool.map_err(|error| PyRuntimeError::new_err(error.to_string()))
+}

@@ -1,0 +1,48 @@
+"""Weighted rows that stand in for a whole data set when a Bayesian posterior is computed.
+
+>>> import numpy as np, corelet
+>>> rng = np.random.default_rng(1)
+>>> X = rng.normal(size=(5000, 4))
+>>> y = rng.random(5000) < 1 / (1 + np.exp(-X[:, 0]))
+>>> cs = corelet.build(X, y, k=100)
+>>> cs.rows.shape, cs.weights.shape
+((100,), (100,))
+
+Weights are weights on the log-likelihood: fit the model to these rows with each row's log-likelihood multiplied by its
+weight, and leave the prior as it is.
+"""
+
+from typing import TYPE_CHECKING
+
+from ._build import build
+from ._coreset import Coreset, Quality
+from ._lib import CoreletError, __version__
+from ._loglik import build_from_loglik
+from ._nnls import PathPoint, Solution, sparse_nnls
+from ._progress import Progress
+
+if TYPE_CHECKING:
+    from ._selector import CoresetSelector
+
+__all__ = [
+    "CoreletError",
+    "Coreset",
+    "CoresetSelector",
+    "PathPoint",
+    "Progress",
+    "Quality",
+    "Solution",
+    "__version__",
+    "build",
+    "build_from_loglik",
+    "sparse_nnls",
+]
+
+
+def __getattr__(name: str) -> object:
+    """What needs an optional package is imported when it is first asked for."""
+    if name == "CoresetSelector":
+        from ._selector import CoresetSelector
+
+        return CoresetSelector
+    raise AttributeError(f"module 'corelet' has no attribute '{name}'")

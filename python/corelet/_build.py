@@ -1,0 +1,194 @@
+"""`corelet.build`: choose weighted rows of a data set."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from os import PathLike, fspath
+from typing import Any, Optional
+
+from . import _lib
+from ._columns import column, length, names_of, parts_of
+from ._coreset import Coreset, coreset_from
+from ._progress import ProgressOption, reporter
+from ._types import Part
+
+
+def build(
+    X: Any,
+    y: Any = None,
+    *,
+    k: Optional[int] = None,
+    model: str = "logistic",
+    target: Optional[str] = None,
+    features: Optional[Sequence[str]] = None,
+    exposure: Any = None,
+    positive: Optional[object] = None,
+    intercept: bool = True,
+    standardise: str = "scale",
+    drop_missing: bool = False,
+    link: Optional[str] = None,
+    sigma: Optional[float] = None,
+    prior_sd: float = 1.0,
+    max_kl: Optional[float] = None,
+    method: str = "pursuit",
+    reference: bool = False,
+    embedding: str = "auto",
+    polish: bool = False,
+    start: str = "full",
+    rounds: Optional[int] = None,
+    rounds_by: str = "laplace",
+    seed: int = 0,
+    threads: Optional[int] = None,
+    format: Optional[str] = None,
+    progress: ProgressOption = None,
+) -> Coreset:
+    """Choose at most k weighted rows whose posterior is the posterior of all rows.
+
+    The keywords and their defaults are the options of `corelet build`; the same seed gives the same rows and weights to
+    the bit, here and there, whatever the number of threads.
+
+    Parameters
+    ----------
+    X
+        The data: a NumPy array (float64 and float32 are borrowed, not copied), a pandas, polars or Arrow table, a mapping
+        of names to columns, or the path of a file that the command reads. Columns of an array are called x1, x2, …
+    y
+        The target, where it is not a column of `X`: numbers, booleans or text.
+    k
+        Most points; 100, or the number of rows where that is less. With `max_kl` the most to try, 1600.
+    model
+        `logistic`, `poisson`, `linear`, or `gaussian` (the mean of Gaussian data, without a target).
+    target
+        The column of `X` to predict, where `y` is not given.
+    features
+        The columns to predict from; all others by default. Text becomes indicators.
+    exposure
+        Poisson: the exposure of each row, as a column of `X` or as an array.
+    positive
+        Logistic: the level of the target that counts as success, needed where the target is text.
+    intercept, standardise, drop_missing
+        Whether to add a column of ones; `none`, `scale` or `whiten`; whether rows with missing values are left out.
+    link, sigma, prior_sd
+        Poisson: `log` or `softplus`. Noise standard deviation of a linear or Gaussian model. The prior is
+        N(0, prior_sd²) for each coefficient of the standardised features.
+    max_kl
+        Take the fewest points whose held-out estimate of the divergence is at most this, in nats.
+    method, reference, embedding, polish
+        How points are chosen (`pursuit`, `omp`, `a-iht-2`, …); halve the step of hard thresholding as the authors' code
+        does; `auto`, `hermite:M` or `draws:S`; solve for the best weights of the final points once more.
+    start, rounds, rounds_by
+        `full` or `subsample:ROWS`, the rows whose Laplace fit is the first approximation of the posterior; how often to
+        build again under the coreset's own posterior (by default up to 4 times, until it no longer helps), which is
+        taken by `laplace` or by `nuts`.
+    seed, threads
+        Of everything random; number of threads, all cores by default.
+    format
+        The format of a file whose extension does not say it.
+    progress
+        A callable that gets a `corelet.Progress` now and then and may return False to stop with the best so far; True
+        for a tqdm bar, False for none; by default a bar where tqdm is installed and a person is watching.
+
+    Returns
+    -------
+    Coreset
+
+    Raises
+    ------
+    CoreletError
+        A `ValueError` with the text that the command would print.
+
+    Examples
+    --------
+    >>> import numpy as np, corelet
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(2000, 3))
+    >>> y = rng.random(2000) < 1 / (1 + np.exp(-X @ [1.0, -2.0, 0.5]))
+    >>> cs = corelet.build(X, y, model="logistic", k=50)
+    >>> len(cs), cs.quality.kl_forward < 1e-3
+    (50, True)
+    """
+    keywords: dict[str, object] = dict(
+        k=_count("k", k),
+        model=model,
+        target=target,
+        features=None if features is None else [str(name) for name in features],
+        exposure=exposure if isinstance(exposure, str) else None,
+        positive=None if positive is None else _label(positive),
+        intercept=intercept,
+        standardise=standardise,
+        drop_missing=drop_missing,
+        link=link,
+        sigma=sigma,
+        prior_sd=prior_sd,
+        max_kl=max_kl,
+        method=method,
+        reference=reference,
+        embedding=embedding,
+        polish=polish,
+        start=start,
+        rounds=_count("rounds", rounds),
+        rounds_by=rounds_by,
+        seed=_count("seed", seed),
+    )
+    threads = _count("threads", threads)
+    with reporter(progress) as report:
+        if isinstance(X, (str, PathLike)):
+            if y is not None or (exposure is not None and not isinstance(exposure, str)):
+                raise _lib.CoreletError("X is a file, so name its columns with target and exposure")
+            fields = _lib.build_file(fspath(X), format, keywords, report, threads)
+        else:
+            parts = parts_of(X)
+            if exposure is not None and not isinstance(exposure, str):
+                keywords["exposure"] = _append(parts, "exposure", exposure)
+            if y is not None:
+                if target is not None:
+                    raise _lib.CoreletError("the target is given twice: as y and as the column named by target")
+                keywords["target"] = _append(parts, _name_of(y), y)
+            fields = _lib.build_columns("data", parts, keywords, report, threads)
+    coreset = coreset_from(fields)
+    for warning in coreset.warnings:
+        warnings.warn(warning, stacklevel=2)
+    return coreset
+
+
+def _append(parts: list[Part], name: str, values: Any) -> str:
+    """Adds a column beside those of X, under a name that is free, and returns the name."""
+    taken = names_of(parts)
+    while name in taken:
+        name += "_"
+    part = column(name, values)
+    rows, found = length(parts), len(part[1])
+    if parts and found != rows:
+        raise _lib.CoreletError(f"{name} has {found} values, X has {rows} rows")
+    parts.append(part)
+    return name
+
+
+def _name_of(y: Any) -> str:
+    name = getattr(y, "name", None)
+    return name if isinstance(name, str) and name else "y"
+
+
+def _label(positive: object) -> str:
+    """A level as the design names it."""
+    if isinstance(positive, bool):
+        return str(positive).lower()
+    if isinstance(positive, float) and positive.is_integer():
+        return str(int(positive))
+    return str(positive)
+
+
+def _count(name: str, value: Any) -> Any:
+    """A whole number that is not negative, or None."""
+    if value is None:
+        return None
+    try:
+        number = value.__index__()
+    except AttributeError:
+        raise TypeError(f"{name} is {value!r}, but it must be a whole number") from None
+    if number < 0:
+        raise _lib.CoreletError(f"{name} is {number}, but it must not be negative")
+    return number
+
+

@@ -1,0 +1,214 @@
+"""The result of a build: chosen rows, their weights, and what they are worth."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Optional, Union
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _lib
+from ._columns import column
+
+if TYPE_CHECKING:
+    from ._verdict import Verdict
+
+
+@dataclass(frozen=True)
+class Quality:
+    """How far the coreset's posterior is from the posterior of all rows. All divergences are in nats."""
+
+    nats: Optional[float]
+    """½‖r‖² on draws that no method has seen: to leading order the divergence. None where it is not known."""
+    heldout_draws: int
+    """How many draws those are."""
+    residual_nats: float
+    """½‖r‖² in the embedding that the coreset was built in. For embeddings by draws it flatters."""
+    kl_forward: Optional[float] = None
+    """KL(π ‖ π_w) between the Laplace fits; exact for conjugate models."""
+    kl_reverse: Optional[float] = None
+    """KL(π_w ‖ π) between the Laplace fits."""
+    map_distance: Optional[float] = None
+    """Distance of the two modes on the standardised scale."""
+    verdict: Optional[Verdict] = None
+    """The grade that `corelet.check` gave, once it has been asked for one."""
+
+    @property
+    def judgement(self) -> str:
+        """The divergence in words."""
+        nats = self.kl_forward if self.kl_forward is not None else self.nats
+        words = "not judged" if nats is None else _lib.judgement(nats)
+        return words if self.verdict is None else f"{self.verdict.headline}; {words}"
+
+    def __repr__(self) -> str:
+        shown = {"nats": self.nats, "kl_forward": self.kl_forward, "kl_reverse": self.kl_reverse}
+        numbers = ", ".join(f"{name}={value:.3g}" for name, value in shown.items() if value is not None)
+        return f"Quality({numbers or 'unknown'}: {self.judgement})"
+
+
+@dataclass(eq=False, repr=False)
+class Coreset:
+    """Weighted rows that stand in for all rows when a posterior is computed.
+
+    Weights are weights on the log-likelihood: fit the model to `rows` with each row's log-likelihood multiplied by its
+    weight, and leave the prior as it is.
+    """
+
+    rows: NDArray[np.int64]
+    """The chosen rows, ascending, from 0."""
+    weights: NDArray[np.float64]
+    """Their weights, > 0."""
+    quality: Quality
+    """What they are worth."""
+    summary: dict[str, Any]
+    """All that is known about the build; the keys are those of the command's `--json`."""
+    columns: dict[str, Any] = field(default_factory=dict)
+    """The chosen rows of the data, column by column."""
+    warnings: list[str] = field(default_factory=list)
+    """What should not be overlooked; also issued as Python warnings."""
+    lines: list[str] = field(default_factory=list)
+    metadata: dict[str, str] = field(default_factory=dict)
+    sampling: dict[str, Any] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def method(self) -> str:
+        """The method that chose them."""
+        return str(self.summary["method"])
+
+    @property
+    def status(self) -> str:
+        """Why the method stopped: `completed`, `numerical-floor`, `stopped`, …"""
+        return str(self.summary["status"])
+
+    @property
+    def path(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Number of points and residual ‖y − Φw‖ along the way, for methods that yield every size."""
+        path = self.summary["path"]
+        points = np.array([point for point, _ in path], dtype=np.int64)
+        return points, np.array([residual for _, residual in path], dtype=np.float64)
+
+    @property
+    def sample_weight(self) -> NDArray[np.float64]:
+        """One weight for every row of the input, 0 for those that were not chosen."""
+        dense = np.zeros(int(self.summary["n"]) + int(self.summary["rows_dropped"]))
+        dense[self.rows] = self.weights
+        return dense
+
+    def to_frame(self, library: str = "pandas") -> Any:
+        """The chosen rows as a data frame of pandas (or polars): `row`, `weight`, and the columns of the data."""
+        table: dict[str, Any] = {"row": self.rows, "weight": self.weights}
+        for name, values in self.columns.items():
+            while name in table:
+                name = f"original_{name}"
+            table[name] = values
+        if library == "polars":
+            import polars
+
+            return polars.DataFrame(table)
+        if library != "pandas":
+            raise _lib.CoreletError(f"library is '{library}', but it must be one of pandas, polars")
+        import pandas
+
+        return pandas.DataFrame(table)
+
+    def to_parquet(self, path: Union[str, PathLike[str]]) -> None:
+        """Writes the file that `corelet build -o` writes: Parquet, or CSV or JSON by the extension.
+
+        The file appears whole or not at all, and `corelet evaluate --coreset` reads it.
+        """
+        parts = [column(name, values) for name, values in self.columns.items()]
+        _lib.write_coreset(str(self.summary["data"]), parts, self.rows, self.weights, self.metadata, path)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draws the divergence against the number of points, with matplotlib, and returns the axes."""
+        from matplotlib import pyplot
+
+        axes = pyplot.subplots(figsize=(5, 3.2))[1] if ax is None else ax
+        points, residual = self.path
+        if len(points) == 0:
+            points, residual = np.array([len(self)]), np.array([float(self.summary["residual"])])
+        nats = np.maximum(0.5 * residual**2, np.finfo(float).tiny)
+        axes.plot(points, nats, marker="." if len(points) < 30 else None, label="in the embedding")
+        if self.quality.nats is not None:
+            label = f"on {self.quality.heldout_draws} unseen draws"
+            axes.plot([len(self)], [self.quality.nats], "o", color="C3", label=label)
+        axes.set(xlabel="points", ylabel="divergence (nats)", yscale="log", title=f"{self.method}, {len(self)} points")
+        axes.legend(frameon=False)
+        return axes
+
+    def __repr__(self) -> str:
+        body = "\n".join(self.lines)
+        verdict = f"\n  verdict        {self.quality.verdict.headline}" if self.quality.verdict else ""
+        return f"<corelet.Coreset: {body}{verdict}\n{self._table()}>"
+
+    def _repr_html_(self) -> str:
+        facts = [("divergence", self.quality.judgement), ("method", f"{self.method}: {self.status}")]
+        for name, value in (
+            ("forward KL", self.quality.kl_forward),
+            ("reverse KL", self.quality.kl_reverse),
+            (f"on {self.quality.heldout_draws} unseen draws", self.quality.nats),
+        ):
+            if value is not None:
+                facts.append((name, f"{value:.3g} nats"))
+        rows = "".join(f"<tr><th>{html.escape(a)}</th><td>{html.escape(b)}</td></tr>" for a, b in facts)
+        heads = "".join(f"<th>{html.escape(name)}</th>" for name in ("row", "weight", *self._shown_columns()))
+        body = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>" for cells in self._cells()
+        )
+        title = html.escape(self.lines[0] if self.lines else f"{len(self)} points")
+        return (
+            f"<div><strong>{title}</strong><table>{rows}</table>"
+            f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>"
+        )
+
+    def _shown_columns(self) -> list[str]:
+        return list(self.columns)[:5]
+
+    def _cells(self) -> list[list[str]]:
+        """The heaviest rows, as text."""
+        heaviest = np.argsort(-self.weights, kind="stable")[:5]
+        return [
+            [str(self.rows[j]), f"{self.weights[j]:.4g}", *(_short(self.columns[name][j]) for name in self._shown_columns())]
+            for j in heaviest
+        ]
+
+    def _table(self) -> str:
+        table = [["row", "weight", *self._shown_columns()], *self._cells()]
+        widths = [max(len(line[j]) for line in table) for j in range(len(table[0]))]
+        return "\n".join("  " + "  ".join(cell.rjust(width) for cell, width in zip(line, widths)) for line in table)
+
+
+def _short(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, (float, np.floating)) else str(value)[:20]
+
+
+def coreset_from(fields: Mapping[str, Any]) -> Coreset:
+    """From what the native part returns."""
+    summary = json.loads(fields["summary"])
+    quality = Quality(
+        nats=summary["heldout_nats"],
+        heldout_draws=summary["heldout_draws"],
+        residual_nats=0.5 * summary["residual"] ** 2,
+        kl_forward=summary.get("kl_forward"),
+        kl_reverse=summary.get("kl_reverse"),
+        map_distance=summary.get("map_distance"),
+    )
+    return Coreset(
+        rows=fields["rows"],
+        weights=fields["weights"],
+        quality=quality,
+        summary=summary,
+        columns=fields["columns"],
+        warnings=fields["warnings"],
+        lines=fields["lines"],
+        metadata=fields["metadata"],
+        sampling=fields["sampling"],
+    )

@@ -1,0 +1,62 @@
+"""The native part of `corelet`: what `crates/corelet-py` defines."""
+
+from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
+from typing import Any, Optional
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._types import Part, Report
+
+__version__: str
+
+class CoreletError(ValueError): ...
+
+def build_columns(
+    source: str,
+    parts: Sequence[Part],
+    keywords: Mapping[str, object],
+    progress: Optional[Report],
+    threads: Optional[int],
+) -> dict[str, Any]: ...
+def build_file(
+    path: "str | PathLike[str]",
+    format: Optional[str],
+    keywords: Mapping[str, object],
+    progress: Optional[Report],
+    threads: Optional[int],
+) -> dict[str, Any]: ...
+def solve_dense(
+    columns: NDArray[np.float64],
+    target: Optional[NDArray[np.float64]],
+    keywords: Mapping[str, object],
+    progress: Optional[Report],
+    threads: Optional[int],
+) -> dict[str, Any]: ...
+def write_coreset(
+    source: str,
+    parts: Sequence[Part],
+    rows: NDArray[np.int64],
+    weights: NDArray[np.float64],
+    metadata: Mapping[str, str],
+    path: "str | PathLike[str]",
+) -> None: ...
+def judgement(nats: float) -> str: ...
+def build_matrix(
+    matrix: NDArray[np.float64],
+    held_out: int,
+    keywords: Mapping[str, object],
+    progress: Optional[Report],
+    threads: Optional[int],
+) -> dict[str, Any]: ...
+def build_function(
+    function: Callable[[Any, slice], Any],
+    theta: Any,
+    n: int,
+    draws: int,
+    held_out: int,
+    keywords: Mapping[str, object],
+    progress: Optional[Report],
+    threads: Optional[int],
+) -> dict[str, Any]: ...

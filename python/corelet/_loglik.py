@@ -1,0 +1,149 @@
+"""`corelet.build_from_loglik`: a coreset of any model, from its log-likelihoods at draws of its posterior."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any, Optional, Union
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from . import _lib
+from ._build import _count
+from ._coreset import Coreset, coreset_from
+from ._nnls import _array
+from ._progress import ProgressOption, reporter
+
+LogLikelihood = Union[ArrayLike, Callable[[Any, slice], ArrayLike], Any]
+
+
+def build_from_loglik(
+    ll: LogLikelihood,
+    k: Optional[int] = None,
+    *,
+    theta: Any = None,
+    n: Optional[int] = None,
+    var_name: Optional[str] = None,
+    held_out: float = 0.2,
+    method: str = "pursuit",
+    reference: bool = False,
+    polish: bool = False,
+    seed: int = 0,
+    threads: Optional[int] = None,
+    progress: ProgressOption = None,
+) -> Coreset:
+    """Choose at most k weighted data of a model that is known by its log-likelihoods alone.
+
+    Parameters
+    ----------
+    ll
+        One of: a matrix of log-likelihoods, one row for each draw of the posterior and one column for each datum; an
+        ArviZ `InferenceData` (or `DataTree`) with a `log_likelihood` group; or a function `fn(theta, rows)` of all draws
+        and a slice of data that returns such a matrix for these data. The function is called block by block, several
+        times for every datum, and nothing of size draws × n is stored.
+    k
+        Most points; 100, or the number of data where that is less.
+    theta, n
+        For a function: the draws, handed on as they are (their first axis counts them), and the number of data.
+    var_name
+        Which variable of the `log_likelihood` group, where there are several.
+    held_out
+        The share of the draws, the last ones (of each chain), that the coreset is judged by and not built on.
+    method, reference, polish, seed, threads, progress
+        As in `corelet.build`.
+
+    Returns
+    -------
+    Coreset
+        `quality.nats` is the estimate on the draws held out. The draws should be of the posterior, or near it: there
+        is where the coreset agrees with all data. It takes well over k of them.
+
+    Examples
+    --------
+    A Student-t regression, for which `corelet.build` has no model:
+
+    >>> import numpy as np, corelet
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=1000)
+    >>> y = 2 * x + rng.standard_t(4, size=1000)
+    >>> slope = rng.normal(2, 0.04, size=(500, 1))
+    >>> def log_likelihood(theta, rows):
+    ...     return -2.5 * np.log1p((y[rows] - theta * x[rows]) ** 2 / 4)
+    >>> cs = corelet.build_from_loglik(log_likelihood, k=20, theta=slope, n=1000)
+    >>> cs.quality.nats < 1e-2, cs.quality.heldout_draws
+    (True, 100)
+    """
+    keywords: dict[str, object] = dict(
+        k=_count("k", k), method=method, reference=reference, polish=polish, seed=_count("seed", seed)
+    )
+    threads = _count("threads", threads)
+    with reporter(progress) as report:
+        if callable(ll):
+            if theta is None or n is None:
+                raise _lib.CoreletError("a function needs the draws (theta) and the number of data (n) beside it")
+            draws = _draws(theta)
+            unseen = _held_out(draws, held_out)
+            size = _count("n", n)
+            fields = _lib.build_function(ll, theta, size, draws, unseen, keywords, report, threads)
+        else:
+            if theta is not None or n is not None:
+                raise _lib.CoreletError("theta and n are for a function; a matrix has its own draws and data")
+            matrix, unseen = _matrix(ll, var_name, held_out)
+            fields = _lib.build_matrix(matrix, unseen, keywords, report, threads)
+    coreset = coreset_from(fields)
+    for warning in coreset.warnings:
+        warnings.warn(warning, stacklevel=2)
+    return coreset
+
+
+def _matrix(ll: Any, var_name: Optional[str], held_out: float) -> tuple[NDArray[np.float64], int]:
+    """Draws by data, the held-out draws last, and how many these are."""
+    group = _log_likelihood_group(ll)
+    if group is None:
+        if var_name is not None:
+            raise _lib.CoreletError("var_name is for an InferenceData with a log_likelihood group")
+        matrix = np.ascontiguousarray(_array("ll", ll, 2))
+        return matrix, _held_out(matrix.shape[0], held_out)
+    names = [str(name) for name in group.data_vars]
+    if var_name is None and len(names) != 1:
+        raise _lib.CoreletError(f"the log_likelihood group has {len(names)} variables; name one with var_name: {names}")
+    name = names[0] if var_name is None else var_name
+    if name not in names:
+        raise _lib.CoreletError(f"the log_likelihood group has no variable '{name}'; it has {names}")
+    values = np.asarray(group[name].transpose("chain", "draw", ...).values, dtype=np.float64)
+    chains, draws = values.shape[:2]
+    values = values.reshape(chains, draws, -1)
+    unseen = _held_out(draws, held_out)
+    seen = values[:, : draws - unseen].reshape(-1, values.shape[2])
+    return np.concatenate([seen, values[:, draws - unseen :].reshape(-1, values.shape[2])]), chains * unseen
+
+
+def _log_likelihood_group(ll: Any) -> Any:
+    """The group of an InferenceData or a DataTree, or None."""
+    if isinstance(ll, np.ndarray) or not (hasattr(ll, "groups") or hasattr(ll, "log_likelihood")):
+        return None
+    group = getattr(ll, "log_likelihood", None)
+    if group is None:
+        raise _lib.CoreletError(
+            "this InferenceData has no log_likelihood group; pymc.compute_log_likelihood(idata) or "
+            "arviz.from_numpyro(mcmc, log_likelihood=True) adds one"
+        )
+    return group.to_dataset() if hasattr(group, "to_dataset") else group
+
+
+def _draws(theta: Any) -> int:
+    first: Any = next(iter(theta.values()), None) if isinstance(theta, Mapping) else theta
+    try:
+        return len(first)
+    except TypeError:
+        raise _lib.CoreletError(f"theta is of type {type(theta).__name__}, whose draws cannot be counted") from None
+
+
+def _held_out(draws: int, share: float) -> int:
+    if not 0 <= share < 1:
+        raise _lib.CoreletError(f"held_out is {share}, but it must be a share of the draws, in [0, 1)")
+    unseen = round(draws * share)
+    if draws - unseen < 2:
+        raise _lib.CoreletError(f"{draws} draws are too few: at least 2 must be left to build on")
+    return unseen

@@ -1,0 +1,182 @@
+"""`corelet.build_from_loglik`: a matrix, a function and an InferenceData, and whatever can be wrong with them."""
+
+import sys
+
+import arviz as az
+import numpy as np
+import pytest
+
+import corelet
+
+
+@pytest.fixture(scope="module")
+def student():
+    """A Student-t regression: draws near its posterior, its data, and its log-likelihood."""
+    rng = np.random.default_rng(11)
+    x = rng.normal(size=1500)
+    y = 1.0 + 2.0 * x + rng.standard_t(4, size=1500)
+    theta = np.array([1.0, 2.0]) + 0.04 * rng.normal(size=(1000, 2))
+
+    def log_likelihood(theta, rows):
+        error = y[rows] - theta[:, :1] - theta[:, 1:] * x[rows]
+        return -2.5 * np.log1p(error**2 / 4)
+
+    return theta, len(x), log_likelihood
+
+
+def true_nats(cs, theta, n, log_likelihood, seed=1):
+    """½ Var of the error of the log-likelihood over draws that nobody has seen."""
+    fresh = theta.mean(axis=0) + 0.04 * np.random.default_rng(seed).normal(size=(4000, 2))
+    errors = log_likelihood(fresh, slice(0, n)).sum(axis=1)
+    errors -= log_likelihood(fresh, cs.rows) @ cs.weights
+    return 0.5 * errors.var()
+
+
+def test_the_estimate_on_held_out_draws_is_honest(student):
+    theta, n, log_likelihood = student
+    matrix = log_likelihood(theta, slice(0, n))
+    for k in (3, 8):
+        cs = corelet.build_from_loglik(matrix, k=k)
+        errors = matrix[800:].sum(axis=1) - matrix[800:][:, cs.rows] @ cs.weights
+        assert cs.quality.nats == pytest.approx(0.5 * errors.var(), rel=1e-6)
+        assert cs.quality.nats == pytest.approx(true_nats(cs, theta, n, log_likelihood), rel=0.5)
+        assert (cs.quality.heldout_draws, len(cs), cs.method) == (200, k, "pursuit")
+    assert "200 draws that were held out" in repr(cs)
+
+
+def test_a_function_is_called_block_by_block_and_chooses_the_same(student):
+    theta, n, log_likelihood = student
+    calls = []
+
+    def counted(draws, rows):
+        assert draws is theta and isinstance(rows, slice)
+        calls.append(rows)
+        return log_likelihood(draws, rows)
+
+    expected = corelet.build_from_loglik(log_likelihood(theta, slice(0, n)), k=8)
+    cs = corelet.build_from_loglik(counted, k=8, theta=theta, n=n)
+    assert np.array_equal(cs.rows, expected.rows)
+    assert cs.weights == pytest.approx(expected.weights, rel=1e-6)
+    assert cs.quality.nats == pytest.approx(expected.quality.nats, rel=1e-6)
+    assert max(rows.stop - rows.start for rows in calls) * len(theta) <= 2**20
+    assert (calls[0].start, calls[1].start) == (0, calls[0].stop)
+
+
+def test_an_inference_data_holds_out_the_end_of_each_chain(student):
+    theta, n, log_likelihood = student
+    matrix = log_likelihood(theta, slice(0, n))
+    idata = az.from_dict(posterior={"theta": theta.reshape(4, 250, 2)}, log_likelihood={"y": matrix.reshape(4, 250, n)})
+    cs = corelet.build_from_loglik(idata, k=8)
+    chains = matrix.reshape(4, 250, n)
+    reordered = np.concatenate([chains[:, :200].reshape(800, n), chains[:, 200:].reshape(200, n)])
+    expected = corelet.build_from_loglik(reordered, k=8)
+    assert np.array_equal(cs.rows, expected.rows) and np.array_equal(cs.weights, expected.weights)
+    assert cs.quality == expected.quality
+    grid = az.from_dict(posterior={"theta": theta.reshape(4, 250, 2)}, log_likelihood={"y": matrix.reshape(4, 250, 3, n // 3), "z": matrix.reshape(4, 250, n)})
+    assert np.array_equal(corelet.build_from_loglik(grid, k=8, var_name="y").rows, cs.rows)
+    with pytest.raises(corelet.CoreletError, match=r"2 variables; name one with var_name: \['y', 'z'\]"):
+        corelet.build_from_loglik(grid, k=8)
+    with pytest.raises(corelet.CoreletError, match="no variable 'q'"):
+        corelet.build_from_loglik(grid, k=8, var_name="q")
+    with pytest.raises(corelet.CoreletError, match="no log_likelihood group"):
+        corelet.build_from_loglik(az.from_dict(posterior={"theta": theta.reshape(4, 250, 2)}), k=8)
+
+
+def test_single_precision_and_lists(student):
+    theta, n, log_likelihood = student
+    matrix = log_likelihood(theta, slice(0, n)).astype(np.float32)
+    cs = corelet.build_from_loglik(matrix, k=5)
+    assert np.array_equal(cs.rows, corelet.build_from_loglik(matrix.astype(float), k=5).rows)
+    assert len(corelet.build_from_loglik(matrix[:20, :30].tolist(), k=2)) <= 2
+    function = corelet.build_from_loglik(lambda t, rows: log_likelihood(t, rows).tolist(), k=2, theta=theta[:50], n=40)
+    assert len(function) <= 2
+
+
+class Mine(Exception):
+    pass
+
+
+def test_what_a_function_raises_comes_out_as_it_was(student):
+    theta, n, log_likelihood = student
+    calls = [0]
+
+    def failing(draws, rows):
+        calls[0] += 1
+        if calls[0] == 4:
+            raise Mine("on the fourth call")
+        return log_likelihood(draws, rows)
+
+    before = sys.getrefcount(theta)
+    with pytest.raises(Mine, match="on the fourth call") as caught:
+        corelet.build_from_loglik(failing, k=8, theta=theta, n=n)
+    assert caught.traceback[-1].name == "failing"
+    del caught
+    assert sys.getrefcount(theta) == before
+
+    def interrupted(draws, rows):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        corelet.build_from_loglik(interrupted, k=8, theta=theta, n=n)
+
+
+def test_progress_of_a_function(student):
+    theta, n, log_likelihood = student
+    steps = []
+    corelet.build_from_loglik(log_likelihood, k=8, theta=theta, n=n, progress=steps.append)
+    assert steps and steps[-1].points == 8
+    with pytest.raises(Mine):
+
+        def fail(step):
+            raise Mine
+
+        corelet.build_from_loglik(log_likelihood, k=8, theta=theta, n=n, progress=fail)
+    with pytest.warns(UserWarning, match="had not come to rest"):
+        assert corelet.build_from_loglik(log_likelihood, k=40, theta=theta, n=n, method="giga", progress=lambda s: False).status == "stopped"
+
+
+def bad_functions():
+    return {
+        "shape": (lambda t, r: np.zeros((3, 4)), r"shape \(3, 4\) for rows 0 to 1048; it must be \(1000, 1048\), draws by rows"),
+        "transposed": (lambda t, r: np.zeros((r.stop - r.start, 1000)), "draws by rows"),
+        "scalar": (lambda t, r: 1.0, r"shape \(\)"),
+        "nothing": (lambda t, r: None, r"shape \(\)"),
+        "text": (lambda t, r: "hello", "not an array of numbers"),
+        "nan": (lambda t, r: np.where(np.arange(1000)[:, None] == 5, np.nan, np.zeros((1000, r.stop - r.start))), r"row 0 at draw 5 is not finite \(NaN\)"),
+        "infinite": (lambda t, r: np.where(np.arange(r.start, r.stop) == 7, -np.inf, np.zeros((1000, 1))), r"row 7 at draw 0 is not finite \(-inf\)"),
+    }
+
+
+@pytest.mark.parametrize("name", bad_functions())
+def test_bad_functions_are_refused(name, student):
+    function, text = bad_functions()[name]
+    with pytest.raises(corelet.CoreletError, match=text):
+        corelet.build_from_loglik(function, k=8, theta=student[0], n=student[1])
+
+
+@pytest.mark.parametrize(
+    ("ll", "keywords", "text"),
+    [
+        (np.zeros(5), {}, r"ll has shape \(5,\)"),
+        (np.full((10, 5), np.nan), {}, "row 0 at draw 0 is not finite"),
+        (np.where(np.arange(10)[:, None] == 9, np.inf, np.zeros((10, 5))), {}, "row 0 at draw 9 is not finite"),
+        (np.zeros((10, 5), object), {}, "dtype object"),
+        (np.zeros((1, 5)), {}, "1 draws are too few"),
+        (np.zeros((10, 5)), {"k": 6}, "k = 6 points cannot be chosen from 5 rows"),
+        (np.zeros((10, 5)), {"theta": 1}, "theta and n are for a function"),
+        (np.zeros((10, 5)), {"held_out": 1.0}, "held_out is 1.0"),
+        (np.zeros((10, 5)), {"var_name": "y"}, "var_name is for an InferenceData"),
+        (lambda t, r: t, {}, "a function needs the draws"),
+        (lambda t, r: t, {"theta": 3, "n": 5}, "whose draws cannot be counted"),
+        (np.zeros((10, 0)), {}, "cannot be chosen from 0 rows"),
+    ],
+)
+def test_bad_input(ll, keywords, text):
+    with pytest.raises(corelet.CoreletError, match=text):
+        corelet.build_from_loglik(ll, **{"k": 2, **keywords})
+
+
+def test_nothing_is_held_out_where_nothing_is_asked_for(student):
+    theta, n, log_likelihood = student
+    cs = corelet.build_from_loglik(log_likelihood, k=4, theta=theta, n=n, held_out=0)
+    assert cs.quality.nats is None and cs.quality.judgement == "not judged"
