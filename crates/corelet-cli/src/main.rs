@@ -11,6 +11,7 @@ mod interrupt;
 mod load;
 mod memory;
 mod output;
+mod percentile;
 mod report;
 mod reproduce;
 mod summary;
