@@ -2,7 +2,8 @@
 //! the divergence at k = 20 and k = 50, against what the authors' code took and reached.
 //!
 //! `cargo bench -p corelet --bench sparse_vi -- [SEEDS]` on `synth_lr.npz` and `phishing.npz` of the folder that
-//! `CORELET_DATA` names, and on generated data where there is none.
+//! `CORELET_DATA` names, and on generated data where there is none. `-- --conjugate` for models with exact gradients, at
+//! the sizes of the paper's Gaussian and radial-basis experiments: 100 steps a point, k = 300.
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
 use std::ops::ControlFlow;
@@ -12,9 +13,9 @@ use corelet::data::{DesignOptions, Standardise, design, read};
 use corelet::evaluate::evaluate;
 use corelet::generate;
 use corelet::laplace::{LaplaceSettings, Prior, laplace};
-use corelet::model::{Logistic, Model, Rows};
+use corelet::model::{GaussianMean, Linear, Logistic, Model, Rows};
 use corelet::observations::Observations;
-use corelet::sparse_vi::{SparseViSettings, sparse_vi};
+use corelet::sparse_vi::{SparseViSettings, StepSize, sparse_vi};
 
 const POINTS: usize = 50;
 
@@ -66,7 +67,40 @@ fn measure(name: &str, observations: Observations, seeds: u64, reference: f64) {
     println!("  k = {POINTS}: {} / {}", spreads[2], spreads[3]);
 }
 
+/// The paper's Gaussian (D = 200, N = 600) and a regression of the size of its radial-basis experiment.
+fn measure_conjugate() {
+    let settings =
+        SparseViSettings { steps: 100, step_size: StepSize::OverT { scale: 1.0 }, ..Default::default() };
+    let gaussian = generate::gaussian_paper(600, 200, 1);
+    let identity: Vec<f64> = (0..200 * 200).map(|at| if at % 201 == 0 { 1.0 } else { 0.0 }).collect();
+    let mut regression = generate::gaussian_paper(1000, 301, 2);
+    regression.target = (0..1000).map(|i| regression.row(i)[..10].iter().sum()).collect();
+    let models: [Box<dyn Model>; 2] = [
+        Box::new(GaussianMean::new(gaussian, &identity).unwrap()),
+        Box::new(Linear::model(regression, 1.0).unwrap()),
+    ];
+    for model in models {
+        let prior = Prior::isotropic(model.dim(), 1.0).unwrap();
+        let before = processor_seconds();
+        let path = sparse_vi(&*model, &prior, 300, &settings, 0, &mut |_| ControlFlow::Continue(())).unwrap();
+        let last = &path[299];
+        println!(
+            "{}: {} rows, {} coefficients: {} points in {:.1} s ({:.1} s of processor time), {} passes",
+            model.name(),
+            model.len(),
+            model.dim(),
+            last.points,
+            last.seconds,
+            processor_seconds() - before,
+            last.passes
+        );
+    }
+}
+
 fn main() {
+    if std::env::args().any(|argument| argument == "--conjugate") {
+        return measure_conjugate();
+    }
     let seeds = std::env::args().skip(1).find_map(|arg| arg.parse().ok()).unwrap_or(3);
     let Some(folder) = std::env::var_os("CORELET_DATA").filter(|folder| !folder.is_empty()) else {
         return measure("generated", generate::logistic_paper(500, 1), seeds, 796.0);

@@ -31,6 +31,7 @@ mod method;
 mod nnls;
 mod random;
 mod status;
+pub mod theory;
 mod top_k;
 
 pub use constraint::Constraint;
