@@ -72,8 +72,8 @@ mod tests {
 
     #[test]
     fn a_pattern_runs_along_the_whole_line() {
-        // Ten units in steps of one, dashes of 3 and gaps of 2, a stroke without width.
-        let points: Vec<(f64, f64)> = (0..=10).map(|i| (f64::from(i), 0.0)).collect();
+        // Nine units in steps of one, dashes of 3 and gaps of 2, a stroke without width.
+        let points: Vec<(f64, f64)> = (0..=9).map(|i| (f64::from(i), 0.0)).collect();
         let ends: Vec<(f64, f64)> = dashes(&points, &[3.0, 2.0], 0.0)
             .iter()
             .map(|dash| (dash.first().unwrap().0, dash.last().unwrap().0))

@@ -67,7 +67,7 @@ const TABLE: [(&str, Style); 15] = [
     ("iht", style("#7FC8AF", Dash::DashDot, MarkerShape::Square, 1.6)),
     ("sparse-vi", style("#56B4E9", Dash::DashDotDot, MarkerShape::Diamond, 1.8)),
     ("a-iht", style("#009E73", Dash::Short, MarkerShape::Square, 1.8)),
-    ("a-iht-batch", style("#CC79A7", Dash::Dotted, MarkerShape::Hexagon, 1.8)),
+    ("a-iht-batch", style("#CC79A7", Dash::DashDot, MarkerShape::Hexagon, 1.8)),
     ("a-iht-2", style("#D55E00", Dash::Long, MarkerShape::TriangleDown, 1.8)),
     ("pursuit", style("#0072B2", Dash::Solid, MarkerShape::Circle, 2.2)),
     ("pursuit-hermite", style("#1A1A1A", Dash::Long, MarkerShape::Star, 1.8)),

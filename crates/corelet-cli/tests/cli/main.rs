@@ -10,3 +10,4 @@ mod commands;
 mod common;
 mod interruption;
 mod real_data;
+mod reproduce;
