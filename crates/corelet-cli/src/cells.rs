@@ -13,6 +13,7 @@ use sparse_nnls::{Limits, Method, Status};
 use crate::interrupt::Interrupt;
 use crate::load::Fitted;
 use crate::output::{csv_line, csv_number};
+use crate::percentile::median;
 use crate::terminal::Terminal;
 use crate::wording::{duration, optional};
 
@@ -189,25 +190,4 @@ pub(crate) fn to_table(cells: &[Cell]) -> String {
     }
     table.column_iter_mut().skip(1).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
     table.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
-}
-
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_unstable_by(f64::total_cmp);
-    match values.len() {
-        0 => None,
-        n if n % 2 == 1 => Some(values[n / 2]),
-        n => Some(0.5 * (values[n / 2 - 1] + values[n / 2])),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::median;
-
-    #[test]
-    fn medians() {
-        assert_eq!(median(vec![3.0, 1.0, 2.0]), Some(2.0));
-        assert_eq!(median(vec![4.0, 1.0]), Some(2.5));
-        assert_eq!(median(vec![]), None);
-    }
 }

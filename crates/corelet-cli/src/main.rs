@@ -14,6 +14,7 @@ mod load;
 mod memory;
 mod output;
 mod path;
+mod percentile;
 mod posterior;
 mod report;
 mod reproduce;

@@ -84,8 +84,9 @@ pub(super) struct Span {
 impl Span {
     /// Whole decades, and at most seven ticks.
     fn of_decades(low: f64, high: f64) -> Self {
-        let low = (low + 1e-9).floor();
-        let high = (high - 1e-9).ceil().max(low + 1.0);
+        // A curve should not lie on the edge of its box.
+        let low = (low - 0.1).floor();
+        let high = (high + 0.1).ceil().max(low + 1.0);
         let step = ((high - low) / 6.0).ceil().max(1.0);
         Self { low, high, step }
     }
@@ -104,11 +105,11 @@ fn extent(values: impl Iterator<Item = f64>) -> (f64, f64) {
     if low <= high { (low, high) } else { (0.0, 1.0) }
 }
 
-/// 1, 2, 2.5 or 5 times a power of ten, of which four to eight fit.
+/// 1, 2, 2.5 or 5 times a power of ten, of which three to eight fit.
 fn nice_step(range: f64) -> f64 {
     let rough = (range / 5.0).max(f64::MIN_POSITIVE);
     let power = 10f64.powf(rough.log10().floor());
-    let nice = [1.0, 2.0, 2.5, 5.0, 10.0].into_iter().find(|nice| nice * power >= rough * 0.999);
+    let nice = [1.0, 2.0, 2.5, 5.0, 10.0].into_iter().find(|nice| nice * power >= rough * 0.9);
     nice.unwrap_or(10.0) * power
 }
 

@@ -14,7 +14,7 @@ use kuva::render::plots::Plot;
 use kuva::render::render::Scene;
 
 use super::axis::{Axis, Scale, Span};
-use super::{Contours, Curve, Dots, Drawing, Grid, Mark, Panel, legend};
+use super::{Contours, Curve, Dots, Drawing, Grid, Mark, Panel, dashes, legend};
 
 /// Pixels of the PNG to one of the SVG.
 const PNG_SCALE: f32 = 2.0;
@@ -41,8 +41,10 @@ impl Grid {
             .render();
         scene.font_family = Some(FONT.to_owned());
         legend::append(&mut scene, &legend::entries(&self.panels));
+        let svg = to_svg(&scene);
+        dashes::spell_out(&mut scene);
         let png = RasterBackend { scale: PNG_SCALE }.render_scene(&scene);
-        Ok(Drawing { svg: to_svg(&scene), png: png.map_err(|e| anyhow!("the picture cannot be made: {e}"))? })
+        Ok(Drawing { svg, png: png.map_err(|e| anyhow!("the picture cannot be made: {e}"))? })
     }
 }
 

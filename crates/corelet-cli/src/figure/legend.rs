@@ -12,7 +12,7 @@ const GAP: f64 = 18.0;
 const LINE: f64 = 20.0;
 const SIZE: u32 = 13;
 /// The width of a letter, of the font's size: rather too wide than too narrow.
-const LETTER: f64 = 0.62;
+const LETTER: f64 = 0.59;
 
 /// What one entry shows.
 #[derive(Debug, Clone, PartialEq)]

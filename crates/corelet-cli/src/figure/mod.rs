@@ -4,6 +4,7 @@
 //! about, but for the one table of method → colour, dash and marker in [`style`].
 
 mod axis;
+mod dashes;
 mod draw;
 mod legend;
 mod style;

@@ -61,13 +61,13 @@ const TABLE: [(&str, Style); 15] = [
     ("uniform-nnls", style("#B3B3B3", Dash::DashDotDot, MarkerShape::Plus, 1.6)),
     ("importance", style("#A08C6E", Dash::Dotted, MarkerShape::Cross, 1.6)),
     ("importance-nnls", style("#C4B08F", Dash::DashDotDot, MarkerShape::Cross, 1.6)),
-    ("frank-wolfe", style("#8C6D1F", Dash::DashDotDot, MarkerShape::Hexagon, 1.6)),
+    ("frank-wolfe", style("#8C6D1F", Dash::DashDotDot, MarkerShape::Cross, 1.6)),
     ("giga", style("#E69F00", Dash::DashDot, MarkerShape::Triangle, 1.8)),
     ("omp", style("#6A3D9A", Dash::Short, MarkerShape::Pentagon, 1.6)),
     ("iht", style("#7FC8AF", Dash::DashDot, MarkerShape::Square, 1.6)),
     ("sparse-vi", style("#56B4E9", Dash::DashDotDot, MarkerShape::Diamond, 1.8)),
     ("a-iht", style("#009E73", Dash::Short, MarkerShape::Square, 1.8)),
-    ("a-iht-batch", style("#CC79A7", Dash::Dotted, MarkerShape::TriangleDown, 1.8)),
+    ("a-iht-batch", style("#CC79A7", Dash::DashDot, MarkerShape::Hexagon, 1.8)),
     ("a-iht-2", style("#D55E00", Dash::Long, MarkerShape::TriangleDown, 1.8)),
     ("pursuit", style("#0072B2", Dash::Solid, MarkerShape::Circle, 2.2)),
     ("pursuit-hermite", style("#1A1A1A", Dash::Long, MarkerShape::Star, 1.8)),
@@ -92,7 +92,8 @@ mod tests {
 
     #[test]
     fn methods_of_the_paper_differ_without_colour() {
-        let shown = ["uniform", "giga", "sparse-vi", "a-iht", "a-iht-2", "pursuit", "pursuit-hermite"];
+        let shown =
+            ["uniform", "giga", "sparse-vi", "a-iht", "a-iht-batch", "a-iht-2", "pursuit", "pursuit-hermite"];
         for (i, a) in shown.iter().enumerate() {
             for b in &shown[..i] {
                 let (a, b) = (style_of(a), style_of(b));

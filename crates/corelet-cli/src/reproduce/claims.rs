@@ -61,7 +61,7 @@ impl Claim {
     }
 }
 
-/// Every claim that the cells of these studies can be held against.
+/// Every claim that the cells of these studies can be held against; the theory has its own.
 pub(crate) fn all(studies: &[Study]) -> Vec<Claim> {
     studies.iter().flat_map(|study| Checker::new(study).claims(studies)).collect()
 }

@@ -116,7 +116,9 @@ fn large(study: &Study) -> Figure {
 /// Medians with their bands, one curve a method.
 fn panel(groups: &Groups<'_>, shown: &Shown, metric: Metric, title: &str) -> Panel {
     let data = shown.set.name;
-    let marks = ordered(groups, data)
+    let methods = ordered(groups, data);
+    let largest = methods.iter().filter_map(|m| groups.sizes(data, m.name()).last().copied()).max();
+    let marks = methods
         .into_iter()
         .map(|series| {
             let spreads = groups.curve(data, series.name(), metric);
@@ -132,7 +134,7 @@ fn panel(groups: &Groups<'_>, shown: &Shown, metric: Metric, title: &str) -> Pan
     let floor = if matches!(metric, Metric::Seconds | Metric::SecondsPaper) { 1e-6 } else { FLOOR };
     Panel {
         title: title.to_owned(),
-        x: Axis::linear("k"),
+        x: Axis::linear("k").with_limits(0.0, 1.03 * largest.unwrap_or(1) as f64),
         y: Axis::log(metric.label()).with_floor(floor),
         marks,
         equal_aspect: false,

@@ -7,7 +7,7 @@ use super::cell::{Cell, Metric, to_csv};
 use super::curves::{self, Figure};
 use super::study::{Study, ordered};
 use super::summary::{Groups, csv_header};
-use super::{claims, pictures, write_figure};
+use super::{claims, pictures, theory, write_figure};
 use crate::output;
 use crate::report::{Page, Section, Table};
 use crate::wording::{count, duration, number};
@@ -39,11 +39,18 @@ pub(crate) fn write(out: &Path, studies: &[Study], quick: bool, seed: u64) -> an
             env!("CARGO_PKG_VERSION")
         ),
     };
-    let claims = claims::all(studies);
+    let theory = match studies.iter().find(|study| study.experiment == Experiment::Theory) {
+        Some(study) => theory::run(study)?,
+        None => Vec::new(),
+    };
+    let claims = all_claims(studies, &theory);
     page.sections.push(claims_section(&claims));
+    if !theory.is_empty() {
+        output::write_text(&out.join("theory.csv"), &theory::to_csv(&theory))?;
+    }
     let mut figures = 0;
     for study in studies {
-        page.sections.push(study_section(out, study, studies, &mut figures)?);
+        page.sections.push(study_section(out, study, studies, &theory, &mut figures)?);
     }
     page.sections.push(how_section());
     output::write_text(&out.join("report.html"), &page.to_html()?)?;
@@ -60,6 +67,12 @@ pub(crate) fn write(out: &Path, studies: &[Study], quick: bool, seed: u64) -> an
         claims.len()
     );
     Ok(Written { summary })
+}
+
+fn all_claims(studies: &[Study], runs: &[theory::Run]) -> Vec<claims::Claim> {
+    let theory = studies.iter().filter(|study| study.experiment == Experiment::Theory);
+    let theory = theory.flat_map(|study| theory::claims(study, runs));
+    claims::all(studies).into_iter().chain(theory).collect()
 }
 
 fn lead(studies: &[Study], quick: bool, seed: u64) -> String {
@@ -87,13 +100,14 @@ fn study_section(
     out: &Path,
     study: &Study,
     studies: &[Study],
+    theory: &[theory::Run],
     figures: &mut usize,
 ) -> anyhow::Result<Section> {
     let mut section = Section::new(study.settings.title.clone());
     section.text(format!("{} ({})", study.settings.about, study.settings.figures));
     section.list(settings_lines(study));
     section.list(study.missing.iter().map(|line| format!("Not run: {line}.")).collect());
-    for figure in all_figures(study, studies)? {
+    for figure in all_figures(study, studies, theory)? {
         if figure.grid.panels.is_empty() {
             continue;
         }
@@ -112,13 +126,16 @@ fn study_section(
     Ok(section)
 }
 
-fn all_figures(study: &Study, studies: &[Study]) -> anyhow::Result<Vec<Figure>> {
+fn all_figures(study: &Study, studies: &[Study], theory: &[theory::Run]) -> anyhow::Result<Vec<Figure>> {
     let mut figures = curves::figures(study);
     figures.extend(pictures::figures(study)?);
     if study.experiment == Experiment::MapDistance {
         let from: Vec<&Study> =
             studies.iter().filter(|other| study.settings.shows.contains(&other.experiment)).collect();
         figures.push(curves::each_set(study, &from, Metric::MapDistance));
+    }
+    if study.experiment == Experiment::Theory {
+        figures.push(theory::figure(study, theory));
     }
     Ok(figures)
 }

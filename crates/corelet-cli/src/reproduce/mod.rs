@@ -18,6 +18,7 @@ mod sparse_vi;
 mod store;
 mod study;
 mod summary;
+mod theory;
 mod work;
 
 use std::path::{Path, PathBuf};

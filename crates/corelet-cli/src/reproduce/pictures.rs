@@ -68,7 +68,7 @@ fn convergence(study: &Study) -> Option<Figure> {
     }
     let panel = Panel {
         title: String::new(),
-        x: Axis::linear("iteration"),
+        x: Axis::linear("iteration").with_limits(0.0, 1.02 * longest.max(1) as f64),
         y: Axis::log("‖y − Φw‖²").with_floor(1e-20),
         marks,
         equal_aspect: false,
@@ -96,7 +96,7 @@ fn projections(study: &Study) -> anyhow::Result<Vec<Figure>> {
                    weights, and the 2σ ellipses of the posterior of all data and of the coreset's, in the first trial. \
                    Grey: the rows that were not chosen."
         .to_owned();
-    let grid = Grid { columns, cell: (260.0, 270.0), panels };
+    let grid = Grid { columns, cell: (260.0, 240.0), panels };
     let figure = Figure { name: "gaussian-projections".to_owned(), caption, grid };
     Ok(if figure.grid.panels.is_empty() { Vec::new() } else { vec![figure] })
 }

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use corelet::coreset::{ModelOptions, make_model, make_prior};
-use corelet::data::{self, DesignOptions, Standardise, Table, Task, Values};
+use corelet::data::{self, DataError, DesignOptions, Standardise, Table, Task, Values};
 use corelet::embed::{Choice, Embedding, Stored, embed, paper};
 use corelet::generate;
 use corelet::laplace::{Laplace, LaplaceSettings, Prior, laplace};
-use corelet::linalg::row_major;
+use corelet::linalg::{dot, gram, leading_eigenvectors, quadratic_form, row_major};
 use corelet::model::{GaussianMean, Glm, Linear, Link, Model, RbfMap, Rows};
 use corelet::observations::Observations;
 
@@ -141,13 +141,51 @@ fn regression(
     target: Option<String>,
     warn: &mut dyn FnMut(&str),
 ) -> anyhow::Result<Problem> {
-    let design = DesignOptions { task, target, standardise: Standardise::Whiten, ..DesignOptions::default() };
-    let dataset = data::design(table, &design)?;
-    dataset.warnings.iter().for_each(|warning| warn(&format!("{}: {warning}", table.source)));
+    let whiten = DesignOptions { task, target, standardise: Standardise::Whiten, ..DesignOptions::default() };
+    let dataset = match data::design(table, &whiten) {
+        Err(DataError::Collinear { .. }) => {
+            let scale = DesignOptions { standardise: Standardise::Scale, ..whiten };
+            let mut dataset = data::design(table, &scale)?;
+            let before = dataset.observations.dim;
+            dataset.observations = whiten_dependent(&dataset.observations)?;
+            let after = dataset.observations.dim;
+            warn(&format!("{}: {after} of {before} columns are independent, and whitened", table.source));
+            dataset
+        }
+        other => other?,
+    };
     let options = ModelOptions { kind: task, link: Link::Softplus, ..ModelOptions::default() };
     let model = make_model(dataset.observations, &options)?;
     let prior = make_prior(model.dim(), &options)?;
     Problem::new(Likelihood::Other(model), prior, None)
+}
+
+/// Columns with mean 0 and identity covariance that span what the features span, and the intercept: whitening where
+/// some features are linear combinations of others, by the pseudo-inverse of their covariance. Under a prior N(0, I)
+/// any two ways of whitening give the same posterior up to a rotation.
+fn whiten_dependent(observations: &Observations) -> anyhow::Result<Observations> {
+    let (n, dim) = (observations.len(), observations.dim);
+    let is_intercept = |j: &usize| (0..n).all(|i| observations.row(i)[*j] == 1.0);
+    let (constant, varying): (Vec<usize>, Vec<usize>) = (0..dim).partition(is_intercept);
+    let p = varying.len();
+    let columns: Vec<f64> =
+        (0..n).flat_map(|i| varying.iter().map(move |&j| observations.row(i)[j])).collect();
+    let covariance: Vec<f64> = gram(&columns, n, p).iter().map(|x| x / (n as f64 - 1.0)).collect();
+    let vectors = leading_eigenvectors(&covariance, p, p)?;
+    let variance = |v: &[f64]| quadratic_form(&covariance, v);
+    let least = 1e-10 * vectors.chunks_exact(p).map(variance).fold(0.0, f64::max);
+    let directions: Vec<Vec<f64>> = vectors
+        .chunks_exact(p)
+        .filter(|v| variance(v) > least)
+        .map(|v| v.iter().map(|x| x / variance(v).sqrt()).collect())
+        .collect();
+    let mut features = Vec::with_capacity(n * (directions.len() + constant.len()));
+    for row in columns.chunks_exact(p) {
+        features.extend(directions.iter().map(|direction| dot(direction, row)));
+        features.extend(constant.iter().map(|_| 1.0));
+    }
+    let dim = directions.len() + constant.len();
+    Ok(Observations { features, dim, ..observations.clone() })
 }
 
 /// θ ~ N(0, I), x ~ N(θ, I), prior N(0, I).

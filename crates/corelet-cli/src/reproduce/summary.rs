@@ -6,15 +6,7 @@ use super::args::Experiment;
 use super::cell::{Cell, Metric};
 use super::series::Series;
 use crate::output::{csv_line, csv_number};
-
-/// The p-th percentile of ascending values, linear between them.
-pub(crate) fn percentile(sorted: &[f64], p: f64) -> Option<f64> {
-    let last = sorted.len().checked_sub(1)?;
-    let at = (p / 100.0).clamp(0.0, 1.0) * last as f64;
-    let (low, share) = (at.floor() as usize, at.fract());
-    let (a, b) = (sorted[low], sorted[(low + 1).min(last)]);
-    Some(if share == 0.0 { a } else { a + share * (b - a) })
-}
+use crate::percentile::percentile;
 
 /// A metric over the trials of one size.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -133,14 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentiles_are_those_of_numpy() {
-        let values = [1.0, 2.0, 4.0, 8.0];
-        // numpy.percentile([1, 2, 4, 8], [0, 35, 50, 65, 100])
-        for (p, want) in [(0.0, 1.0), (35.0, 2.1), (50.0, 3.0), (65.0, 3.9), (100.0, 8.0)] {
-            assert!((percentile(&values, p).unwrap() - want).abs() < 1e-12, "{p}");
-        }
-        assert_eq!(percentile(&[], 50.0), None);
-        assert_eq!(percentile(&[3.0], 35.0), Some(3.0));
+    fn a_spread_has_its_percentiles() {
         let spread = Spread::new(vec![3.0, 1.0, 2.0], [25.0, 75.0]).unwrap();
         assert_eq!((spread.low, spread.median, spread.high, spread.trials), (1.5, 2.0, 2.5, 3));
     }

@@ -10,4 +10,5 @@ mod commands;
 mod common;
 mod interruption;
 mod real_data;
+mod reproduce;
 mod sampling;
