@@ -5,10 +5,11 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::Context;
-use corelet::coreset::{BuildOptions, Coreset, HeldOut, build};
+use corelet::coreset::{BuildError, BuildOptions, Coreset, HeldOut, Selector, build, select_by_sparse_vi};
 use corelet::data::{Extra, ensure_writable, write_rows};
+use corelet::embed::embed;
 use corelet::evaluate::evaluate;
-use sparse_nnls::Status;
+use sparse_nnls::{Info, Status};
 
 use crate::args::BuildArgs;
 use crate::interrupt::Interrupt;
@@ -32,7 +33,7 @@ pub(crate) fn run(
     let fitted = data.fit(&args.model.options(), terminal)?;
     let held_out = HeldOut::new(&*fitted.model, &fitted.laplace.posterior, seed);
 
-    let (coreset, build_seconds) = choose(&fitted, &held_out, &options, terminal, interrupt)?;
+    let (coreset, build_seconds) = choose(&fitted, &held_out, &args.method, &options, terminal, interrupt)?;
     if coreset.status == Status::Stopped && coreset.rows.is_empty() {
         return Ok(Outcome::Interrupted);
     }
@@ -56,20 +57,28 @@ fn check_outputs(args: &BuildArgs) -> anyhow::Result<()> {
 fn choose(
     fitted: &Fitted,
     held_out: &HeldOut<'_>,
+    selector: &Selector,
     options: &BuildOptions,
     terminal: &Terminal,
     interrupt: &Interrupt,
 ) -> anyhow::Result<(Coreset, f64)> {
     let start = Instant::now();
     let progress = terminal.progress("embedding the data");
-    let posterior = &fitted.laplace.posterior;
-    let coreset = build(&*fitted.model, posterior, held_out, options, &mut |info| {
+    let Fitted { model, prior, laplace, .. } = fitted;
+    let (model, posterior) = (&**model, &laplace.posterior);
+    let follow = &mut |info: &Info| {
         if info.points > 0 {
             interrupt.worth_writing();
         }
-        progress.follow("", &options.method, info);
+        progress.follow("", selector, info);
         if interrupt.asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    })
+    };
+    let coreset = match selector {
+        Selector::Embedded(_) => build(model, posterior, held_out, options, follow),
+        Selector::SparseVi(settings) => embed(model, posterior, options.embedding, options.k, options.seed)
+            .map_err(BuildError::from)
+            .and_then(|judge| select_by_sparse_vi(model, prior, &*judge, settings, options, follow)),
+    }
     .with_context(|| fitted.table.source.clone())?;
     Ok((coreset, start.elapsed().as_secs_f64()))
 }

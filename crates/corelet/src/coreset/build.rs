@@ -11,6 +11,7 @@ use crate::coreset::{BuildOptions, HeldOut};
 use crate::embed::{Description, EmbedError, Embedding, embed};
 use crate::laplace::Gaussian;
 use crate::model::Model;
+use crate::sparse_vi::SparseViError;
 
 /// The number of points that the search for `max_kl` starts from; it doubles.
 const FIRST_POINTS: usize = 100;
@@ -41,6 +42,9 @@ pub enum BuildError {
     /// The solver refused the problem.
     #[error(transparent)]
     Solver(#[from] sparse_nnls::Error),
+    /// SparseVI refused the problem, or found no posterior to go on from.
+    #[error(transparent)]
+    SparseVi(#[from] SparseViError),
 }
 
 /// Chosen rows, their weights, and how they were found.
@@ -73,13 +77,13 @@ pub struct Coreset {
 }
 
 impl Coreset {
-    fn new(solution: Solution, embedding: &dyn Embedding, options: &BuildOptions, k: usize) -> Self {
+    pub(super) fn new(solution: Solution, embedding: &dyn Embedding, method: &str, k: usize) -> Self {
         let path = solution.path.iter().map(|point| (point.weights.len(), point.residual)).collect();
         Self {
             rows: solution.weights.ids,
             weights: solution.weights.values,
             k,
-            method: options.method.name().to_owned(),
+            method: method.to_owned(),
             embedding: embedding.description().clone(),
             status: solution.status,
             residual: solution.residual,
@@ -106,7 +110,7 @@ pub fn select(
 ) -> Result<Coreset, BuildError> {
     options.check(embedding.len())?;
     let solution = solve(embedding, None, &options.method, &options.settings(options.k), callback)?;
-    Ok(Coreset::new(solution, embedding, options, options.k))
+    Ok(Coreset::new(solution, embedding, options.method.name(), options.k))
 }
 
 /// Builds a coreset of a model under π̂.
@@ -155,7 +159,7 @@ fn build_below(
         passes += solution.passes;
         let stopped = !solution.status.is_natural();
         let (chosen, estimate) = smallest_below(&mut columns, &solution.path, max_kl, stopped);
-        let mut coreset = Coreset::new(solution, &*embedding, options, k);
+        let mut coreset = Coreset::new(solution, &*embedding, options.method.name(), k);
         coreset.reached = Some(estimate <= max_kl);
         coreset.passes = passes;
         if estimate <= max_kl {
