@@ -5,10 +5,12 @@ use std::time::Instant;
 
 use anyhow::Context;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-use corelet::coreset::{BuildOptions, Coreset, HeldOut, select};
-use corelet::embed::{Choice, embed};
+use corelet::coreset::{
+    BuildError, BuildOptions, Callback, Coreset, HeldOut, Selector, select, select_by_sparse_vi,
+};
+use corelet::embed::{Choice, Embedding, embed};
 use corelet::evaluate::{Evaluation, evaluate};
-use sparse_nnls::{Limits, Method, Status};
+use sparse_nnls::{Limits, Status};
 
 use crate::interrupt::Interrupt;
 use crate::load::Fitted;
@@ -19,7 +21,7 @@ use crate::wording::{duration, optional};
 
 /// Which runs to make.
 pub(crate) struct Plan {
-    pub(crate) methods: Vec<Method>,
+    pub(crate) methods: Vec<Selector>,
     pub(crate) sizes: Vec<usize>,
     pub(crate) seeds: std::ops::Range<u64>,
     pub(crate) embedding: Choice,
@@ -59,13 +61,13 @@ impl Plan {
         for seed in self.seeds.clone() {
             let embedding = embed(&*fitted.model, posterior, self.embedding, largest, seed)?;
             let held_out = HeldOut::new(&*fitted.model, posterior, seed);
-            for (&k, &method) in self.sizes.iter().flat_map(|k| self.methods.iter().map(move |m| (k, m))) {
+            for (&k, method) in self.sizes.iter().flat_map(|k| self.methods.iter().map(move |m| (k, m))) {
                 let options =
-                    BuildOptions { method, k, seed, limits: self.limits, ..BuildOptions::default() };
+                    BuildOptions { method: *method, k, seed, limits: self.limits, ..BuildOptions::default() };
                 let prefix = format!("run {} of {total}, ", cells.len() + 1);
                 let start = Instant::now();
-                let coreset = select(&*embedding, &options, &mut |info| {
-                    progress.follow(&prefix, &method, info);
+                let coreset = choose(fitted, &*embedding, &options, &mut |info| {
+                    progress.follow(&prefix, method, info);
                     if interrupt.asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
                 })
                 .with_context(|| fitted.table.source.clone())?;
@@ -77,6 +79,22 @@ impl Plan {
             }
         }
         Ok(cells)
+    }
+}
+
+/// Chooses points in an embedding that exists already.
+fn choose(
+    fitted: &Fitted,
+    embedding: &dyn Embedding,
+    options: &BuildOptions,
+    callback: &mut Callback<'_>,
+) -> Result<Coreset, BuildError> {
+    match &options.method {
+        Selector::Embedded(_) => select(embedding, options, callback),
+        Selector::SparseVi(settings) => {
+            let Fitted { model, prior, .. } = fitted;
+            select_by_sparse_vi(&**model, prior, embedding, settings, options, callback)
+        }
     }
 }
 

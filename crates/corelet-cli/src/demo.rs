@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::Context;
-use corelet::coreset::{BuildOptions, ModelOptions};
+use corelet::coreset::{BuildOptions, ModelOptions, Selector};
 use corelet::data::{DesignOptions, Table, Values, ensure_writable};
 use corelet::embed::Choice;
 use corelet::generate;
@@ -51,7 +51,7 @@ pub(crate) fn run(
     let design = DesignOptions { target: Some("y".to_owned()), ..DesignOptions::default() };
     let fitted = load::design(table, &design, start, terminal)?.fit(&ModelOptions::default(), terminal)?;
     let plan = Plan {
-        methods: Method::all(),
+        methods: Method::all().into_iter().map(Selector::from).collect(),
         sizes: vec![POINTS],
         seeds: seed..seed.saturating_add(1),
         embedding: Choice::Auto,

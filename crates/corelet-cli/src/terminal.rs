@@ -4,6 +4,7 @@ use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use corelet::coreset::Selector;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use sparse_nnls::{Info, Method};
 
@@ -82,7 +83,7 @@ impl Progress {
     }
 
     /// Shows how a method is getting on.
-    pub(crate) fn follow(&self, prefix: &str, method: &Method, info: &Info) {
+    pub(crate) fn follow(&self, prefix: &str, method: &Selector, info: &Info) {
         let left = info.seconds * (1.0 / share_done(method, info) - 1.0);
         self.set(format!(
             "{prefix}{}: {} passes, {} of {} points, residual {}, at most {} left",
@@ -103,10 +104,10 @@ impl Drop for Progress {
 }
 
 /// How much of its longest possible run a method has behind it.
-fn share_done(method: &Method, info: &Info) -> f64 {
+fn share_done(method: &Selector, info: &Info) -> f64 {
     let share = match method {
-        Method::Pursuit(settings) => info.passes / settings.passes(info.k),
-        Method::Iht(settings) | Method::AIht(settings) | Method::AIht2(settings) => {
+        Selector::Embedded(Method::Pursuit(settings)) => info.passes / settings.passes(info.k),
+        Selector::Embedded(Method::Iht(settings) | Method::AIht(settings) | Method::AIht2(settings)) => {
             info.iterations as f64 / settings.max_iterations as f64
         }
         _ => info.iterations as f64 / info.k as f64,

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use corelet::coreset::{
-    BuildOptions, BuildRequest, Built, Coreset, HeldOut, ModelRequest, RoundOptions, RoundsBy, Start,
-    build_in_rounds, start_fit,
+    BuildOptions, BuildRequest, Built, Coreset, HeldOut, ModelRequest, RoundOptions, RoundsBy, Selector,
+    Start, build_in_rounds, start_fit,
 };
 use corelet::data::{self, DesignOptions, Format, Standardise, Table, TableView, Task, design_view};
 use corelet::evaluate::{Evaluation, evaluate_built};
@@ -91,7 +91,7 @@ impl Keywords {
 
     fn build(&self) -> PyResult<BuildRequest> {
         let request = BuildRequest {
-            method: method(&self.method)?,
+            method: selector(&self.method)?,
             reference: self.reference,
             k: self.k,
             max_kl: self.max_kl,
@@ -135,6 +135,12 @@ pub(crate) fn method(name: &str) -> PyResult<Method> {
     let all = Method::all();
     let named: Vec<(&str, Method)> = all.iter().map(|method| (method.name(), *method)).collect();
     one_of("method", name, &named)
+}
+
+/// The same of a build, which has SparseVI too.
+fn selector(name: &str) -> PyResult<Selector> {
+    let all = Selector::names().into_iter().filter_map(|name| Some((name, Selector::from_name(name)?)));
+    one_of("method", name, &all.collect::<Vec<_>>())
 }
 
 /// Everything that the worker makes.

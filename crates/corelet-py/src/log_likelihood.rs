@@ -40,7 +40,7 @@ impl Keywords {
         }
         let default = BuildOptions::default();
         let options = BuildOptions {
-            method: with_step(method, self.reference),
+            method: with_step(method, self.reference).into(),
             k: self.k.unwrap_or(default.k.min(n)),
             polish: self.polish,
             seed: self.seed,

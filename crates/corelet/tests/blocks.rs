@@ -43,7 +43,7 @@ fn matrix() -> Stored {
 }
 
 fn choose(embedding: &dyn Embedding, method: Method) -> Coreset {
-    let options = BuildOptions { k: 30, method, ..BuildOptions::default() };
+    let options = BuildOptions { k: 30, method: method.into(), ..BuildOptions::default() };
     select(embedding, &options, &mut |_| ControlFlow::Continue(())).unwrap()
 }
 

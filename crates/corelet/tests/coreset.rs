@@ -43,8 +43,12 @@ fn build_of(fit: &Fit, options: &BuildOptions) -> Result<Coreset, BuildError> {
 fn every_method_keeps_to_k_points() {
     let fit = logistic(400);
     for method in Method::all() {
-        let options =
-            BuildOptions { method, k: 15, embedding: Choice::Draws(200), ..BuildOptions::default() };
+        let options = BuildOptions {
+            method: method.into(),
+            k: 15,
+            embedding: Choice::Draws(200),
+            ..BuildOptions::default()
+        };
         let coreset = build_of(&fit, &options).unwrap();
         assert!((1..=15).contains(&coreset.rows.len()), "{}", coreset.method);
         assert!(coreset.rows.is_sorted() && coreset.weights.iter().all(|&w| w > 0.0), "{}", coreset.method);
@@ -84,7 +88,7 @@ fn a_max_kl_out_of_reach_is_said() {
 fn a_stopped_build_returns_what_it_has() {
     let fit = logistic(500);
     let held_out = HeldOut::new(&*fit.model, &fit.laplace.posterior, 0);
-    let options = BuildOptions { method: Method::Omp, k: 50, ..BuildOptions::default() };
+    let options = BuildOptions { method: Method::Omp.into(), k: 50, ..BuildOptions::default() };
     let mut steps = 0;
     let mut stop_at_five = |_: &Info| {
         steps += 1;
@@ -102,7 +106,8 @@ fn what_cannot_be_built_is_refused() {
     let too_many = refused(BuildOptions { k: 101, ..BuildOptions::default() });
     assert_eq!(too_many, "k = 101 points cannot be chosen from 100 rows: k must be between 1 and 100");
     assert!(refused(BuildOptions { max_kl: Some(-1.0), k: 5, ..BuildOptions::default() }).contains("-1"));
-    let giga = BuildOptions { method: Method::Giga, max_kl: Some(0.1), k: 5, ..BuildOptions::default() };
+    let giga =
+        BuildOptions { method: Method::Giga.into(), max_kl: Some(0.1), k: 5, ..BuildOptions::default() };
     assert!(refused(giga).contains("giga"));
 }
 

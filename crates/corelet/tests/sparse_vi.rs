@@ -3,7 +3,9 @@
 
 use std::ops::ControlFlow;
 
+use corelet::coreset::{BuildOptions, Selector, select_by_sparse_vi};
 use corelet::embed::{Choice, Stream, draw_shifts_at, embed};
+use corelet::evaluate::residual_in;
 use corelet::generate;
 use corelet::laplace::{Gaussian, LaplaceError, LaplaceSettings, Prior, kl_gaussian, laplace};
 use corelet::model::{GaussianMean, Linear, Link, Logistic, Model, Poisson, Rows};
@@ -12,6 +14,7 @@ use corelet::sparse_vi::{SparseViError, SparseViPoint, SparseViSettings, StepSiz
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
+use sparse_nnls::{Info, Limits, Status};
 
 /// n rows of D standard normal numbers, and targets that follow from them.
 fn observations(n: usize, dim: usize, seed: u64, target: impl Fn(&[f64], f64) -> f64) -> Observations {
@@ -268,6 +271,53 @@ fn a_callback_that_stops_leaves_what_there_is() {
         let path = sparse_vi(&**model, &prior, 20, &brief(10), 0, stop).unwrap();
         assert_eq!(path.len(), 3);
     }
+}
+
+#[test]
+fn a_coreset_by_sparse_vi_is_judged_in_the_embedding() {
+    let model = Logistic::model(generate::logistic_paper(200, 6)).unwrap();
+    let prior = Prior::isotropic(3, 1.0).unwrap();
+    let posterior = full(&model, &prior);
+    let embedding = embed(&model, &posterior, Choice::Draws(100), 6, 0).unwrap();
+    let select = |options: &BuildOptions, stop_at: usize| {
+        let callback = &mut |info: &Info| {
+            if info.iterations == stop_at { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        select_by_sparse_vi(&model, &prior, &*embedding, &brief(30), options, callback)
+    };
+    let options = BuildOptions { k: 6, seed: 3, ..BuildOptions::default() };
+    let whole = select(&options, 0).unwrap();
+    let last = run(&model, &prior, 6, &brief(30)).pop().unwrap();
+    assert_eq!((&whole.rows, &whole.weights, whole.passes), (&last.rows, &last.weights, last.passes));
+    assert_eq!((whole.status, whole.iterations, whole.path.len()), (Status::Completed, 6, 6));
+    assert_eq!((whole.method.as_str(), whole.embedding.name.as_str()), ("sparse-vi", "draws:100"));
+    assert_eq!(whole.residual, residual_in(&*embedding, &whole.rows, &whole.weights).unwrap());
+    assert_eq!(whole.path[5], (last.points, whole.residual));
+
+    let stopped = select(&options, 2).unwrap();
+    assert_eq!((stopped.status, stopped.iterations), (Status::Stopped, 2));
+    // What the callback says to the last point changes nothing.
+    assert_eq!(select(&options, 6).unwrap().status, Status::Completed);
+    let limits = Limits { passes: Some(50.0), ..Limits::default() };
+    let limited = select(&BuildOptions { limits, ..options }, 0).unwrap();
+    assert_eq!((limited.status, limited.iterations), (Status::PassLimit, 2));
+    let polished = select(&BuildOptions { polish: true, ..options }, 0).unwrap();
+    assert!(polished.residual < whole.residual && polished.weights.iter().all(|&w| w > 0.0));
+    for refused in [
+        BuildOptions { max_kl: Some(0.1), ..options },
+        BuildOptions { total: Some(200.0), ..options },
+        BuildOptions { k: 201, ..options },
+    ] {
+        assert!(select(&refused, 0).is_err());
+    }
+}
+
+#[test]
+fn names_lead_back_to_what_they_name() {
+    for name in Selector::names() {
+        assert_eq!(Selector::from_name(name).unwrap().name(), name);
+    }
+    assert_eq!(Selector::from_name("nonsense"), None);
 }
 
 #[test]

@@ -30,6 +30,22 @@ pub struct Limits {
     pub seconds: Option<f64>,
 }
 
+impl Limits {
+    /// The limit that a run has come to, if any.
+    pub fn reached(&self, info: &Info) -> Option<Status> {
+        let over = |limit: Option<f64>, value: f64| limit.is_some_and(|limit| value >= limit);
+        if self.iterations.is_some_and(|limit| info.iterations >= limit) {
+            Some(Status::IterationLimit)
+        } else if over(self.passes, info.passes) {
+            Some(Status::PassLimit)
+        } else if over(self.seconds, info.seconds) {
+            Some(Status::TimeLimit)
+        } else {
+            None
+        }
+    }
+}
+
 /// What every method takes, whatever its own settings.
 ///
 /// | field | default | purpose | range |
@@ -234,7 +250,7 @@ pub fn solve(
         if go_on.is_break() {
             break Status::Stopped;
         }
-        if let Some(limit) = limit_reached(&settings.limits, &info) {
+        if let Some(limit) = settings.limits.reached(&info) {
             break limit;
         }
     };
@@ -256,19 +272,6 @@ pub fn solve(
         seconds,
         path,
     })
-}
-
-fn limit_reached(limits: &Limits, info: &Info) -> Option<Status> {
-    let over = |limit: Option<f64>, value: f64| limit.is_some_and(|limit| value >= limit);
-    if limits.iterations.is_some_and(|limit| info.iterations >= limit) {
-        Some(Status::IterationLimit)
-    } else if over(limits.passes, info.passes) {
-        Some(Status::PassLimit)
-    } else if over(limits.seconds, info.seconds) {
-        Some(Status::TimeLimit)
-    } else {
-        None
-    }
 }
 
 fn pose(oracle: &mut Oracle<'_>, target: Option<&[f64]>, settings: &Settings) -> Result<Problem, Error> {

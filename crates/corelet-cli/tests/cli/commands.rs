@@ -120,6 +120,27 @@ fn compare_writes_every_cell() {
 }
 
 #[test]
+fn sparse_vi_must_be_named() {
+    let place = place_with_data(120);
+    let data = "data.csv --target late --features a,b --embedding draws:100";
+    let all = place.succeed(&format!("compare {data} -k 3 --methods all"));
+    assert!(!all.contains("sparse-vi"), "{all}");
+    let named = place.succeed(&format!("compare {data} -k 2,3 --methods sparse-vi,uniform -o table.csv"));
+    assert!(named.contains("sparse-vi") && named.contains("uniform"), "{named}");
+    let table = place.read("table.csv");
+    assert!(table.contains("\nsparse-vi,3,0,3,completed,draws:100,100,"), "{table}");
+
+    place.succeed(&format!("build {data} -k 3 --method sparse-vi -o core.csv --json summary.json"));
+    let summary: serde_json::Value = serde_json::from_str(&place.read("summary.json")).unwrap();
+    assert_eq!(summary["method"], "sparse-vi");
+    assert_eq!(summary["status"], "completed");
+    assert_eq!(summary["passes"], 3.0 * 502.0);
+    assert_eq!(summary["path"].as_array().unwrap().len(), 3);
+    assert!(summary["kl_forward"].as_f64().unwrap() > 0.0);
+    assert_eq!(place.read("core.csv").lines().count() as u64, 1 + summary["points"].as_u64().unwrap());
+}
+
+#[test]
 fn the_demo_shows_every_method() {
     let place = Place::new();
     let shown = place.succeed("demo --n 500 --out here");
@@ -204,6 +225,8 @@ fn bad_usage_exits_2() {
         "build data.csv --target late --embedding hermite:9 -o core.csv",
         "build data.csv --target late --max-kl -3 -o core.csv",
         "build data.csv --target late --method giga --max-kl 0.1 -o core.csv",
+        "build data.csv --target late --method sparse-vi --max-kl 0.1 -o core.csv",
+        "build data.csv --target late --method sparse-vi --reference -o core.csv",
         "build data.csv --target late --reference -o core.csv",
         "build data.csv --target late --link log -o core.csv",
         "build data.csv --target late --sigma 2 -o core.csv",

@@ -27,7 +27,7 @@ impl Setting {
 
     /// The coreset that `method` finds under the Laplace fit of all rows.
     pub(crate) fn coreset(&self, method: Method, k: usize, embedding: Choice, seed: u64) -> Coreset {
-        let options = BuildOptions { method, k, seed, embedding, ..BuildOptions::default() };
+        let options = BuildOptions { method: method.into(), k, seed, embedding, ..BuildOptions::default() };
         let dictionary = embed(&*self.model, &self.full.posterior, embedding, k, seed).unwrap();
         select(&*dictionary, &options, &mut |_| ControlFlow::Continue(())).unwrap()
     }

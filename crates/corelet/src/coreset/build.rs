@@ -11,6 +11,7 @@ use crate::coreset::{BuildOptions, HeldOut};
 use crate::embed::{Description, EmbedError, Embedding, embed};
 use crate::laplace::Gaussian;
 use crate::model::Model;
+use crate::sparse_vi::SparseViError;
 
 /// The number of points that the search for `max_kl` starts from; it doubles.
 const FIRST_POINTS: usize = 100;
@@ -47,6 +48,9 @@ pub enum BuildError {
     /// The solver refused the problem.
     #[error(transparent)]
     Solver(#[from] sparse_nnls::Error),
+    /// SparseVI refused the problem, or found no posterior to go on from.
+    #[error(transparent)]
+    SparseVi(#[from] SparseViError),
 }
 
 /// Chosen rows, their weights, and how they were found.
@@ -79,13 +83,13 @@ pub struct Coreset {
 }
 
 impl Coreset {
-    fn new(solution: Solution, embedding: &dyn Embedding, options: &BuildOptions, k: usize) -> Self {
+    pub(super) fn new(solution: Solution, embedding: &dyn Embedding, method: &str, k: usize) -> Self {
         let path = solution.path.iter().map(|point| (point.weights.len(), point.residual)).collect();
         Self {
             rows: solution.weights.ids,
             weights: solution.weights.values,
             k,
-            method: options.method.name().to_owned(),
+            method: method.to_owned(),
             embedding: embedding.description().clone(),
             status: solution.status,
             residual: solution.residual,
@@ -111,8 +115,8 @@ pub fn select(
     callback: &mut Callback<'_>,
 ) -> Result<Coreset, BuildError> {
     options.check(embedding.len())?;
-    let solution = solve(embedding, None, &options.method, &options.settings(options.k), callback)?;
-    Ok(Coreset::new(solution, embedding, options, options.k))
+    let solution = solve(embedding, None, options.solver()?, &options.settings(options.k), callback)?;
+    Ok(Coreset::new(solution, embedding, options.method.name(), options.k))
 }
 
 /// Builds a coreset of a model under π̂.
@@ -176,11 +180,11 @@ fn build_below(
             last.passes = passes;
             return Ok(last);
         }
-        let solution = solve(&*embedding, None, &options.method, &options.settings(k), callback)?;
+        let solution = solve(&*embedding, None, options.solver()?, &options.settings(k), callback)?;
         passes += solution.passes;
         let stopped = !solution.status.is_natural();
         let (chosen, estimate) = search.along(&mut columns, &solution.path, stopped);
-        let mut coreset = Coreset::new(solution, &*embedding, options, k);
+        let mut coreset = Coreset::new(solution, &*embedding, options.method.name(), k);
         coreset.reached = Some(estimate <= max_kl);
         coreset.passes = passes;
         if estimate <= max_kl {

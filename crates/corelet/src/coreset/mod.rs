@@ -6,6 +6,7 @@ mod options;
 mod path;
 mod request;
 mod rounds;
+mod selector;
 mod start;
 
 pub use build::{BuildError, Callback, Coreset, build, select};
@@ -14,4 +15,5 @@ pub use options::{BuildOptions, ModelOptions, make_model, make_prior};
 pub use path::{PathRow, PathTable, path};
 pub use request::{BuildRequest, ModelRequest, with_step};
 pub use rounds::{Built, MOST_ROUNDS, Round, RoundOptions, RoundsBy, build_in_rounds};
+pub use selector::{Selector, select_by_sparse_vi};
 pub use start::{Start, start_fit};

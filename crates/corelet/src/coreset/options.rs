@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use sparse_nnls::{Limits, Method, Settings};
 
-use crate::coreset::BuildError;
+use crate::coreset::{BuildError, Selector};
 use crate::data::Task;
 use crate::embed::Choice;
 use crate::laplace::{LaplaceError, Prior};
@@ -70,7 +70,7 @@ pub fn make_prior(dim: usize, options: &ModelOptions) -> Result<Prior, LaplaceEr
 ///
 /// | field | default | purpose | range |
 /// | --- | --- | --- | --- |
-/// | `method` | pursuit | how points are chosen | see [`Method`] |
+/// | `method` | pursuit | how points are chosen | see [`Selector`] |
 /// | `k` | 100 | most points | 1 … n |
 /// | `max_kl` | none | take the fewest points whose held-out estimate ½‖r‖² is at most this, in nats | > 0 |
 /// | `embedding` | `auto` | how a datum becomes a vector | see [`Choice`] |
@@ -82,7 +82,7 @@ pub fn make_prior(dim: usize, options: &ModelOptions) -> Result<Prior, LaplaceEr
 #[serde(default, deny_unknown_fields)]
 pub struct BuildOptions {
     /// How points are chosen.
-    pub method: Method,
+    pub method: Selector,
     /// Most points.
     pub k: usize,
     /// The divergence in nats to stay below with the fewest points.
@@ -102,7 +102,7 @@ pub struct BuildOptions {
 impl Default for BuildOptions {
     fn default() -> Self {
         Self {
-            method: Method::default(),
+            method: Selector::default(),
             k: 100,
             max_kl: None,
             embedding: Choice::default(),
@@ -127,11 +127,25 @@ impl BuildOptions {
             if !(max_kl > 0.0 && max_kl.is_finite()) {
                 return Err(BuildError::MaxKl(max_kl));
             }
-            if !matches!(self.method, Method::Pursuit(_)) {
+            if !matches!(self.method, Selector::Embedded(Method::Pursuit(_))) {
                 return Err(BuildError::NoPath { method: self.method.name() });
             }
         }
-        Ok(self.method.check()?)
+        match &self.method {
+            Selector::Embedded(method) => Ok(method.check()?),
+            Selector::SparseVi(settings) => Ok(settings.check()?),
+        }
+    }
+
+    /// The method of the solver.
+    ///
+    /// # Errors
+    /// SparseVI is none: it works above the embeddings, and needs the prior.
+    pub(super) fn solver(&self) -> Result<&Method, BuildError> {
+        match &self.method {
+            Selector::Embedded(method) => Ok(method),
+            Selector::SparseVi(_) => Err(BuildError::NoPath { method: self.method.name() }),
+        }
     }
 
     /// The solver's settings for at most `k` points.

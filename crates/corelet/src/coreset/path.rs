@@ -55,7 +55,7 @@ pub fn path(
 ) -> Result<PathTable, BuildError> {
     options.check(model.len())?;
     let embedding = embed(model, posterior, options.embedding, options.k, options.seed)?;
-    let solution = solve(&*embedding, None, &options.method, &options.settings(options.k), callback)?;
+    let solution = solve(&*embedding, None, options.solver()?, &options.settings(options.k), callback)?;
     if solution.path.is_empty() && solution.status != Status::Stopped {
         return Err(BuildError::NoPath { method: options.method.name() });
     }

@@ -2,7 +2,7 @@
 
 use sparse_nnls::{LineSearch, Method};
 
-use crate::coreset::{BuildError, BuildOptions, ModelOptions, RoundOptions, RoundsBy, Start};
+use crate::coreset::{BuildError, BuildOptions, ModelOptions, RoundOptions, RoundsBy, Selector, Start};
 use crate::data::Task;
 use crate::embed::Choice;
 use crate::model::Link;
@@ -14,7 +14,7 @@ const MAX_KL_POINTS: usize = 1600;
 #[derive(Debug, Clone, PartialEq)]
 pub struct BuildRequest {
     /// How points are chosen.
-    pub method: Method,
+    pub method: Selector,
     /// Halve the step of the hard thresholding methods, as the authors' code does.
     pub reference: bool,
     /// Most points; left out, 100 or the number of rows, with `max_kl` 1600 or that.
@@ -41,10 +41,11 @@ impl BuildRequest {
     /// # Errors
     /// [`BuildError::Usage`] with what to do instead.
     pub fn check(&self) -> Result<(), BuildError> {
-        if self.reference && !self.method.can_hold_total() {
+        let thresholding = matches!(self.method, Selector::Embedded(method) if method.can_hold_total());
+        if self.reference && !thresholding {
             return Err(BuildError::Usage("--reference is for --method iht, a-iht or a-iht-2"));
         }
-        if self.max_kl.is_some() && !matches!(self.method, Method::Pursuit(_)) {
+        if self.max_kl.is_some() && !matches!(self.method, Selector::Embedded(Method::Pursuit(_))) {
             let text = "--max-kl needs --method pursuit, which finds a coreset of every size";
             return Err(BuildError::Usage(text));
         }
@@ -63,7 +64,7 @@ impl BuildRequest {
     pub fn options(&self, rows: usize) -> BuildOptions {
         let default = if self.max_kl.is_some() { MAX_KL_POINTS } else { BuildOptions::default().k };
         BuildOptions {
-            method: with_step(self.method, self.reference),
+            method: self.method.with_step(self.reference),
             k: self.k.unwrap_or(default.min(rows)),
             max_kl: self.max_kl,
             embedding: self.embedding,

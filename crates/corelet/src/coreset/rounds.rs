@@ -4,12 +4,13 @@ use serde::{Deserialize, Serialize};
 use sparse_nnls::Status;
 
 use crate::coreset::build::{Callback, Confirm, build_confirmed, select};
-use crate::coreset::{BuildError, BuildOptions, Coreset, HeldOut};
+use crate::coreset::{BuildError, BuildOptions, Coreset, HeldOut, Selector, select_by_sparse_vi};
 use crate::embed::{self, Choice, Embedding, embed};
 use crate::laplace::{Gaussian, LaplaceSettings, Prior, laplace};
 use crate::linalg::{Cholesky, LinalgError, gram};
 use crate::model::{Model, Rows, Shifts};
 use crate::sample::{Chains, SampleSettings, sample};
+use crate::sparse_vi::SparseViSettings;
 use crate::verdict::{self, Reason, Verdict, verdict};
 
 /// Rounds that automatic mode makes at most.
@@ -81,6 +82,21 @@ pub struct Built {
     pub chosen: usize,
 }
 
+/// SparseVI takes a new π̂ at every step, so that rounds have nothing to add to it.
+fn build_by_sparse_vi(
+    model: &dyn Model,
+    prior: &Prior,
+    posterior: &Gaussian,
+    settings: &SparseViSettings,
+    options: &BuildOptions,
+    callback: &mut Callback<'_>,
+) -> Result<Built, BuildError> {
+    let judge = embed(model, posterior, options.embedding, options.k, options.seed)?;
+    let coreset = select_by_sparse_vi(model, prior, &*judge, settings, options, callback)?;
+    let rounds = vec![Round { points: coreset.rows.len(), variance: None }];
+    Ok(Built { coreset, posterior: None, rounds, chosen: 0 })
+}
+
 /// The π̂ of a round.
 struct Centre {
     gaussian: Gaussian,
@@ -106,6 +122,9 @@ pub fn build_in_rounds(
     callback: &mut Callback<'_>,
 ) -> Result<Built, BuildError> {
     options.check(model.len())?;
+    if let Selector::SparseVi(settings) = &options.method {
+        return build_by_sparse_vi(model, prior, posterior, settings, options, callback);
+    }
     let most = rounds.rounds.unwrap_or(MOST_ROUNDS).max(1);
     let judge = Judge { model, prior, by: rounds.by, seed: options.seed };
     let mut centre: Option<Centre> = None;
