@@ -370,6 +370,19 @@ fn a_coreset_by_sparse_vi_is_judged_in_the_embedding() {
 }
 
 #[test]
+fn settings_are_read_as_they_are_written() {
+    let text = r#"{"steps": 100, "step_size": {"over-t": {"scale": 1.0}}}"#;
+    let settings: SparseViSettings = serde_json::from_str(text).unwrap();
+    let want = SparseViSettings { steps: 100, step_size: StepSize::OverT { scale: 1.0 }, draws: 500 };
+    assert_eq!(settings, want);
+    assert_eq!(
+        serde_json::from_str::<SparseViSettings>(&serde_json::to_string(&want).unwrap()).unwrap(),
+        want
+    );
+    assert!(serde_json::from_str::<SparseViSettings>(r#"{"step": 100}"#).is_err());
+}
+
+#[test]
 fn names_lead_back_to_what_they_name() {
     for name in Selector::names() {
         assert_eq!(Selector::from_name(name).unwrap().name(), name);
