@@ -44,9 +44,11 @@ impl Cholesky {
         Ok(Cholesky { factor, dim })
     }
 
-    /// x ← A⁻¹x.
+    /// x ← A⁻¹x, for each of the vectors that stand one after the other in `x`.
     pub fn solve(&self, x: &mut [f64]) {
-        self.factor.solve_in_place_with_conj(Conj::No, MatMut::from_column_major_slice_mut(x, self.dim, 1));
+        let count = x.len() / self.dim.max(1);
+        let columns = MatMut::from_column_major_slice_mut(x, self.dim, count);
+        self.factor.solve_in_place_with_conj(Conj::No, columns);
     }
 
     /// log det A = 2 Σ log Cᵢᵢ.

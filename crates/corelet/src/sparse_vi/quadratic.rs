@@ -3,24 +3,27 @@
 //! With Σ₀ = L₀L₀ᵀ, θ = μ₀ + L₀ξ and hᵢ = −ℓᵢ″ > 0, let tᵢ = x̃ᵢᵀξ, x̃ᵢ = √hᵢ·L₀ᵀxᵢ and yᵢ = ℓᵢ′(xᵢᵀμ₀)/√hᵢ. Then ξ ~ N(0, I)
 //! a priori and ℓᵢ = yᵢtᵢ − ½tᵢ² + const. Under π_w, with V and m the covariance and the mean of ξ,
 //!
-//! > Cov(ℓᵢ, ℓⱼ) = νᵢνⱼqᵢⱼ + ½qᵢⱼ²,   νᵢ = yᵢ − x̃ᵢᵀm,   qᵢⱼ = x̃ᵢᵀVx̃ⱼ.
+//! > Cov(ℓᵢ, ℓⱼ) = νᵢνⱼqᵢⱼ + ½qᵢⱼ²,   νᵢ = yᵢ − x̃ᵢᵀm,   qᵢⱼ = x̃ᵢᵀVx̃ⱼ,
 //!
-//! A gradient stays within the k active rows A, whatever n and D are. With K = X̃_AX̃_Aᵀ, C = (I + KW)⁻¹,
-//! H = X̃_AX̃ᵀX̃X̃_Aᵀ and t = X̃_AX̃ᵀy, which grow by a row and a column a point,
+//! and summed over j with the weights 1 − wⱼ, Cov(ℓᵢ, L − L_w) = νᵢ·x̃ᵢᵀVs + ½(Vx̃ᵢ)ᵀΓ(Vx̃ᵢ), s = Σ(1 − wⱼ)νⱼx̃ⱼ and
+//! Γ = Σ(1 − wⱼ)x̃ⱼx̃ⱼᵀ: of the rows outside the coreset only X̃ᵀX̃ and X̃ᵀy are needed.
 //!
-//! > ν_A = Cy_A,  q_AA = CK,  Cov(ℓₐ, L − L_w) = νₐ[C(t − (H + K)Wν_A)]ₐ + ½[CHCᵀ]ₐₐ − ½Σ_b w_b·q_ab².
+//! A gradient asks for active rows alone, and they span no more than k of the D dimensions: it is taken in an orthonormal
+//! basis of theirs, to which each new point adds a vector, at O(k³) while k < D.
 
-use faer::Mat;
 use faer::prelude::MatRef;
 use rayon::prelude::*;
 
 use super::{Active, SparseViError, Tangent};
 use crate::laplace::{Gaussian, Prior};
-use crate::linalg::{Cholesky, dot, gram, multiply, row_major};
+use crate::linalg::{Cholesky, LinalgError, dot, gram, multiply, row_major};
 use crate::model::LinearPredictor;
 
 /// Rows of one product.
 const BLOCK: usize = 64;
+
+/// A row with less than this share of it outside the basis adds nothing to the basis.
+const INSIDE: f64 = 1e-10;
 
 pub(super) struct Quadratic {
     dim: usize,
@@ -28,14 +31,27 @@ pub(super) struct Quadratic {
     features: Vec<f64>,
     targets: Vec<f64>,
     /// X̃ᵀX̃ and X̃ᵀy.
+    sums: Sums,
+    span: Span,
+    passes: f64,
+}
+
+/// X̃ᵀX̃, row-major, and X̃ᵀy in some orthonormal basis.
+#[derive(Default)]
+struct Sums {
     scatter: Vec<f64>,
     cross: Vec<f64>,
-    /// How many active rows K, H and t are known of.
-    known: usize,
-    kernel: Mat<f64>,
-    squared: Mat<f64>,
-    moments: Vec<f64>,
-    passes: f64,
+}
+
+/// The active rows in an orthonormal basis of their span.
+#[derive(Default)]
+struct Span {
+    /// Orthonormal vectors of length D.
+    basis: Vec<Vec<f64>>,
+    /// How many rows there are, and their coordinates, one row after the other.
+    count: usize,
+    rows: Vec<f64>,
+    sums: Sums,
 }
 
 impl Quadratic {
@@ -52,105 +68,45 @@ impl Quadratic {
             out.iter_mut().for_each(|out| *out *= root);
         });
         let targets: Vec<f64> = jets.iter().map(|(slope, root)| slope / root).collect();
-        let scatter = gram(&features, targets.len(), dim);
         let mut cross = vec![0.0; dim];
         for (x, &y) in features.chunks_exact(dim).zip(&targets) {
             add(&mut cross, x, y);
         }
-        let (kernel, squared, moments) = (Mat::new(), Mat::new(), Vec::new());
-        Ok(Some(Self {
-            dim,
-            features,
-            targets,
-            scatter,
-            cross,
-            known: 0,
-            kernel,
-            squared,
-            moments,
-            passes: 1.0,
-        }))
+        let sums = Sums { scatter: gram(&features, targets.len(), dim), cross };
+        Ok(Some(Self { dim, features, targets, sums, span: Span::default(), passes: 1.0 }))
     }
 
     fn row(&self, i: usize) -> &[f64] {
         &self.features[i * self.dim..][..self.dim]
     }
 
-    /// Extends K, H and t to the rows that have become active.
-    fn grow(&mut self, rows: &[usize]) {
-        let mut image = vec![0.0; self.dim];
-        for &row in &rows[self.known..] {
-            let x = &self.features[row * self.dim..][..self.dim];
-            multiply(&self.scatter, x, &mut image);
-            let others = &rows[..=self.known];
-            let of = |i: usize| &self.features[others[i] * self.dim..][..self.dim];
-            let size = others.len();
-            let beside = |i: usize, j: usize| of(i.min(j));
-            self.kernel.resize_with(size, size, |i, j| dot(beside(i, j), x));
-            self.squared.resize_with(size, size, |i, j| dot(beside(i, j), &image));
-            self.moments.push(dot(x, &self.cross));
-            self.known += 1;
-        }
-    }
-
-    /// C = (I + KW)⁻¹ = I − K·S(I + SKS)⁻¹S with S = √W, which is never more than W^½ away from singular.
-    fn resolvent(&self, weights: &[f64]) -> Result<Mat<f64>, SparseViError> {
-        let size = weights.len();
-        let roots: Vec<f64> = weights.iter().map(|w| w.sqrt()).collect();
-        let balanced = row_major(size, |i, j| {
-            (if i == j { 1.0 } else { 0.0 }) + roots[i] * self.kernel[(i, j)] * roots[j]
-        });
-        let mut half = Cholesky::new(&balanced, size)?.inverse_factor();
-        for row in half.chunks_exact_mut(size) {
-            row.iter_mut().zip(&roots).for_each(|(x, root)| *x *= root);
-        }
-        let inner = gram(&half, size, size);
-        let mut resolvent = &self.kernel * MatRef::from_row_major_slice(&inner, size, size) * -1.0;
-        (0..size).for_each(|i| resolvent[(i, i)] += 1.0);
-        Ok(resolvent)
+    fn active_targets(&self, active: &Active) -> Vec<f64> {
+        active.rows.iter().map(|&row| self.targets[row]).collect()
     }
 }
 
 impl Tangent for Quadratic {
     fn correlations(&mut self, active: &Active) -> Result<Vec<f64>, SparseViError> {
         self.passes += 1.0;
-        let dim = self.dim;
-        let State { mean, covariance, slope, bend } = self.state(active)?;
-        let covariance = MatRef::from_row_major_slice(&covariance, dim, dim);
-        let bend = MatRef::from_row_major_slice(&bend, dim, dim);
-        let correlation = |(block, y): (&[f64], &[f64])| -> Vec<f64> {
-            let rows = MatRef::from_row_major_slice(block, y.len(), dim);
-            let (spread, bent) = (rows * covariance, rows * bend);
-            let of_row = |(i, (x, y)): (usize, (&[f64], &f64))| {
-                let along = |image: &Mat<f64>| (0..dim).map(|j| image[(i, j)] * x[j]).sum::<f64>();
-                let (nu, q) = (y - dot(x, &mean), along(&spread));
-                let variance = nu * nu * q + 0.5 * q * q;
-                let shared = nu * dot(x, &slope) + 0.5 * along(&bent);
-                if variance > 0.0 { shared / variance.sqrt() } else { 0.0 }
-            };
-            block.chunks_exact(dim).zip(y).enumerate().map(of_row).collect()
+        let rows: Vec<f64> = active.rows.iter().flat_map(|&row| self.row(row).iter().copied()).collect();
+        let state = State::new(&rows, &self.active_targets(active), &active.weights, &self.sums)?;
+        let correlation = |(rows, targets): (&[f64], &[f64])| {
+            let moments = state.moments(rows, targets).into_iter();
+            let scale = |m: Moments| if m.variance > 0.0 { m.covariance / m.variance.sqrt() } else { 0.0 };
+            moments.map(scale).collect::<Vec<f64>>()
         };
-        let blocks = self.features.par_chunks(BLOCK * dim).zip(self.targets.par_chunks(BLOCK));
+        let blocks = self.features.par_chunks(BLOCK * self.dim).zip(self.targets.par_chunks(BLOCK));
         Ok(blocks.flat_map_iter(correlation).collect())
     }
 
     fn gradient(&mut self, active: &Active, gradient: &mut [f64]) -> Result<(), SparseViError> {
-        self.grow(&active.rows);
-        let size = active.rows.len();
-        let resolvent = self.resolvent(&active.weights)?;
-        let targets: Vec<f64> = active.rows.iter().map(|&row| self.targets[row]).collect();
-        let nu = times(&resolvent, &targets);
-        let weighted: Vec<f64> = nu.iter().zip(&active.weights).map(|(nu, w)| nu * w).collect();
-        let (through_all, through_own) = (times(&self.squared, &weighted), times(&self.kernel, &weighted));
-        let missing: Vec<f64> =
-            (0..size).map(|i| self.moments[i] - through_all[i] - through_own[i]).collect();
-        let linear = times(&resolvent, &missing);
-        let (bent, own) = (&resolvent * &self.squared, &resolvent * &self.kernel);
-        for (a, g) in gradient.iter_mut().enumerate() {
-            let all: f64 = (0..size).map(|b| bent[(a, b)] * resolvent[(a, b)]).sum();
-            let kept: f64 = (0..size).map(|b| active.weights[b] * own[(a, b)].powi(2)).sum();
-            *g = -(nu[a] * linear[a] + 0.5 * (all - kept));
+        for &row in &active.rows[self.span.count..] {
+            self.span.admit(&self.features[row * self.dim..][..self.dim], &self.sums);
         }
+        let Span { rows, sums, .. } = &self.span;
+        let targets = self.active_targets(active);
+        let moments = State::new(rows, &targets, &active.weights, sums)?.moments(rows, &targets);
+        gradient.iter_mut().zip(moments).for_each(|(g, m)| *g = -m.covariance);
         Ok(())
     }
 
@@ -159,44 +115,98 @@ impl Tangent for Quadratic {
     }
 }
 
-/// π_w in D dimensions, and L − L_w under it: Cov(ℓᵢ, L − L_w) = νᵢ·x̃ᵢᵀ`slope` + ½x̃ᵢᵀ`bend`·x̃ᵢ.
-struct State {
-    mean: Vec<f64>,
-    covariance: Vec<f64>,
-    slope: Vec<f64>,
-    bend: Vec<f64>,
+impl Span {
+    /// Adds a row, and what of it lies outside the basis to the basis, by Gram–Schmidt applied twice.
+    fn admit(&mut self, x: &[f64], all: &Sums) {
+        let mut rest = x.to_vec();
+        let mut row = vec![0.0; self.basis.len()];
+        for _ in 0..2 {
+            for (vector, coordinate) in self.basis.iter().zip(&mut row) {
+                let share = dot(vector, &rest);
+                add(&mut rest, vector, -share);
+                *coordinate += share;
+            }
+        }
+        let outside = dot(&rest, &rest).sqrt();
+        if outside > INSIDE * dot(x, x).sqrt() {
+            rest.iter_mut().for_each(|x| *x /= outside);
+            row.push(outside);
+            self.widen(rest, all);
+        }
+        self.rows.extend(row);
+        self.count += 1;
+    }
+
+    /// Adds a vector to the basis: rows so far have nothing of it.
+    fn widen(&mut self, vector: Vec<f64>, all: &Sums) {
+        let size = self.basis.len();
+        let rows = (0..self.count).flat_map(|row| (0..=size).map(move |at| (row, at)));
+        let old = |(row, at): (usize, usize)| if at < size { self.rows[row * size + at] } else { 0.0 };
+        self.rows = rows.map(old).collect();
+        let mut image = vec![0.0; vector.len()];
+        multiply(&all.scatter, &vector, &mut image);
+        self.sums.cross.push(dot(&vector, &all.cross));
+        self.basis.push(vector);
+        let shares: Vec<f64> = self.basis.iter().map(|vector| dot(vector, &image)).collect();
+        let old = std::mem::take(&mut self.sums.scatter);
+        self.sums.scatter =
+            row_major(size + 1, |i, j| if i.max(j) < size { old[i * size + j] } else { shares[i.min(j)] });
+    }
 }
 
-impl Quadratic {
-    fn state(&self, active: &Active) -> Result<State, SparseViError> {
-        let dim = self.dim;
-        let mut scaled = Vec::with_capacity(active.rows.len() * dim);
-        for (&row, weight) in active.rows.iter().zip(&active.weights) {
-            scaled.extend(self.row(row).iter().map(|x| weight.sqrt() * x));
-        }
-        let kept = gram(&scaled, active.rows.len(), dim);
-        let precision = row_major(dim, |i, j| kept[i * dim + j] + if i == j { 1.0 } else { 0.0 });
-        let cholesky = Cholesky::new(&precision, dim)?;
+/// Cov(ℓᵢ, L − L_w) and Var ℓᵢ.
+struct Moments {
+    covariance: f64,
+    variance: f64,
+}
 
-        let mut mean = vec![0.0; dim];
-        for (&row, weight) in active.rows.iter().zip(&active.weights) {
-            add(&mut mean, self.row(row), weight * self.targets[row]);
-        }
-        cholesky.solve(&mut mean);
-        // Σ(1 − wᵢ)νᵢx̃ᵢ: all rows less the active ones.
-        let mut slope = vec![0.0; dim];
-        multiply(&self.scatter, &mean, &mut slope);
-        slope.iter_mut().zip(&self.cross).for_each(|(s, c)| *s = c - *s);
-        for (&row, weight) in active.rows.iter().zip(&active.weights) {
-            let x = self.row(row);
-            add(&mut slope, x, -weight * (self.targets[row] - dot(x, &mean)));
-        }
-        cholesky.solve(&mut slope);
+/// π_w and L − L_w under it.
+struct State {
+    /// Of V⁻¹ = I + X̃_AᵀWX̃_A.
+    precision: Cholesky,
+    /// m and Vs.
+    mean: Vec<f64>,
+    slope: Vec<f64>,
+    /// Γ, row-major.
+    missing: Vec<f64>,
+}
 
-        let covariance = cholesky.inverse();
-        let missing = row_major(dim, |i, j| self.scatter[i * dim + j] - kept[i * dim + j]);
-        let bend = crate::linalg::congruence(&covariance, &missing, dim);
-        Ok(State { mean, covariance, slope, bend })
+impl State {
+    /// From the active rows, one after the other, their targets and weights, and the sums over all data.
+    fn new(rows: &[f64], targets: &[f64], weights: &[f64], sums: &Sums) -> Result<Self, LinalgError> {
+        let size = sums.cross.len();
+        let each = || rows.chunks_exact(size.max(1)).zip(targets).zip(weights);
+        let scaled: Vec<f64> = each().flat_map(|((x, _), w)| x.iter().map(move |x| w.sqrt() * x)).collect();
+        let kept = gram(&scaled, targets.len(), size);
+        let unit = |i, j| if i == j { 1.0 } else { 0.0 };
+        let precision = Cholesky::new(&row_major(size, |i, j| kept[i * size + j] + unit(i, j)), size)?;
+
+        let mut mean = vec![0.0; size];
+        each().for_each(|((x, y), w)| add(&mut mean, x, w * y));
+        precision.solve(&mut mean);
+        let mut slope = vec![0.0; size];
+        multiply(&sums.scatter, &mean, &mut slope);
+        slope.iter_mut().zip(&sums.cross).for_each(|(s, c)| *s = c - *s);
+        each().for_each(|((x, y), w)| add(&mut slope, x, -w * (y - dot(x, &mean))));
+        precision.solve(&mut slope);
+        let missing = sums.scatter.iter().zip(&kept).map(|(all, kept)| all - kept).collect();
+        Ok(Self { precision, mean, slope, missing })
+    }
+
+    /// Of these rows. Vx̃ is solved for, row by row: V itself, times a row that is long where V is narrow, would cancel.
+    fn moments(&self, rows: &[f64], targets: &[f64]) -> Vec<Moments> {
+        let (size, count) = (self.mean.len(), targets.len());
+        let mut images = rows.to_vec();
+        self.precision.solve(&mut images);
+        let bent = MatRef::from_row_major_slice(&images, count, size)
+            * MatRef::from_row_major_slice(&self.missing, size, size);
+        let each = rows.chunks_exact(size).zip(images.chunks_exact(size)).zip(targets).enumerate();
+        each.map(|(i, ((x, image), y))| {
+            let (nu, q) = (y - dot(x, &self.mean), dot(x, image));
+            let bend: f64 = image.iter().enumerate().map(|(j, v)| v * bent[(i, j)]).sum();
+            Moments { covariance: nu * dot(x, &self.slope) + 0.5 * bend, variance: nu * nu * q + 0.5 * q * q }
+        })
+        .collect()
     }
 }
 
@@ -211,11 +221,6 @@ fn jets(model: &LinearPredictor<'_>, prior: &Prior) -> Option<Vec<(f64, f64)>> {
         (third == 0.0 && elsewhere == 0.0 && curvature < 0.0).then(|| (slope, (-curvature).sqrt()))
     };
     (0..model.observations.len()).map(jet).collect()
-}
-
-fn times(matrix: &Mat<f64>, x: &[f64]) -> Vec<f64> {
-    let product = matrix * MatRef::from_column_major_slice(x, x.len(), 1);
-    (0..x.len()).map(|i| product[(i, 0)]).collect()
 }
 
 fn add(sum: &mut [f64], x: &[f64], weight: f64) {
