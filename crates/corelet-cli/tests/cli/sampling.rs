@@ -52,7 +52,7 @@ fn a_coreset_too_small_is_not_certified() {
     let output =
         place.run(&format!("fit data.csv {MODEL} -k 3 --rounds 1 {SHORT} -o draws.csv --json s.json"));
     assert_eq!(output.status.code(), Some(3));
-    let shown = String::from_utf8(output.stdout.clone()).unwrap();
+    let shown = String::from_utf8(output.stdout).unwrap();
     assert!(shown.starts_with("C - not certified"), "{shown}");
     assert!(shown.lines().next().unwrap().contains("not the model"), "{shown}");
     assert!(shown.contains("what to do"), "{shown}");
@@ -65,9 +65,7 @@ fn grade_b_writes_weights() {
     let place = place_with_data(400);
     // Some size between too small and good enough is trusted after reweighting.
     for k in [6, 7, 5, 8] {
-        let line = format!(
-            "fit data.csv {MODEL} -k {k} --rounds 1 --warmup 200 -o draws.csv --json s.json"
-        );
+        let line = format!("fit data.csv {MODEL} -k {k} --rounds 1 --warmup 200 -o draws.csv --json s.json");
         place.run(&line);
         if place.json("s.json")["verdict"]["grade"] == "B" {
             let text = place.read("draws.csv");
