@@ -120,6 +120,7 @@ Examples:
   corelet build flights.parquet --target late --drop-missing -k 200 -o core.parquet --json summary.json
   corelet build trips.csv.gz --model poisson --target count --exposure hours -k 100 -o core.csv
   corelet build data.csv --target bought --positive yes --max-kl 0.01 -o core.csv
+  corelet build big.parquet --target y -k 300 --start subsample:2000 -o core.parquet
   cat data.csv | corelet build - --target y -o core.csv")]
 pub(crate) struct BuildArgs {
     #[command(flatten)]
@@ -143,7 +144,8 @@ pub(crate) struct ChooseArgs {
     /// Most points [default: 100; with --max-kl the most to try, 1600]
     #[arg(short, value_name = "POINTS", value_parser = positive_count())]
     k: Option<usize>,
-    /// Take the fewest points whose held-out estimate of the divergence is at most this, in nats
+    /// Take the fewest points whose divergence is at most this, in nats, by held-out draws and by draws of their own
+    /// posterior
     #[arg(long, value_name = "NATS", value_parser = positive_number)]
     max_kl: Option<f64>,
     /// How the points are chosen; sparse-vi is slow: 500 gradients a point, each a pass over the data unless the

@@ -54,10 +54,16 @@ pub(crate) struct SampleArgs {
     #[command(flatten)]
     pub(crate) model: ModelArgs,
     /// File with columns row and weight, as build writes it
-    #[arg(long, value_name = "FILE", required_unless_present = "full", conflicts_with = "full")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        required_unless_present = "full",
+        conflicts_with = "full",
+        help_heading = "Coreset"
+    )]
     pub(crate) coreset: Option<PathBuf>,
     /// Sample the posterior of all rows instead, for comparison
-    #[arg(long)]
+    #[arg(long, help_heading = "Coreset")]
     pub(crate) full: bool,
     #[command(flatten)]
     pub(crate) chains: ChainArgs,
@@ -98,13 +104,13 @@ pub(crate) struct PathArgs {
     #[command(flatten)]
     pub(crate) model: ModelArgs,
     /// Most points [default: 100]
-    #[arg(short, value_name = "POINTS", value_parser = positive_count())]
+    #[arg(short, value_name = "POINTS", value_parser = positive_count(), help_heading = "Coreset")]
     k: Option<usize>,
     /// How a row becomes a vector: auto, hermite:M, draws:S or hermite:2+draws:S
-    #[arg(long, default_value = "auto")]
+    #[arg(long, default_value = "auto", help_heading = "Coreset")]
     embedding: Choice,
     /// Where every size goes, as CSV
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", help_heading = "Output")]
     pub(crate) output: Option<PathBuf>,
 }
 

@@ -367,8 +367,15 @@ fn check(
     };
     length("prior mean", prior.dim(), model.dim())?;
     length("starting point", start.map_or(model.dim(), <[f64]>::len), model.dim())?;
+    check_rows(model, rows)
+}
+
+/// Refuses rows that are not there and weights that are not numbers ≥ 0.
+pub(crate) fn check_rows(model: &dyn Model, rows: Rows<'_>) -> Result<(), LaplaceError> {
     if let Rows::Weighted { ids, weights } = rows {
-        length("weights", weights.len(), ids.len())?;
+        if weights.len() != ids.len() {
+            return Err(LaplaceError::Length { what: "weights", got: weights.len(), expected: ids.len() });
+        }
         let rows = model.len();
         let bad = |&(&row, &weight): &(&usize, &f64)| row >= rows || !weight.is_finite() || weight < 0.0;
         if let Some((&row, &weight)) = ids.iter().zip(weights).find(bad) {

@@ -127,7 +127,7 @@ fn compare_starts(cases: &[(usize, Choice)], seeds: u64) {
 
 #[test]
 fn rounds_reach_what_the_full_fit_reaches_on_real_data() {
-    compare_starts(&[(50, Choice::Hermite(2))], 1);
+    compare_starts(&[(50, Choice::Auto)], 1);
 }
 
 /// `cargo test --release -p corelet --test rounds -- --ignored --nocapture`: the table of `docs/trust.md`.

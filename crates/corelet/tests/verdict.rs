@@ -167,4 +167,6 @@ fn too_few_draws_and_wrong_lengths_are_errors() {
     assert_eq!(error.to_string(), "50 draws are too few for a verdict: at least 100 are needed");
     let draws = Draws { theta: vec![0.0; 200 * DIM], dim: DIM, chains: None, log_weights: None };
     assert!(verdict(&model, &[1, 2], &[1.0], &draws).is_err());
+    assert!(verdict(&model, &[50], &[1.0], &draws).is_err());
+    assert!(verdict(&model, &[1], &[f64::NAN], &draws).is_err());
 }

@@ -28,9 +28,12 @@ fn main() {
     rayon::ThreadPoolBuilder::new().num_threads(threads).build_global().unwrap();
     match arguments.first().map(String::as_str) {
         Some("calibrate") => {
-            let sets = calibrate::sets();
-            let cases = calibrate::run(&sets, &calibrate::SIZES, number("--seeds", 1) as u64, 2500);
-            println!("{}", calibrate::to_table(&cases));
+            let (seeds, mut cases) = (number("--seeds", 1) as u64, Vec::new());
+            for set in calibrate::sets() {
+                cases.extend(calibrate::run(std::slice::from_ref(&set), &calibrate::SIZES, seeds, 2500));
+                println!("{}: {} cases so far", set.name, cases.len());
+            }
+            println!("\n{}", calibrate::to_table(&cases));
             if let Some(at) = arguments.iter().position(|a| a == "-o") {
                 std::fs::write(&arguments[at + 1], calibrate::to_csv(&cases)).unwrap();
             }

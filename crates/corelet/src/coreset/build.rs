@@ -222,13 +222,13 @@ struct Search<'a> {
 }
 
 /// Confirmations along one path, each of a pass over the data.
-const MOST_CONFIRMATIONS: usize = 5;
+const MOST_CONFIRMATIONS: usize = 8;
 
 impl Search<'_> {
     /// The first point of the path that meets `max_kl`, or else the best; with it, its divergence in nats.
     ///
     /// A point whose held-out estimate is e and whose confirmed divergence is c > `max_kl` sends the search on to the
-    /// first with an estimate of at most e·`max_kl`/c. A run that was cut short is not searched: its last point is the
+    /// first with an estimate of at most e·`max_kl`/c, but no less than 0.3e: large divergences do not scale. A run that was cut short is not searched: its last point is the
     /// best there is.
     fn along(
         &self,
@@ -249,7 +249,7 @@ impl Search<'_> {
                 let truth = confirm(ids, weights);
                 confirmed += 1;
                 if truth > self.max_kl {
-                    limit = (estimate * self.max_kl / truth).min(0.9 * estimate);
+                    limit = estimate * (self.max_kl / truth).clamp(0.3, 0.9);
                     if confirmed == MOST_CONFIRMATIONS {
                         limit = f64::NEG_INFINITY;
                     }

@@ -22,6 +22,9 @@ const FINE_NATS: f64 = 0.05;
 /// V has stalled where a round leaves more than this share of it.
 const STALLED: f64 = 0.7;
 
+/// V is what π̂ said where it is at most this many times the squared residual on the held-out draws.
+const AS_EXPECTED: f64 = 1.5;
+
 /// Draws of a coreset's posterior on which a round is judged.
 const JUDGING_DRAWS: usize = 1000;
 
@@ -137,35 +140,60 @@ pub fn build_in_rounds(
         };
         let points = coreset.rows.len();
         let stopped = coreset.status == Status::Stopped;
-        let enough = round == 0 && (most == 1 || is_fine(rounds, held_out, &coreset));
-        if stopped || enough {
+        let residual = (round == 0 && most > 1).then(|| held_out.residual(&coreset.rows, &coreset.weights));
+        if stopped || (round == 0 && (most == 1 || is_fine(rounds, &coreset, residual))) {
             made.push(Round { points, variance: None });
             let first = Built { coreset, posterior: None, rounds: Vec::new(), chosen: 0 };
             let built = best.map_or(first, |(_, built)| built);
             return Ok(Built { rounds: made, ..built });
         }
-        let (variance, next) =
-            judge.judge(&coreset, centre.as_ref().map_or(posterior, |c| &c.gaussian), round);
+        let near = centre.as_ref().map_or(posterior, |centre| &centre.gaussian);
+        let (variance, next) = judge.judge(&coreset, near, round);
         made.push(Round { points, variance: Some(variance).filter(|v| v.is_finite()) });
-        let before = best.as_ref().map_or(f64::INFINITY, |(variance, _)| *variance);
-        if best.is_none() || variance < before {
+        let before = best.as_ref().map(|(variance, _)| *variance);
+        let over = rounds.rounds.is_none() && is_over(rounds, &coreset, variance, before, residual);
+        if best.as_ref().is_none_or(|(before, built)| is_better(&coreset, variance, &built.coreset, *before))
+        {
             let posterior = centre.take().map(|centre| centre.gaussian);
             best = Some((variance, Built { coreset, posterior, rounds: Vec::new(), chosen: round }));
         }
-        let stalled = rounds.rounds.is_none() && before.is_finite() && variance >= STALLED * before;
-        let Some(next) = next.filter(|_| !stalled) else { break };
+        let Some(next) = next.filter(|_| !over) else { break };
         centre = Some(next);
     }
     let (_, built) = best.ok_or(BuildError::NoRound)?;
     Ok(Built { rounds: made, ..built })
 }
 
-/// Whether a second round has nothing to gain: π̂ is that of all rows, and the held-out draws find the coreset good.
-fn is_fine(rounds: &RoundOptions, held_out: &HeldOut<'_>, coreset: &Coreset) -> bool {
-    rounds.rounds.is_none()
-        && rounds.from_all_rows
-        && rounds.by == RoundsBy::Laplace
-        && 0.5 * held_out.residual(&coreset.rows, &coreset.weights).powi(2) <= FINE_NATS
+/// Whether the first coreset is good without a look at its own posterior: π̂ is that of all rows, and it meets `max_kl`
+/// or has a small residual on the held-out draws.
+fn is_fine(rounds: &RoundOptions, coreset: &Coreset, residual: Option<f64>) -> bool {
+    let fine = coreset.reached.unwrap_or_else(|| residual.is_some_and(|r| 0.5 * r * r <= FINE_NATS));
+    rounds.rounds.is_none() && rounds.from_all_rows && rounds.by == RoundsBy::Laplace && fine
+}
+
+/// Whether automatic mode ends here: V has stalled; or it is what the first π̂, fitted to all rows, said it would be, so
+/// that another π̂ has nothing to add; or a later round has met `max_kl`.
+fn is_over(
+    rounds: &RoundOptions,
+    coreset: &Coreset,
+    variance: f64,
+    before: Option<f64>,
+    residual: Option<f64>,
+) -> bool {
+    let expected = rounds.from_all_rows && residual.is_some_and(|r| variance <= AS_EXPECTED * r * r);
+    let stalled = before.is_some_and(|before| before.is_finite() && variance >= STALLED * before);
+    let met = before.is_some() && coreset.reached == Some(true);
+    expected || stalled || met
+}
+
+/// By V; with `max_kl`, one that meets it before one that does not, and of two that do the one with fewer points.
+fn is_better(new: &Coreset, variance: f64, old: &Coreset, before: f64) -> bool {
+    match (new.reached, old.reached) {
+        (Some(true), Some(true)) => new.rows.len() < old.rows.len(),
+        (Some(true), Some(false)) => true,
+        (Some(false), Some(true)) => false,
+        _ => variance < before,
+    }
 }
 
 struct Judge<'a> {

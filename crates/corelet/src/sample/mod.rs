@@ -19,6 +19,8 @@ pub use weighted::{Moments, resample};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::laplace::LaplaceError;
+
 /// How long the chains are and how they step.
 ///
 /// | name | default | purpose | range |
@@ -97,6 +99,9 @@ pub enum SampleError {
         /// The size it must have.
         expected: usize,
     },
+    /// Rows or weights that cannot be used.
+    #[error(transparent)]
+    Rows(#[from] LaplaceError),
     /// No point with a finite log posterior near the Gaussian fit.
     #[error("chain {chain}: the log posterior is not finite anywhere near the Gaussian fit it starts from")]
     Start {

@@ -14,7 +14,7 @@ use thiserror::Error;
 
 use super::{Chain, Chains, SampleError, SampleSettings};
 use crate::embed::chain_stream;
-use crate::laplace::{Gaussian, Prior};
+use crate::laplace::{Gaussian, Prior, check_rows};
 use crate::model::{Derivatives, Model, Rows};
 
 /// Draws between two reports to the callback.
@@ -62,6 +62,7 @@ pub fn sample(
     callback: &mut SampleCallback<'_>,
 ) -> Result<Chains, SampleError> {
     settings.check()?;
+    check_rows(model, rows)?;
     let dim = model.dim();
     for (what, got) in [("prior mean", prior.dim()), ("Gaussian fit", start.dim())] {
         if got != dim {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use self::psis::log_sum_exp;
-use crate::laplace::LaplaceError;
+use crate::laplace::{LaplaceError, check_rows};
 use crate::model::{Derivatives, Model, Rows, Shifts, total_differences, weighted_differences};
 use crate::sample::{R_HAT_LIMIT, effective_sample_size, r_hat};
 
@@ -106,9 +106,9 @@ pub enum VerdictError {
         /// The size it must have.
         expected: usize,
     },
-    /// Rows or weights that cannot be used, or no Laplace fit to draw from.
+    /// Rows or weights that cannot be used.
     #[error(transparent)]
-    Laplace(#[from] LaplaceError),
+    Rows(#[from] LaplaceError),
 }
 
 /// Grades the weighted rows by draws of their own posterior.
@@ -127,11 +127,7 @@ pub fn verdict(
     draws: &Draws,
 ) -> Result<Verdict, VerdictError> {
     draws.check(model.dim())?;
-    for (what, got, expected) in [("weights", weights.len(), rows.len())] {
-        if got != expected {
-            return Err(VerdictError::Length { what, got, expected });
-        }
-    }
+    check_rows(model, Rows::Weighted { ids: rows, weights })?;
     let anchor = draws.mean();
     let shifts = draws.shifts(&anchor);
     let (errors, at_anchor) = errors(model, rows, weights, &anchor, &shifts);
