@@ -20,6 +20,7 @@ from ._lib import CoreletError, __version__
 from ._loglik import build_from_loglik
 from ._nnls import PathPoint, Solution, sparse_nnls
 from ._progress import Progress
+from ._verdict import Verdict, check
 
 if TYPE_CHECKING:
     from ._selector import CoresetSelector
@@ -32,9 +33,11 @@ __all__ = [
     "Progress",
     "Quality",
     "Solution",
+    "Verdict",
     "__version__",
     "build",
     "build_from_loglik",
+    "check",
     "sparse_nnls",
 ]
 

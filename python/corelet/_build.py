@@ -138,18 +138,27 @@ def build(
                 raise _lib.CoreletError("X is a file, so name its columns with target and exposure")
             fields = _lib.build_file(fspath(X), format, keywords, report, threads)
         else:
-            parts = parts_of(X)
-            if exposure is not None and not isinstance(exposure, str):
-                keywords["exposure"] = _append(parts, "exposure", exposure)
-            if y is not None:
-                if target is not None:
-                    raise _lib.CoreletError("the target is given twice: as y and as the column named by target")
-                keywords["target"] = _append(parts, _name_of(y), y)
+            parts = data_parts(X, y, exposure, keywords)
             fields = _lib.build_columns("data", parts, keywords, report, threads)
-    coreset = coreset_from(fields)
+    coreset = coreset_from(fields, keywords)
     for warning in coreset.warnings:
         warnings.warn(warning, stacklevel=2)
     return coreset
+
+
+def data_parts(X: Any, y: Any, exposure: Any, keywords: dict[str, object]) -> list[Part]:
+    """The columns of X with the target and the exposure beside them, which `keywords` then name."""
+    if isinstance(X, (str, PathLike)):
+        raise _lib.CoreletError("X is a file; read it into a table first")
+    parts = parts_of(X)
+    if exposure is not None and not isinstance(exposure, str):
+        keywords["exposure"] = _append(parts, "exposure", exposure)
+    if y is not None:
+        name = _append(parts, _name_of(y), y)
+        if keywords["target"] not in (None, name):
+            raise _lib.CoreletError("the target is given twice: as y and as the column named by target")
+        keywords["target"] = name
+    return parts
 
 
 def _append(parts: list[Part], name: str, values: Any) -> str:

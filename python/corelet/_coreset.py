@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from . import _lib
 from ._columns import column
+from ._progress import ProgressOption
 
 if TYPE_CHECKING:
     from ._verdict import Verdict
@@ -74,6 +75,10 @@ class Coreset:
     lines: list[str] = field(default_factory=list)
     metadata: dict[str, str] = field(default_factory=dict)
     sampling: dict[str, Any] = field(default_factory=dict)
+    names: list[str] = field(default_factory=list)
+    """The name of each parameter."""
+    options: dict[str, Any] = field(default_factory=dict)
+    """The keywords it was built with."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -101,6 +106,38 @@ class Coreset:
         dense = np.zeros(int(self.summary["n"]) + int(self.summary["rows_dropped"]))
         dense[self.rows] = self.weights
         return dense
+
+    def sample(
+        self,
+        *,
+        draws: int = 1000,
+        warmup: int = 500,
+        chains: int = 4,
+        target_accept: float = 0.8,
+        max_depth: int = 10,
+        seed: int = 0,
+        threads: Optional[int] = None,
+        progress: ProgressOption = None,
+    ) -> Any:
+        """Draws from the coreset's posterior by NUTS, as ArviZ InferenceData; it costs nothing that grows with n.
+
+        The posterior has the variables `original` (coefficients of the data as they are) and `standardised`, with the
+        dimension `parameter`; warm-up and sample statistics are in groups of their own. The keywords are those of
+        `corelet sample`. `corelet.check` says whether these draws can be trusted.
+        """
+        from ._verdict import sample
+
+        return sample(
+            self,
+            draws=draws,
+            warmup=warmup,
+            chains=chains,
+            target_accept=target_accept,
+            max_depth=max_depth,
+            seed=seed,
+            threads=threads,
+            progress=progress,
+        )
 
     def to_frame(self, library: str = "pandas") -> Any:
         """The chosen rows as a data frame of pandas (or polars): `row`, `weight`, and the columns of the data."""
@@ -190,7 +227,7 @@ def _short(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, (float, np.floating)) else str(value)[:20]
 
 
-def coreset_from(fields: Mapping[str, Any]) -> Coreset:
+def coreset_from(fields: Mapping[str, Any], options: Optional[Mapping[str, Any]] = None) -> Coreset:
     """From what the native part returns."""
     summary = json.loads(fields["summary"])
     quality = Quality(
@@ -201,6 +238,15 @@ def coreset_from(fields: Mapping[str, Any]) -> Coreset:
         kl_reverse=summary.get("kl_reverse"),
         map_distance=summary.get("map_distance"),
     )
+    options, sampling = dict(options or {}), dict(fields["sampling"])
+    if sampling:
+        sampling.update(
+            model=options["model"],
+            link=options["link"] or "log",
+            sigma=options["sigma"] if sampling["sigma"] is None else sampling["sigma"],
+            prior_sd=options["prior_sd"],
+            standardisation=fields["metadata"]["corelet.standardisation"],
+        )
     return Coreset(
         rows=fields["rows"],
         weights=fields["weights"],
@@ -210,5 +256,7 @@ def coreset_from(fields: Mapping[str, Any]) -> Coreset:
         warnings=fields["warnings"],
         lines=fields["lines"],
         metadata=fields["metadata"],
-        sampling=fields["sampling"],
+        sampling=sampling,
+        names=fields.get("names", []),
+        options=options,
     )

@@ -60,3 +60,21 @@ def build_function(
     progress: Optional[Report],
     threads: Optional[int],
 ) -> dict[str, Any]: ...
+def sample_coreset(
+    kept: Mapping[str, object],
+    weights: NDArray[np.float64],
+    keywords: Mapping[str, object],
+    progress: Optional[Report],
+    threads: Optional[int],
+) -> dict[str, Any]: ...
+def check_columns(
+    source: str,
+    parts: Sequence[Part],
+    build: Mapping[str, object],
+    rows: NDArray[np.int64],
+    weights: NDArray[np.float64],
+    keywords: Mapping[str, object],
+    progress: Optional[Report],
+    threads: Optional[int],
+) -> dict[str, Any]: ...
+def check_errors(errors: NDArray[np.float64], chains: Optional[int], points: int, n: int) -> dict[str, Any]: ...

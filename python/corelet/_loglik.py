@@ -105,6 +105,15 @@ def _matrix(ll: Any, var_name: Optional[str], held_out: float) -> tuple[NDArray[
             raise _lib.CoreletError("var_name is for an InferenceData with a log_likelihood group")
         matrix = np.ascontiguousarray(_array("ll", ll, 2))
         return matrix, _held_out(matrix.shape[0], held_out)
+    values = log_likelihood_values(group, var_name)
+    chains, draws = values.shape[:2]
+    unseen = _held_out(draws, held_out)
+    seen = values[:, : draws - unseen].reshape(-1, values.shape[2])
+    return np.concatenate([seen, values[:, draws - unseen :].reshape(-1, values.shape[2])]), chains * unseen
+
+
+def log_likelihood_values(group: Any, var_name: Optional[str]) -> NDArray[np.float64]:
+    """Chains by draws by data of one variable of the group."""
     names = [str(name) for name in group.data_vars]
     if var_name is None and len(names) != 1:
         raise _lib.CoreletError(f"the log_likelihood group has {len(names)} variables; name one with var_name: {names}")
@@ -112,11 +121,7 @@ def _matrix(ll: Any, var_name: Optional[str], held_out: float) -> tuple[NDArray[
     if name not in names:
         raise _lib.CoreletError(f"the log_likelihood group has no variable '{name}'; it has {names}")
     values = np.asarray(group[name].transpose("chain", "draw", ...).values, dtype=np.float64)
-    chains, draws = values.shape[:2]
-    values = values.reshape(chains, draws, -1)
-    unseen = _held_out(draws, held_out)
-    seen = values[:, : draws - unseen].reshape(-1, values.shape[2])
-    return np.concatenate([seen, values[:, draws - unseen :].reshape(-1, values.shape[2])]), chains * unseen
+    return values.reshape(*values.shape[:2], -1)
 
 
 def _log_likelihood_group(ll: Any) -> Any:

@@ -11,7 +11,7 @@ use corelet::data::{self, DesignOptions, Format, Standardise, Table, TableView, 
 use corelet::evaluate::{Evaluation, evaluate_built};
 use corelet::fitted::{Fitted, fit_with};
 use corelet::laplace::Prior;
-use corelet::model::{Link, Model};
+use corelet::model::{GaussianMean, Link, Model};
 use corelet::summary::{Seconds, Subject, Summary};
 use corelet::wording::count;
 use numpy::{PyArray1, PyArrayMethods};
@@ -51,7 +51,7 @@ pub(crate) struct Keywords {
 }
 
 impl Keywords {
-    fn design(&self) -> PyResult<DesignOptions> {
+    pub(crate) fn design(&self) -> PyResult<DesignOptions> {
         Ok(DesignOptions {
             task: self.task()?,
             target: self.target.clone(),
@@ -68,7 +68,7 @@ impl Keywords {
         one_of("model", &self.model, &MODELS)
     }
 
-    fn model(&self) -> PyResult<ModelRequest> {
+    pub(crate) fn model(&self) -> PyResult<ModelRequest> {
         let link = self.link.as_ref().map(|link| one_of("link", link, &LINKS)).transpose()?;
         for (name, value) in
             [("sigma", self.sigma), ("prior_sd", Some(self.prior_sd)), ("max_kl", self.max_kl)]
@@ -110,7 +110,7 @@ impl Keywords {
     }
 }
 
-const MODELS: [(&str, Task); 4] = [
+pub(crate) const MODELS: [(&str, Task); 4] = [
     ("gaussian", Task::Gaussian),
     ("linear", Task::Linear),
     ("logistic", Task::Logistic),
@@ -119,7 +119,7 @@ const MODELS: [(&str, Task); 4] = [
 const STANDARDISE: [(&str, Standardise); 3] =
     [("none", Standardise::None), ("scale", Standardise::Scale), ("whiten", Standardise::Whiten)];
 const ROUNDS_BY: [(&str, RoundsBy); 2] = [("laplace", RoundsBy::Laplace), ("nuts", RoundsBy::Nuts)];
-const LINKS: [(&str, Link); 2] = [("log", Link::Log), ("softplus", Link::Softplus)];
+pub(crate) const LINKS: [(&str, Link); 2] = [("log", Link::Log), ("softplus", Link::Softplus)];
 
 /// The value of that name.
 pub(crate) fn one_of<T: Copy>(keyword: &str, name: &str, known: &[(&str, T)]) -> PyResult<T> {
@@ -285,33 +285,22 @@ fn fields<'py>(
     Ok(fields)
 }
 
-/// The k standardised rows with what else the weighted posterior is made of.
+/// The weighted posterior: the k standardised rows with what else it is made of.
 fn sampling<'py>(py: Python<'py>, fitted: &Fitted, coreset: &Coreset) -> PyResult<Bound<'py, PyDict>> {
-    let model = &fitted.model;
-    let dim = model.dim();
+    let (linear, gaussian) = (fitted.model.linear(), fitted.model.gaussian_mean());
+    let observations = linear.map(|linear| linear.observations).or(gaussian.map(GaussianMean::observations));
     let sampling = PyDict::new(py);
-    sampling.set_item("mode", PyArray1::from_slice(py, &fitted.laplace.posterior.mean))?;
-    sampling.set_item(
-        "covariance",
-        PyArray1::from_slice(py, &fitted.laplace.posterior.covariance).reshape([dim, dim])?,
-    )?;
-    if let Some(linear) = model.linear() {
-        let observations = linear.observations;
-        let features: Vec<f64> = coreset.rows.iter().flat_map(|&i| observations.row(i).to_vec()).collect();
-        sampling
-            .set_item("features", PyArray1::from_vec(py, features).reshape([coreset.rows.len(), dim])?)?;
-        let (target, exposure): (Vec<f64>, Vec<f64>) = coreset.rows.iter().map(|&i| linear.target(i)).unzip();
-        // A linear model's second derivative is −1/σ².
-        let (y, e) = (target.first().copied().unwrap_or(1.0), exposure.first().copied().unwrap_or(1.0));
-        sampling.set_item("curvature", linear.family.jet(0.0, y, e)[2])?;
-        sampling.set_item("target", PyArray1::from_vec(py, target))?;
-        sampling.set_item("exposure", PyArray1::from_vec(py, exposure))?;
-    }
-    if let Some(gaussian) = model.gaussian_mean() {
-        let observations = gaussian.observations();
-        let features: Vec<f64> = coreset.rows.iter().flat_map(|&i| observations.row(i).to_vec()).collect();
-        sampling
-            .set_item("features", PyArray1::from_vec(py, features).reshape([coreset.rows.len(), dim])?)?;
-    }
+    let Some(observations) = observations else { return Ok(sampling) };
+    let chosen =
+        |values: &[f64]| PyArray1::from_iter(py, coreset.rows.iter().filter_map(|&i| values.get(i).copied()));
+    let features: Vec<f64> = coreset.rows.iter().flat_map(|&i| observations.row(i).to_vec()).collect();
+    let shape = [coreset.rows.len(), observations.dim];
+    sampling.set_item("features", PyArray1::from_vec(py, features).reshape(shape)?)?;
+    sampling.set_item("target", chosen(&observations.target))?;
+    sampling.set_item("exposure", observations.exposure.as_ref().map(|exposure| chosen(exposure)))?;
+    // Of a linear model the second derivative is −1/σ², whether σ was given or estimated from all rows.
+    let curvature =
+        linear.filter(|_| fitted.task == Task::Linear).map(|linear| linear.family.jet(0.0, 0.0, 1.0)[2]);
+    sampling.set_item("sigma", curvature.map(|curvature| (-1.0 / curvature).sqrt()))?;
     Ok(sampling)
 }

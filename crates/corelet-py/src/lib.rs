@@ -8,6 +8,7 @@ mod errors;
 mod log_likelihood;
 mod nnls;
 mod run;
+mod sample;
 mod write;
 
 use pyo3::prelude::*;
@@ -27,6 +28,8 @@ mod _lib {
     #[pymodule_export]
     use crate::nnls::solve_dense;
 
+    #[pymodule_export]
+    use crate::sample::{check_columns, check_errors, sample_coreset};
     #[pymodule_export]
     use crate::write::{judgement, write_coreset};
 

@@ -27,6 +27,8 @@ pub mod evaluate;
 
 pub mod wording;
 
+pub mod trust;
+
 pub mod fitted;
 
 pub mod summary;

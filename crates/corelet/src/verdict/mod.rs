@@ -134,6 +134,19 @@ pub fn verdict(
     Ok(grade(draws, errors, at_anchor))
 }
 
+/// Grades Δ(θ) = L(θ) − L_w(θ), computed by the caller at draws of π_w from so many chains of equal length, one after the
+/// other, or at independent draws: any model, known by its log-likelihoods alone. Mixing is judged by Δ itself.
+///
+/// # Errors
+/// See [`VerdictError`].
+pub fn verdict_of_errors(errors: Vec<f64>, chains: Option<usize>) -> Result<Verdict, VerdictError> {
+    let draws = Draws { theta: errors, dim: 1, chains, log_weights: None };
+    draws.check(1)?;
+    let centre = draws.mean()[0];
+    let errors = draws.theta.iter().map(|error| error - centre).collect();
+    Ok(grade(&draws, errors, centre))
+}
+
 /// Δ at each draw less Δ at the anchor, and Δ at the anchor.
 fn errors(
     model: &dyn Model,

@@ -1,0 +1,220 @@
+"""`Coreset.sample` and `corelet.check`: draws of the coreset's posterior, and whether they can be trusted."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Optional
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from . import _lib
+from ._build import _count, data_parts
+from ._coreset import Coreset
+from ._loglik import _log_likelihood_group, log_likelihood_values
+from ._progress import ProgressOption, reporter
+
+
+@dataclass(frozen=True, eq=False)
+class Verdict:
+    """Whether the posterior of a coreset is that of all rows, from draws θ of it and Δ(θ) = L(θ) − L_w(θ)."""
+
+    grade: str
+    """A: trusted. B: trusted after reweighting. C: not certified."""
+    headline: str
+    """The grade in words."""
+    reasons: list[str]
+    """What kept it from A, and for C also from B."""
+    variance: float
+    """V = Var Δ, in nats²; to leading order both divergences are ½V."""
+    variance_upper: float
+    """The upper end of V's one-sided 95 % interval."""
+    kl_symmetrised: float
+    """Both divergences together, by reweighted draws."""
+    log_evidence_ratio: float
+    """log Z − log Z_w."""
+    ess: float
+    """Effective draws after reweighting."""
+    ess_share: float
+    """The share of the draws that the weights e^Δ keep."""
+    pareto_k: float
+    """Tail index of the weights."""
+    pareto_threshold: float
+    """What it must be below for the weights to be relied on."""
+    n_draws: int
+    """Draws it rests on."""
+    log_weights: NDArray[np.float64]
+    """Weights that turn these draws into draws of the posterior of all rows, Pareto-smoothed; their exponentials add
+    up to 1."""
+    lines: list[str] = field(default_factory=list)
+    draws: dict[str, Any] = field(default_factory=dict)
+    resampled: bool = False
+    names: list[str] = field(default_factory=list)
+
+    @property
+    def certified(self) -> bool:
+        """Whether the grade is A or B."""
+        return self.grade != "C"
+
+    @property
+    def idata(self) -> Any:
+        """The draws as ArviZ InferenceData; for grade B resampled by their weights. `check` with a log-likelihood has none."""
+        if not self.draws:
+            raise _lib.CoreletError("this verdict rests on draws of your own, and has none to hand out")
+        return inference_data(self.draws, self.names, {"verdict": self.grade, "resampled": str(self.resampled)})
+
+    def __repr__(self) -> str:
+        return "\n".join([self.headline, *self.lines])
+
+    def _repr_html_(self) -> str:
+        import html
+
+        return f"<pre>{html.escape(repr(self))}</pre>"
+
+
+def sample(
+    coreset: Coreset,
+    *,
+    draws: int = 1000,
+    warmup: int = 500,
+    chains: int = 4,
+    target_accept: float = 0.8,
+    max_depth: int = 10,
+    seed: int = 0,
+    threads: Optional[int] = None,
+    progress: ProgressOption = None,
+) -> Any:
+    """See `Coreset.sample`."""
+    settings = _settings(draws, warmup, chains, target_accept, max_depth, seed)
+    if not coreset.sampling:
+        raise _lib.CoreletError(
+            "this coreset was built from log-likelihoods, so corelet has no model to sample; fit the weighted model in "
+            "the tool it is written in"
+        )
+    with reporter(progress) as report:
+        fields = _lib.sample_coreset(coreset.sampling, coreset.weights, settings, report, _count("threads", threads))
+    return inference_data(fields, coreset.names, {"model": str(coreset.summary["model"])})
+
+
+def check(
+    coreset: Coreset,
+    X: Any = None,
+    y: Any = None,
+    *,
+    exposure: Any = None,
+    loglik: Any = None,
+    var_name: Optional[str] = None,
+    draws: int = 1000,
+    warmup: int = 500,
+    chains: int = 4,
+    target_accept: float = 0.8,
+    max_depth: int = 10,
+    seed: int = 0,
+    threads: Optional[int] = None,
+    progress: ProgressOption = None,
+) -> Verdict:
+    """Say whether a coreset's posterior can be trusted, by draws of it and one pass over all rows.
+
+    Parameters
+    ----------
+    coreset
+        What `corelet.build` or `corelet.build_from_loglik` returned. Its `quality.verdict` is set to the answer.
+    X, y, exposure
+        The data that it was built on, as they were given to `corelet.build`. NUTS draws from the posterior of the coreset
+        are made, and the log-likelihood of all rows at them is compared with that of the coreset.
+    loglik, var_name
+        For any other model: the log-likelihoods of all data at draws of *the weighted fit*, as a matrix of draws by data
+        (or chains by draws by data), or as an InferenceData with a `log_likelihood` group.
+    draws, warmup, chains, target_accept, max_depth, seed, threads, progress
+        Of NUTS, as for `corelet sample`.
+
+    Examples
+    --------
+    >>> import numpy as np, corelet
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(5000, 3))
+    >>> y = rng.random(5000) < 1 / (1 + np.exp(-X[:, 0]))
+    >>> cs = corelet.build(X, y, k=60)
+    >>> verdict = corelet.check(cs, X, y)
+    >>> verdict.grade, verdict.certified, cs.quality.verdict is verdict
+    ('A', True, True)
+    """
+    if loglik is not None:
+        if X is not None:
+            raise _lib.CoreletError("give either the data (X, y) or loglik, not both")
+        fields = _check_loglik(coreset, loglik, var_name)
+    else:
+        if X is None or not coreset.options:
+            raise _lib.CoreletError(
+                "a coreset of log-likelihoods is checked by loglik, those of all data at draws of the weighted fit"
+                if not coreset.options
+                else "give the data that the coreset was built on, X and y"
+            )
+        settings = _settings(draws, warmup, chains, target_accept, max_depth, seed)
+        keywords = dict(coreset.options)
+        parts = data_parts(X, y, exposure, keywords)
+        with reporter(progress) as report:
+            fields = _lib.check_columns(
+                "data", parts, keywords, coreset.rows, coreset.weights, settings, report, _count("threads", threads)
+            )
+    issued = fields.pop("warnings", [])
+    fields["reasons"] = json.loads(fields["reasons"])
+    verdict = Verdict(**fields, names=coreset.names)
+    coreset.quality = replace(coreset.quality, verdict=verdict)
+    for warning in issued:
+        warnings.warn(warning, stacklevel=2)
+    return verdict
+
+
+def _check_loglik(coreset: Coreset, loglik: Any, var_name: Optional[str]) -> dict[str, Any]:
+    group = _log_likelihood_group(loglik)
+    values = np.asarray(loglik, dtype=np.float64) if group is None else log_likelihood_values(group, var_name)
+    if values.ndim == 2:
+        values = values[None]
+    n = int(coreset.summary["n"])
+    if values.ndim != 3 or values.shape[2] != n:
+        raise _lib.CoreletError(
+            f"loglik has shape {np.shape(loglik) if group is None else values.shape}; it must be draws by {n} data, or "
+            f"chains by draws by {n} data"
+        )
+    if not np.isfinite(values).all():
+        chain, draw, row = (int(i) for i in np.argwhere(~np.isfinite(values))[0])
+        raise _lib.CoreletError(f"the log-likelihood of row {row} at draw {draw} of chain {chain} is not finite")
+    errors = values.sum(axis=2) - values[:, :, coreset.rows] @ coreset.weights
+    chains = len(values) if len(values) > 1 else None
+    return _lib.check_errors(np.ascontiguousarray(errors.ravel()), chains, len(coreset), n)
+
+
+def _settings(
+    draws: int, warmup: int, chains: int, target_accept: float, max_depth: int, seed: int
+) -> Mapping[str, object]:
+    return dict(
+        draws=_count("draws", draws),
+        warmup=_count("warmup", warmup),
+        chains=_count("chains", chains),
+        target_accept=float(target_accept),
+        max_depth=_count("max_depth", max_depth),
+        seed=_count("seed", seed),
+    )
+
+
+def inference_data(fields: Mapping[str, Any], names: list[str], attributes: Mapping[str, str]) -> Any:
+    """Draws as ArviZ InferenceData: `original` and `standardised`, each chain × draw × parameter; warm-up apart."""
+    try:
+        import arviz
+    except ImportError:
+        raise ImportError("arviz is needed for InferenceData: pip install arviz") from None
+    dims = {"original": ["parameter"], "standardised": ["parameter"]}
+    coords: dict[str, ArrayLike] = {"parameter": names}
+    groups = {
+        group: fields[group]
+        for group in ("posterior", "sample_stats", "warmup_posterior", "warmup_sample_stats")
+        if group in fields
+    }
+    attrs = {"inference_library": "corelet", "inference_library_version": _lib.__version__, **attributes}
+    return arviz.from_dict(
+        **groups, coords=coords, dims=dims, save_warmup="warmup_posterior" in groups, posterior_attrs=attrs
+    )
