@@ -135,6 +135,9 @@ pub(crate) struct BuildArgs {
     /// Where a summary goes, as JSON
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
+    /// Where a report goes, with pictures, as one HTML file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
 }
 
 /// Which points, how many, and how often to choose again.

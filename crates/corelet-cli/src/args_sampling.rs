@@ -89,15 +89,18 @@ pub(crate) struct FitArgs {
     #[command(flatten)]
     pub(crate) files: DrawFiles,
     /// Where the chosen rows go: .csv, .parquet or .json
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) coreset: Option<PathBuf>,
+    /// Where a report goes, with pictures, as one HTML file
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) report: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   corelet path data.csv --target y -k 200
-  corelet path flights.parquet --target late --drop-missing -k 500 -o path.csv")]
+  corelet path flights.parquet --target late --drop-missing -k 500 -o path.csv --figure path.svg")]
 pub(crate) struct PathArgs {
     #[command(flatten)]
     pub(crate) data: DataArgs,
@@ -112,6 +115,9 @@ pub(crate) struct PathArgs {
     /// Where every size goes, as CSV
     #[arg(short, long, value_name = "FILE", help_heading = "Output")]
     pub(crate) output: Option<PathBuf>,
+    /// Where a picture of it goes: .svg or .png
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) figure: Option<PathBuf>,
 }
 
 impl ChainArgs {

@@ -8,6 +8,8 @@ use anyhow::Context;
 use corelet::coreset::{BuildOptions, Built, Coreset, HeldOut, Start, build_in_rounds, start_fit};
 use corelet::data::{Extra, ensure_writable, write_rows};
 use corelet::evaluate::evaluate_built;
+use corelet::sample::Chains;
+use corelet::verdict::Verdict;
 use sparse_nnls::{Info, Status};
 
 use crate::args::{BuildArgs, ChooseArgs, ModelArgs};
@@ -15,6 +17,7 @@ use crate::interrupt::Interrupt;
 use crate::load::{self, Data, Fitted};
 use crate::memory;
 use crate::output;
+use crate::report;
 use crate::summary::{self, Seconds, Summary};
 use crate::terminal::Terminal;
 use crate::{Outcome, wording};
@@ -37,14 +40,19 @@ pub(crate) fn run(
     if let Some(json) = &args.json {
         output::write_text(json, &chosen.summary.to_json()?)?;
     }
-    Ok(report(args, &chosen.coreset, &chosen.summary, terminal, interrupt))
+    if let Some(path) = &args.report {
+        output::write_text(path, &report::to_html(&chosen.report(&args.choose, None, Vec::new()))?)?;
+    }
+    Ok(conclude(args, &chosen.coreset, &chosen.summary, terminal, interrupt))
 }
 
 fn check_outputs(args: &BuildArgs) -> anyhow::Result<()> {
     ensure_writable(&args.output)?;
-    let outputs: Vec<&Path> =
-        std::iter::once(&args.output).chain(&args.json).map(|path| path.as_path()).collect();
-    output::check(&outputs, &[&args.data.data])
+    output::check(&outputs(args), &[&args.data.data])
+}
+
+fn outputs(args: &BuildArgs) -> Vec<&Path> {
+    std::iter::once(&args.output).chain(&args.json).chain(&args.report).map(|path| path.as_path()).collect()
 }
 
 /// A coreset of fitted data, judged.
@@ -52,6 +60,30 @@ pub(crate) struct Chosen {
     pub(crate) fitted: Fitted,
     pub(crate) coreset: Coreset,
     pub(crate) summary: Summary,
+}
+
+impl Chosen {
+    /// What a report is made of.
+    pub(crate) fn report<'a>(
+        &'a self,
+        args: &ChooseArgs,
+        drawn: Option<(&'a Chains, &'a Verdict)>,
+        warnings: Vec<String>,
+    ) -> report::Subject<'a> {
+        let reference = match args.start {
+            Start::Full => "all rows, Gaussian fit".to_owned(),
+            start @ Start::Subsample(_) => format!("the start, {start}"),
+        };
+        report::Subject {
+            fitted: &self.fitted,
+            coreset: &self.coreset,
+            summary: &self.summary,
+            reference,
+            drawn,
+            lines: self.summary.lines(),
+            warnings: warnings.into_iter().chain(self.summary.warnings()).collect(),
+        }
+    }
 }
 
 /// Fits, builds in rounds and evaluates; none where an interruption left nothing worth having.
@@ -145,16 +177,14 @@ pub(crate) fn write_coreset(
     Ok(write_rows(&fitted.table, &rows, &[("weight", weights)], &metadata, path)?)
 }
 
-fn report(
+fn conclude(
     args: &BuildArgs,
     coreset: &Coreset,
     summary: &Summary,
     terminal: &Terminal,
     interrupt: &Interrupt,
 ) -> Outcome {
-    let written: Vec<&Path> =
-        std::iter::once(&args.output).chain(&args.json).map(|path| path.as_path()).collect();
-    summary::show(summary, terminal, &written);
+    summary::show(summary, terminal, &outputs(args));
     if interrupt.asked() {
         let points = wording::count(coreset.rows.len());
         let file = args.output.display();

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use corelet::data::ensure_writable;
 use corelet::laplace::{LaplaceSettings, laplace};
 use corelet::model::Rows;
 use corelet::verdict::Grade;
@@ -13,7 +14,7 @@ use crate::interrupt::Interrupt;
 use crate::posterior::{self, PosteriorSummary};
 use crate::summary::{self, Summary};
 use crate::terminal::Terminal;
-use crate::{Outcome, load, output};
+use crate::{Outcome, load, output, report};
 
 /// The keys of `--json`: those of `build` under `coreset`, and those of `sample`.
 #[derive(Serialize)]
@@ -31,7 +32,8 @@ pub(crate) fn run(
 ) -> anyhow::Result<Outcome> {
     let settings = args.chains.settings();
     settings.check()?;
-    posterior::check_files(&args.files, args.coreset.as_deref(), &[&args.data.data])?;
+    posterior::check_files(&args.files, &also(args), &[&args.data.data])?;
+    args.coreset.as_deref().map_or(Ok(()), ensure_writable)?;
     let design = args.data.design(&args.model);
     let data = load::read(&args.data.data, args.data.format, &design, terminal)?;
     let Some(chosen) = choose(data, &args.choose, &args.model, seed, terminal, interrupt)? else {
@@ -58,12 +60,20 @@ pub(crate) fn run(
         let both = FitSummary { coreset: summary, posterior: &posterior };
         output::write_text(json, &(serde_json::to_string_pretty(&both)? + "\n"))?;
     }
+    if let Some(path) = &args.report {
+        let subject = chosen.report(&args.choose, drawn.judged(), drawn.warnings());
+        output::write_text(path, &report::to_html(&subject)?)?;
+    }
     drawn.show(fitted, &posterior, coreset.rows.len(), terminal);
-    let written: Vec<&Path> =
-        posterior::written(&args.files).into_iter().chain(args.coreset.as_deref()).collect();
+    let written: Vec<&Path> = posterior::written(&args.files).into_iter().chain(also(args)).collect();
     summary::show(summary, terminal, &written);
     summary::warn(summary, terminal);
     Ok(if drawn.grade() == Some(Grade::C) { Outcome::NotCertified } else { Outcome::Done })
+}
+
+/// The files that `fit` writes besides the draws.
+fn also(args: &FitArgs) -> Vec<&Path> {
+    args.coreset.iter().chain(&args.report).map(|path| path.as_path()).collect()
 }
 
 fn stopped(coreset: Option<&Path>, terminal: &Terminal) -> Outcome {

@@ -3,13 +3,15 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use corelet::coreset::{HeldOut, PathRow, PathTable, path};
 
 use crate::args_sampling::PathArgs;
+use crate::figure::Drawing;
 use crate::interrupt::Interrupt;
 use crate::output::{csv_line, csv_number};
+use crate::report::path_figure;
 use crate::terminal::Terminal;
 use crate::wording::{count, number, optional};
 use crate::{Outcome, load, output};
@@ -23,7 +25,8 @@ pub(crate) fn run(
     terminal: &Terminal,
     interrupt: &Interrupt,
 ) -> anyhow::Result<Outcome> {
-    let outputs: Vec<&Path> = args.output.iter().map(|path| path.as_path()).collect();
+    let outputs: Vec<&Path> = args.output.iter().chain(&args.figure).map(|path| path.as_path()).collect();
+    let picture = args.figure.as_deref().map(picture_format).transpose()?;
     output::check(&outputs, &[&args.data.data])?;
     let design = args.data.design(&args.model);
     let data = load::read(&args.data.data, args.data.format, &design, terminal)?;
@@ -46,6 +49,13 @@ pub(crate) fn run(
     if let Some(path) = &args.output {
         output::write_text(path, &to_csv(&table))?;
     }
+    if let (Some(path), Some(format)) = (&args.figure, picture) {
+        let drawing = draw(&table)?;
+        match format {
+            Picture::Svg => output::write_text(path, &drawing.svg)?,
+            Picture::Png => output::write_bytes(path, &drawing.png)?,
+        }
+    }
     let (n, embedding) = (count(fitted.len()), &table.embedding.name);
     terminal.say(&format!("{n} rows, {embedding}; divergences in nats\n\n{}", to_table(&table)));
     terminal.say(&match table.knee {
@@ -55,11 +65,43 @@ pub(crate) fn run(
     if let Some(path) = &args.output {
         terminal.say(&format!("every size is in {}", path.display()));
     }
+    if let Some(path) = &args.figure {
+        terminal.say(&format!("the picture is in {}", path.display()));
+    }
     if interrupt.asked() {
         terminal.warn("interrupted: the path ends where pursuit was stopped");
         return Ok(Outcome::Interrupted);
     }
     Ok(Outcome::Done)
+}
+
+/// What a picture is written as.
+#[derive(Debug, Clone, Copy)]
+enum Picture {
+    Svg,
+    Png,
+}
+
+fn picture_format(path: &Path) -> anyhow::Result<Picture> {
+    match path.extension().and_then(|extension| extension.to_str()) {
+        Some("svg") => Ok(Picture::Svg),
+        Some("png") => Ok(Picture::Png),
+        _ => bail!("{}: a figure must be named .svg or .png", path.display()),
+    }
+}
+
+/// The estimates against the number of points, the knee picked out.
+fn draw(table: &PathTable) -> anyhow::Result<Drawing> {
+    let curve = |of: &dyn Fn(&PathRow) -> Option<f64>| -> Vec<(f64, f64)> {
+        table.rows.iter().filter_map(|row| Some((row.points as f64, of(row)?))).collect()
+    };
+    let curves = [
+        ("held-out draws", curve(&|row| Some(row.heldout_nats))),
+        ("forward KL", curve(&|row| row.kl_forward)),
+        ("in the embedding", curve(&|row| Some(row.residual_nats))),
+    ];
+    let knee = table.knee.map(|at| (table.rows[at].points as f64, table.rows[at].heldout_nats));
+    path_figure(&curves, knee)
 }
 
 fn to_csv(table: &PathTable) -> String {

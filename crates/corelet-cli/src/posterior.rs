@@ -102,10 +102,9 @@ struct SampleSeconds {
 }
 
 /// Refuses files that could not be written.
-pub(crate) fn check_files(files: &DrawFiles, also: Option<&Path>, inputs: &[&Path]) -> anyhow::Result<()> {
+pub(crate) fn check_files(files: &DrawFiles, also: &[&Path], inputs: &[&Path]) -> anyhow::Result<()> {
     ensure_writable(&files.output)?;
-    also.map_or(Ok(()), ensure_writable)?;
-    let outputs: Vec<&Path> = written(files).into_iter().chain(also).collect();
+    let outputs: Vec<&Path> = written(files).into_iter().chain(also.iter().copied()).collect();
     output::check(&outputs, inputs)
 }
 
@@ -171,6 +170,16 @@ impl Posterior {
     /// A, B or C; none for the posterior of all rows.
     pub(crate) fn grade(&self) -> Option<Grade> {
         self.verdict.as_ref().map(|verdict| verdict.grade)
+    }
+
+    /// The draws and the verdict on them; none for the posterior of all rows.
+    pub(crate) fn judged(&self) -> Option<(&Chains, &Verdict)> {
+        Some((&self.chains, self.verdict.as_ref()?))
+    }
+
+    /// What the chains have to be blamed for.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        self.diagnostics.warnings()
     }
 
     /// The draws that are written: for grade B those that have weights.

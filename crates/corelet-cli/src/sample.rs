@@ -40,7 +40,7 @@ pub(crate) fn run(
     settings.check()?;
     let inputs: Vec<&Path> =
         std::iter::once(&args.data.data).chain(&args.coreset).map(|p| p.as_path()).collect();
-    posterior::check_files(&args.files, None, &inputs)?;
+    posterior::check_files(&args.files, &[], &inputs)?;
     let coreset =
         args.coreset.as_ref().map(|path| read_coreset(path).map(|read| (path, read))).transpose()?;
     let design = args.data.design(&args.model);

@@ -36,7 +36,7 @@ fn dashes(points: &[(f64, f64)], pattern: &[f64], width: f64) -> Vec<Vec<(f64, f
     }
     let length_of = |i: usize| {
         let length = pattern[i % pattern.len()];
-        if i % 2 == 0 { (length - width).max(0.1) } else { length + width.min(length) }
+        if i.is_multiple_of(2) { (length - width).max(0.1) } else { length + width.min(length) }
     };
     let (mut dashes, mut current, mut index) = (Vec::new(), points[..1].to_vec(), 0);
     let mut left = length_of(0);

@@ -1,5 +1,11 @@
 //! Pages: sections of text, tables and figures as one HTML file that needs no network.
 
+mod coreset;
+mod pictures;
+
+pub(crate) use coreset::{Subject, to_html};
+pub(crate) use pictures::path as path_figure;
+
 use anyhow::Context;
 use minijinja::Environment;
 use minijinja::value::Serde;

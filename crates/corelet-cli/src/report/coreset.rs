@@ -1,0 +1,217 @@
+//! The report of `build` and `fit`: the verdict first, then the pictures behind it, then how to repeat it.
+
+use corelet::coreset::Coreset;
+use corelet::laplace::{Gaussian, LaplaceSettings, laplace};
+use corelet::model::Rows;
+use corelet::sample::Chains;
+use corelet::verdict::{Grade, Verdict};
+
+use super::pictures::{self, Marginals, Sampled};
+use super::{Page, Section, Table};
+use crate::load::Fitted;
+use crate::summary::Summary;
+use crate::wording::{count, number};
+
+/// Parameters that the report shows, those that moved most.
+const SHOWN: usize = 6;
+
+/// Everything a report is made of.
+pub(crate) struct Subject<'a> {
+    pub(crate) fitted: &'a Fitted,
+    pub(crate) coreset: &'a Coreset,
+    pub(crate) summary: &'a Summary,
+    /// What the reference posterior was fitted to, in words.
+    pub(crate) reference: String,
+    /// The draws of the coreset's posterior and the verdict on them.
+    pub(crate) drawn: Option<(&'a Chains, &'a Verdict)>,
+    /// What was said on the terminal, besides the verdict.
+    pub(crate) lines: Vec<String>,
+    /// What the user should not overlook.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// The report as one HTML file.
+///
+/// # Errors
+/// Where a picture cannot be drawn.
+pub(crate) fn to_html(subject: &Subject<'_>) -> anyhow::Result<String> {
+    let Subject { fitted, coreset, .. } = subject;
+    let rows = Rows::Weighted { ids: &coreset.rows, weights: &coreset.weights };
+    let start = Some(&fitted.laplace.posterior.mean[..]);
+    let own = laplace(&*fitted.model, &fitted.prior, rows, start, &LaplaceSettings::default()).ok();
+    let own = own.map(|fit| fit.posterior);
+    let sections = [
+        Some(verdict(subject)),
+        path(subject)?,
+        own.as_ref().map(|own| parameters(subject, own)).transpose()?,
+        Some(chosen(subject)?),
+        Some(repeat(subject)?),
+    ];
+    let (points, n) = (count(coreset.rows.len()), count(fitted.len()));
+    let page = Page {
+        title: format!("{points} of {n} rows"),
+        lead: format!("A coreset of {} for a {} model.", fitted.table.source, fitted.model.name()),
+        sections: sections.into_iter().flatten().collect(),
+        footer: format!("corelet {}", env!("CARGO_PKG_VERSION")),
+    };
+    page.to_html()
+}
+
+fn verdict(subject: &Subject<'_>) -> Section {
+    let mut section = Section::new("Verdict");
+    let (points, n) = (subject.coreset.rows.len(), subject.fitted.len());
+    match subject.drawn {
+        Some((_, verdict)) => {
+            section.text(corelet::trust::headline(verdict, points, n));
+            section.list(trimmed(&corelet::trust::lines(verdict)));
+        }
+        None => section.text(
+            "The posterior of this coreset has not been sampled, so there is no verdict; what is known of it is below. \
+             corelet fit samples it and gives one.",
+        ),
+    }
+    section.list(trimmed(&subject.lines));
+    section.list(subject.warnings.iter().map(|warning| format!("Warning: {warning}.")).collect());
+    section
+}
+
+/// Lines for a terminal, without the columns they are set in.
+fn trimmed(lines: &[String]) -> Vec<String> {
+    lines.iter().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+}
+
+fn path(subject: &Subject<'_>) -> anyhow::Result<Option<Section>> {
+    let Coreset { path, rows, residual, .. } = subject.coreset;
+    if path.len() < 2 {
+        return Ok(None);
+    }
+    let mut section = Section::new("Divergence against the number of points");
+    let nats = |residual: f64| 0.5 * residual * residual;
+    let curve: Vec<(f64, f64)> = path.iter().map(|&(points, r)| (points as f64, nats(r))).collect();
+    let drawing = pictures::path(&[("in the embedding", curve)], Some((rows.len() as f64, nats(*residual))))?;
+    section.figure(
+        &drawing.svg,
+        "Half the squared residual in the embedding, in nats, along the path of the solver; the dot is this coreset.",
+    );
+    Ok(Some(section))
+}
+
+fn parameters(subject: &Subject<'_>, own: &Gaussian) -> anyhow::Result<Section> {
+    let Subject { fitted, reference, drawn, .. } = subject;
+    let full = &fitted.laplace.posterior;
+    let moved = by_shift(full, own);
+    let shown = &moved[..moved.len().min(SHOWN)];
+    let sampled = drawn.map(|(chains, verdict)| {
+        let reweighted = verdict.grade == Grade::B;
+        let chains = if reweighted { chains.thinned(verdict.draws) } else { chains.clone() };
+        let weights = reweighted.then(|| verdict.log_weights.iter().map(|w| w.exp()).collect());
+        Sampled { theta: chains.theta(), weights }
+    });
+    let marginals = Marginals { names: &fitted.names, full, own, reference, sampled: sampled.as_ref() };
+    let mut section = Section::new("Parameters");
+    section.text(format!(
+        "The {} parameters that moved most, on the standardised scale, by how far the mean of the coreset's posterior \
+         lies from that of {reference}, in posterior standard deviations.",
+        shown.len()
+    ));
+    section.figure(&marginals.densities(shown)?.svg, "Marginal posteriors.");
+    if let [first, second, ..] = *shown {
+        let caption =
+            "Ellipses of two standard deviations of the Gaussian fits, for the two that moved most.";
+        section.figure(&marginals.ellipses(first, second)?.svg, caption);
+    }
+    let sd = |gaussian: &Gaussian, j: usize| gaussian.covariance[j * full.dim() + j].sqrt();
+    let row = |&j: &usize| {
+        let shift = (own.mean[j] - full.mean[j]) / sd(full, j);
+        vec![fitted.names[j].clone(), number(shift), number(sd(own, j) / sd(full, j))]
+    };
+    section.table(Table {
+        caption: "Shift of the mean in standard deviations, and ratio of the standard deviations, by the Gaussian fits."
+            .to_owned(),
+        header: ["parameter", "mean shift", "sd ratio"].map(str::to_owned).to_vec(),
+        rows: moved.iter().take(4 * SHOWN).map(row).collect(),
+        numeric: true,
+    });
+    Ok(section)
+}
+
+/// The parameters, those whose mean moved most first.
+fn by_shift(full: &Gaussian, own: &Gaussian) -> Vec<usize> {
+    let dim = full.dim();
+    let shift = |j: usize| (own.mean[j] - full.mean[j]).abs() / full.covariance[j * dim + j].sqrt();
+    let mut order: Vec<usize> = (0..dim).collect();
+    order.sort_by(|&a, &b| shift(b).total_cmp(&shift(a)).then(a.cmp(&b)));
+    order
+}
+
+fn chosen(subject: &Subject<'_>) -> anyhow::Result<Section> {
+    let Subject { fitted, coreset, .. } = subject;
+    let mut section = Section::new("The chosen rows");
+    let weights = &coreset.weights;
+    let total: f64 = weights.iter().sum();
+    let largest = weights.iter().copied().fold(0.0, f64::max);
+    section.text(format!(
+        "{} rows with a total weight of {} where all {} would have {}; the largest weight is {}.",
+        count(weights.len()),
+        number(total),
+        count(fitted.len()),
+        count(fitted.len()),
+        number(largest)
+    ));
+    if let Some(drawing) = pictures::leverages(&*fitted.model, &fitted.laplace.posterior, coreset)? {
+        section.figure(
+            &drawing.svg,
+            "Weight of each chosen row against its leverage, |ℓ″|·xᵀΣx: how much it says by itself. The lines are the \
+             median and the 99th percentile of all rows.",
+        );
+    }
+    Ok(section)
+}
+
+fn repeat(subject: &Subject<'_>) -> anyhow::Result<Section> {
+    let mut section = Section::new("How to repeat it");
+    section.text(command_line(std::env::args()));
+    let summary: serde_json::Value = serde_json::from_str(&subject.summary.to_json()?)?;
+    let plain = |(key, value): (&String, &serde_json::Value)| match value {
+        serde_json::Value::Array(_) | serde_json::Value::Null => None,
+        serde_json::Value::Object(parts) => {
+            let parts: Vec<String> = parts.iter().map(|(part, value)| format!("{part} {value}")).collect();
+            Some(vec![key.clone(), parts.join(", ")])
+        }
+        serde_json::Value::String(text) => Some(vec![key.clone(), text.clone()]),
+        value => Some(vec![key.clone(), value.to_string()]),
+    };
+    section.table(Table {
+        caption: "Settings and results, as --json has them.".to_owned(),
+        header: ["key", "value"].map(str::to_owned).to_vec(),
+        rows: summary.as_object().into_iter().flatten().filter_map(plain).collect(),
+        numeric: false,
+    });
+    Ok(section)
+}
+
+/// The command as a shell would take it again.
+fn command_line(mut arguments: impl Iterator<Item = String>) -> String {
+    arguments.next();
+    let is_plain = |c: char| c.is_alphanumeric() || "-_./,:=+@%".contains(c);
+    let quote = |argument: String| {
+        if !argument.is_empty() && argument.chars().all(is_plain) {
+            argument
+        } else {
+            format!("'{}'", argument.replace('\'', "'\\''"))
+        }
+    };
+    std::iter::once("corelet".to_owned()).chain(arguments.map(quote)).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_quoted_for_a_shell() {
+        let given = ["/usr/bin/corelet", "build", "my data.csv", "--target", "it's", "-k", "20", ""];
+        let line = command_line(given.into_iter().map(str::to_owned));
+        assert_eq!(line, r"corelet build 'my data.csv' --target 'it'\''s' -k 20 ''");
+    }
+}

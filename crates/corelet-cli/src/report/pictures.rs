@@ -1,0 +1,209 @@
+//! The pictures of a coreset's report: its path, marginal posteriors, ellipses, and weights against leverage.
+
+use corelet::coreset::Coreset;
+use corelet::laplace::Gaussian;
+use corelet::linalg::dot;
+use corelet::model::Model;
+use rayon::prelude::*;
+
+use crate::figure::{
+    Axis, Curve, Dash, Dots, Drawing, Grid, Mark, Panel, Style, ellipse, ink, radii_by_area, style_of,
+};
+use crate::percentile::percentile;
+
+/// Points of a density curve.
+const POINTS: usize = 161;
+/// Divergences below this are drawn at it.
+const FLOOR: f64 = 1e-14;
+
+const FULL: Style = Style::line("#8C8C8C", Dash::Solid, 3.0);
+const REWEIGHTED: Style = Style::line("#D55E00", Dash::Dotted, 2.2);
+
+fn own_style() -> Style {
+    Style { dash: Dash::Long, ..style_of("pursuit") }
+}
+
+/// Divergence in nats against the number of points, a curve for each estimate, with one point picked out.
+pub(crate) fn path(
+    curves: &[(&str, Vec<(f64, f64)>)],
+    chosen: Option<(f64, f64)>,
+) -> anyhow::Result<Drawing> {
+    let styles = [own_style(), REWEIGHTED, FULL];
+    let mut marks: Vec<Mark> = curves
+        .iter()
+        .zip(styles)
+        .map(|((label, points), style)| Mark::Curve(Curve::line(points.clone(), style, *label)))
+        .collect();
+    if let Some(point) = chosen {
+        marks.push(Mark::Dots(Dots { points: vec![point], radii: vec![5.0], colour: ink(), opacity: 1.0 }));
+    }
+    let panel = Panel {
+        title: String::new(),
+        x: Axis::linear("points"),
+        y: Axis::log("nats").with_floor(FLOOR),
+        marks,
+        equal_aspect: false,
+    };
+    Grid { columns: 1, cell: (620.0, 360.0), panels: vec![panel] }.draw()
+}
+
+/// Draws of the coreset's posterior, row-major, and weights that turn them into draws of the full one.
+pub(crate) struct Sampled {
+    pub(crate) theta: Vec<f64>,
+    pub(crate) weights: Option<Vec<f64>>,
+}
+
+/// The posteriors whose marginals are compared.
+pub(crate) struct Marginals<'a> {
+    pub(crate) names: &'a [String],
+    pub(crate) full: &'a Gaussian,
+    pub(crate) own: &'a Gaussian,
+    pub(crate) reference: &'a str,
+    pub(crate) sampled: Option<&'a Sampled>,
+}
+
+impl Marginals<'_> {
+    /// One panel for each of these parameters.
+    pub(crate) fn densities(&self, parameters: &[usize]) -> anyhow::Result<Drawing> {
+        let panels = parameters.iter().map(|&j| self.panel(j)).collect();
+        Grid { columns: 3, cell: (300.0, 220.0), panels }.draw()
+    }
+
+    fn panel(&self, j: usize) -> Panel {
+        let mut marks = vec![curve(normal_density(self.full, j), FULL, self.reference)];
+        match self.sampled {
+            None => marks.push(curve(normal_density(self.own, j), own_style(), "coreset")),
+            Some(Sampled { theta, weights }) => {
+                let draws: Vec<f64> = theta.chunks_exact(self.full.dim()).map(|theta| theta[j]).collect();
+                let same = vec![1.0; draws.len()];
+                marks.push(curve(kernel_density(&draws, &same), own_style(), "coreset, sampled"));
+                if let Some(weights) = weights {
+                    marks.push(curve(kernel_density(&draws, weights), REWEIGHTED, "reweighted"));
+                }
+            }
+        }
+        Panel {
+            title: self.names[j].clone(),
+            x: Axis::linear(""),
+            y: Axis::linear(""),
+            marks,
+            equal_aspect: false,
+        }
+    }
+
+    /// Two standard deviations around both means, in the plane of two parameters.
+    pub(crate) fn ellipses(&self, first: usize, second: usize) -> anyhow::Result<Drawing> {
+        let outline = |gaussian: &Gaussian| {
+            let (dim, c) = (gaussian.dim(), &gaussian.covariance);
+            let part = [c[first * dim + first], c[second * dim + first], c[second * dim + second]];
+            ellipse([gaussian.mean[first], gaussian.mean[second]], part, 2.0)
+        };
+        let panel = Panel {
+            title: String::new(),
+            x: Axis::linear(&self.names[first]),
+            y: Axis::linear(&self.names[second]),
+            marks: vec![
+                curve(outline(self.full), FULL, self.reference),
+                curve(outline(self.own), own_style(), "coreset"),
+            ],
+            equal_aspect: false,
+        };
+        Grid { columns: 1, cell: (460.0, 400.0), panels: vec![panel] }.draw()
+    }
+}
+
+fn curve(points: Vec<(f64, f64)>, style: Style, label: &str) -> Mark {
+    Mark::Curve(Curve::line(points, style, label))
+}
+
+/// The density of coordinate `j` over four standard deviations to each side.
+fn normal_density(gaussian: &Gaussian, j: usize) -> Vec<(f64, f64)> {
+    let (mean, sd) = (gaussian.mean[j], gaussian.covariance[j * gaussian.dim() + j].sqrt());
+    let height = 1.0 / (sd * std::f64::consts::TAU.sqrt());
+    let at = |i: usize| 8.0 * i as f64 / (POINTS - 1) as f64 - 4.0;
+    (0..POINTS).map(at).map(|z| (mean + sd * z, height * (-0.5 * z * z).exp())).collect()
+}
+
+/// A Gaussian kernel estimate with Silverman's width, of weighted draws.
+fn kernel_density(draws: &[f64], weights: &[f64]) -> Vec<(f64, f64)> {
+    let total: f64 = weights.iter().sum();
+    let mean = draws.iter().zip(weights).map(|(x, w)| w * x).sum::<f64>() / total;
+    let variance = draws.iter().zip(weights).map(|(x, w)| w * (x - mean).powi(2)).sum::<f64>() / total;
+    let effective = total * total / weights.iter().map(|w| w * w).sum::<f64>();
+    let (sd, width) = (variance.sqrt(), 0.9 * variance.sqrt() * effective.powf(-0.2));
+    if !(width > 0.0 && width.is_finite()) {
+        return Vec::new();
+    }
+    let height = 1.0 / (total * width * std::f64::consts::TAU.sqrt());
+    let at = |i: usize| mean + sd * (9.0 * i as f64 / (POINTS - 1) as f64 - 4.5);
+    let density = |x: f64| {
+        let kernel = |(draw, w): (&f64, &f64)| w * (-0.5 * ((x - draw) / width).powi(2)).exp();
+        height * draws.iter().zip(weights).map(kernel).sum::<f64>()
+    };
+    (0..POINTS).into_par_iter().map(at).map(|x| (x, density(x))).collect()
+}
+
+/// Weight against leverage of the chosen rows, or none for a model without a linear predictor.
+pub(crate) fn leverages(
+    model: &dyn Model,
+    posterior: &Gaussian,
+    coreset: &Coreset,
+) -> anyhow::Result<Option<Drawing>> {
+    let Some(linear) = model.linear() else { return Ok(None) };
+    let dim = posterior.dim();
+    let leverage = |i: usize| {
+        let x = linear.observations.row(i);
+        let (y, exposure) = linear.target(i);
+        let [_, curvature, _] = linear.family.derivatives(dot(x, &posterior.mean), y, exposure);
+        // xᵀΣx = ‖Lᵀx‖².
+        let entry =
+            |column: usize| (column..dim).map(|i| posterior.factor[i * dim + column] * x[i]).sum::<f64>();
+        curvature.abs() * (0..dim).map(|column| entry(column).powi(2)).sum::<f64>()
+    };
+    let mut all: Vec<f64> = (0..model.len()).into_par_iter().map(leverage).collect();
+    let chosen: Vec<f64> = coreset.rows.iter().map(|&row| all[row]).collect();
+    all.par_sort_unstable_by(f64::total_cmp);
+    let top = coreset.weights.iter().copied().fold(0.0, f64::max);
+    let bottom = coreset.weights.iter().copied().fold(f64::INFINITY, f64::min);
+    let line = |p: f64, style: Style, label: &str| {
+        let x = percentile(&all, p)?;
+        Some(curve(vec![(x, bottom), (x, top)], style, label))
+    };
+    let dots = Dots {
+        points: chosen.into_iter().zip(coreset.weights.iter().copied()).collect(),
+        radii: radii_by_area(&coreset.weights, top, 7.0),
+        colour: style_of("pursuit").colour,
+        opacity: 0.65,
+    };
+    let lines = [
+        line(50.0, Style::line("#8C8C8C", Dash::Short, 1.4), "median of all rows"),
+        line(99.0, Style::line("#8C8C8C", Dash::Dotted, 1.4), "99th percentile"),
+    ];
+    let panel = Panel {
+        title: String::new(),
+        x: Axis::log("leverage").with_floor(1e-300),
+        y: Axis::log("weight"),
+        marks: lines.into_iter().flatten().chain([Mark::Dots(dots)]).collect(),
+        equal_aspect: false,
+    };
+    Ok(Some(Grid { columns: 1, cell: (620.0, 380.0), panels: vec![panel] }.draw()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn area(points: &[(f64, f64)]) -> f64 {
+        points.windows(2).map(|pair| 0.5 * (pair[0].1 + pair[1].1) * (pair[1].0 - pair[0].0)).sum()
+    }
+
+    #[test]
+    fn densities_have_area_one() {
+        let gaussian = Gaussian::from_precision(vec![1.0, 2.0], vec![4.0, 0.0, 0.0, 0.25]).unwrap();
+        assert!((area(&normal_density(&gaussian, 1)) - 1.0).abs() < 1e-3);
+        let draws: Vec<f64> = (0..500).map(|i| (f64::from(i) * 0.618).fract() * 3.0).collect();
+        let weights: Vec<f64> = draws.iter().map(|x| 0.2 + x).collect();
+        assert!((area(&kernel_density(&draws, &weights)) - 1.0).abs() < 1e-2);
+        assert!(kernel_density(&[1.0, 1.0], &[1.0, 1.0]).is_empty());
+    }
+}
