@@ -23,11 +23,11 @@ fn no_a_is_wrong() {
 
 #[test]
 fn ranks_are_uniform_where_certified_and_not_where_not() {
-    let good = sbc::run(30, 63);
-    assert_eq!(good.grades[0], 63, "{}", good.to_table());
+    let good = sbc::run(30, 42);
+    assert_eq!(good.grades[0], 42, "{}", good.to_table());
     assert!(good.p_values().iter().all(|&p| p > 0.001), "{}", good.to_table());
-    let bad = sbc::run(2, 63);
-    assert!(bad.grades[2] > 50 && bad.p_values().iter().any(|&p| p < 1e-6), "{}", bad.to_table());
+    let bad = sbc::run(2, 42);
+    assert!(bad.grades[2] > 35 && bad.p_values().iter().any(|&p| p < 1e-5), "{}", bad.to_table());
 }
 
 #[test]
