@@ -39,7 +39,7 @@ fn main() {
             }
         }
         Some("sbc") => {
-            for k in [number("-k", 60), number("--small-k", 2)] {
+            for k in [number("-k", 30), number("--small-k", 2)] {
                 println!("{}", sbc::run(k, number("--replicates", 300)).to_table());
             }
         }

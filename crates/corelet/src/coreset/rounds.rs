@@ -171,8 +171,8 @@ fn is_fine(rounds: &RoundOptions, coreset: &Coreset, residual: Option<f64>) -> b
     rounds.rounds.is_none() && rounds.from_all_rows && rounds.by == RoundsBy::Laplace && fine
 }
 
-/// Whether automatic mode ends here: V has stalled; or it is what the first π̂, fitted to all rows, said it would be, so
-/// that another π̂ has nothing to add; or a later round has met `max_kl`.
+/// Whether automatic mode ends here: V has stalled; or it is what the first π̂, the Laplace fit of all rows, said it would
+/// be, so that another Laplace fit has nothing to add; or a later round has met `max_kl`.
 fn is_over(
     rounds: &RoundOptions,
     coreset: &Coreset,
@@ -180,7 +180,8 @@ fn is_over(
     before: Option<f64>,
     residual: Option<f64>,
 ) -> bool {
-    let expected = rounds.from_all_rows && residual.is_some_and(|r| variance <= AS_EXPECTED * r * r);
+    let same_kind = rounds.from_all_rows && rounds.by == RoundsBy::Laplace;
+    let expected = same_kind && residual.is_some_and(|r| variance <= AS_EXPECTED * r * r);
     let stalled = before.is_some_and(|before| before.is_finite() && variance >= STALLED * before);
     let met = before.is_some() && coreset.reached == Some(true);
     expected || stalled || met
