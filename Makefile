@@ -43,7 +43,7 @@ $(VENV)/installed: tests/python/requirements.txt
 integrations: $(INTEGRATIONS)/installed wheel
 	$(INTEGRATIONS)/bin/python -m pip install --quiet --force-reinstall --no-deps wheels/corelet-*.whl
 	$(INTEGRATIONS)/bin/python -m mypy --strict examples/python
-	$(INTEGRATIONS)/bin/python -m pyright examples/python
+	$(INTEGRATIONS)/bin/python -m pyright --pythonpath $(INTEGRATIONS)/bin/python examples/python
 	$(INTEGRATIONS)/bin/python -m pytest -q -s examples/python
 
 $(INTEGRATIONS)/installed: examples/python/requirements.txt

@@ -1,13 +1,12 @@
 """PyMC: a logistic regression and a Student-t regression, on all data and on a coreset.
 
-The one line that a weighted fit needs is `pm.Potential("likelihood", (weights * pm.logp(...)).sum())`.
+The one line that a weighted fit needs is `pm.Potential("y", pm.math.dot(weights, pm.logp(...)))`.
 """
 
 from __future__ import annotations
 
 from typing import Any, Optional
 
-import arviz as az
 import numpy as np
 import pymc as pm
 from common import Array, compare, logistic_data, robust_data
@@ -25,7 +24,7 @@ def logistic(X: Array, y: Any, weights: Optional[Array] = None) -> pm.Model:
         if weights is None:
             pm.Bernoulli("y", logit_p=eta, observed=y)
         else:
-            pm.Potential("y", (weights * pm.logp(pm.Bernoulli.dist(logit_p=eta), y)).sum())
+            pm.Potential("y", pm.math.dot(weights, pm.logp(pm.Bernoulli.dist(logit_p=eta), y)))
     return model
 
 
@@ -39,19 +38,20 @@ def robust(x: Array, y: Array, weights: Optional[Array] = None) -> pm.Model:
         if weights is None:
             pm.StudentT("y", nu=nu, mu=mu, sigma=sigma, observed=y)
         else:
-            pm.Potential("y", (weights * pm.logp(pm.StudentT.dist(nu=nu, mu=mu, sigma=sigma), y)).sum())
+            pm.Potential("y", pm.math.dot(weights, pm.logp(pm.StudentT.dist(nu=nu, mu=mu, sigma=sigma), y)))
     return model
 
 
-def fit(model: pm.Model, log_likelihood: bool = False) -> az.InferenceData:
+def fit(model: pm.Model, log_likelihood: bool = False) -> Any:
+    """InferenceData."""
     with model:
         idata = pm.sample(**SAMPLER)
         return pm.compute_log_likelihood(idata, progressbar=False) if log_likelihood else idata
 
 
-def draws(idata: az.InferenceData) -> dict[str, Array]:
-    posterior = az.extract(idata)
-    return {str(name): np.asarray(posterior[name].transpose("sample", ...)) for name in posterior.data_vars}
+def draws(idata: Any) -> dict[str, Array]:
+    posterior = idata.posterior.stack(sample=("chain", "draw")).transpose("sample", ...)
+    return {str(name): np.asarray(posterior[name]) for name in posterior.data_vars}
 
 
 def test_logistic() -> None:

@@ -335,3 +335,26 @@ def test_the_version_is_that_of_the_crate():
     from importlib.metadata import version
 
     assert corelet.__version__ == version("corelet")
+
+
+MEMORY = """
+import re, numpy as np, corelet
+peak = lambda: 1024 * int(re.search("VmHWM:\\\\s*(\\\\d+)", open("/proc/self/status").read())[1])
+X, y = np.load("X.npy"), np.load("y.npy")
+corelet.build(X[:100], y[:100], k=5)
+before = peak()
+try:
+    corelet.build(X, y, k=len(X) + 1)  # refused when the design matrix is there
+except corelet.CoreletError:
+    print((peak() - before) / X.nbytes)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peak memory is read from /proc")
+def test_an_array_is_copied_once_on_the_way_in(tmp_path):
+    """The design matrix has 11 columns for the array's 10, and target and row numbers are two more vectors."""
+    rng = np.random.default_rng(0)
+    np.save(tmp_path / "X.npy", rng.normal(size=(500_000, 10)))
+    np.save(tmp_path / "y.npy", (rng.random(500_000) < 0.5).astype(float))
+    done = subprocess.run([sys.executable, "-c", MEMORY], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert 1.0 < float(done.stdout) < 1.5, done.stdout + done.stderr

@@ -10,5 +10,6 @@ mod commands;
 mod common;
 mod interruption;
 mod real_data;
+mod reports;
 mod reproduce;
 mod sampling;

@@ -1,0 +1,124 @@
+# %% [markdown]
+# # From a slow fit to a coreset
+#
+# A logistic regression on many rows, fitted three times: by NUTS on all rows, by NUTS on a uniform subsample, and by NUTS
+# on a coreset. Run it with `python docs/tutorial.py [FOLDER]`; pictures go to FOLDER. It uses the flights of New York in 2013
+# (`flights.parquet` in the folder that CORELET_DATA names) and generated data where there are none.
+#
+# Cells are marked with `# %%`, so that Jupyter, VS Code and PyCharm open this page as a notebook.
+
+# %%
+import os
+import sys
+import time
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import corelet
+
+FOLDER = Path(sys.argv[1]) if len(sys.argv) > 1 else Path("tutorial-pictures")
+FOLDER.mkdir(parents=True, exist_ok=True)
+FLIGHTS = Path(os.environ.get("CORELET_DATA") or ".") / "flights.parquet"
+REDUCED = "CORELET_TUTORIAL_REDUCED" in os.environ
+CHAINS = dict(chains=2, warmup=200, draws=200) if REDUCED else dict(chains=2, warmup=300, draws=500)
+
+# %% [markdown]
+# ## The data
+#
+# Was a flight late? Distance, hour, weather and so on, with text columns that become indicators.
+
+# %%
+if FLIGHTS.exists():
+    import pyarrow.parquet
+
+    table = pyarrow.parquet.read_table(FLIGHTS).drop_null()
+    table = table.slice(0, 20_000) if REDUCED else table
+    target = "late"
+else:
+    print("No flights here (CORELET_DATA): generated data instead.")
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20_000 if REDUCED else 200_000, 8))
+    table = {f"x{j}": X[:, j] for j in range(8)}
+    table["late"] = rng.random(len(X)) < 1 / (1 + np.exp(1.0 - X @ np.linspace(-1, 1, 8)))
+    target = "late"
+
+# %% [markdown]
+# ## A coreset
+#
+# At most 300 rows, each with a weight. The result says what it is worth before anything is fitted to it.
+
+# %%
+start = time.perf_counter()
+cs = corelet.build(table, target=target, k=300)
+seconds_build = time.perf_counter() - start
+print(cs)
+cs.plot().figure.savefig(FOLDER / "path.png", bbox_inches="tight")
+
+# %% [markdown]
+# ## Its posterior
+#
+# NUTS on the weighted rows: the time no longer depends on the number of rows. Weights are weights on the log-likelihood.
+
+# %%
+start = time.perf_counter()
+posterior = cs.sample(**CHAINS, seed=1)
+seconds_core = time.perf_counter() - start
+
+# %% [markdown]
+# ## Can it be trusted?
+#
+# One pass over all rows at draws of the coreset's posterior. A means that it is the posterior of all rows, as far as anybody
+# could tell; C would say why not, and what to do.
+
+# %%
+start = time.perf_counter()
+verdict = corelet.check(cs, table, **CHAINS, seed=1)
+seconds_check = time.perf_counter() - start
+print(verdict)
+
+# %% [markdown]
+# ## The slow way, to compare
+#
+# All rows are a coreset too: each with weight one. `method="uniform"` with k = n chooses just these, so the same sampler runs
+# on them.
+
+# %%
+n = int(cs.summary["n"])
+everything = corelet.build(table, target=target, k=n, method="uniform", rounds=1)
+start = time.perf_counter()
+full = everything.sample(**CHAINS, seed=2)
+seconds_full = time.perf_counter() - start
+
+subsample = corelet.build(table, target=target, k=len(cs), method="uniform", rounds=1)
+rough = subsample.sample(**CHAINS, seed=3)
+
+# %% [markdown]
+# ## Side by side
+
+
+# %%
+def moments(idata):
+    draws = idata.posterior["standardised"].values.reshape(-1, len(cs.names))
+    return draws.mean(axis=0), draws.std(axis=0)
+
+
+mean, sd = moments(full)
+shift = {name: (moments(idata)[0] - mean) / sd for name, idata in {"coreset": posterior, "uniform rows": rough}.items()}
+print(f"NUTS on all {n} rows: {seconds_full:.1f} s")
+print(f"coreset: build {seconds_build:.1f} s, NUTS {seconds_core:.1f} s, verdict {seconds_check:.1f} s")
+print(f"largest shift of a mean: coreset {np.abs(shift['coreset']).max():.2f} sd, uniform {np.abs(shift['uniform rows']).max():.1f} sd")
+
+figure, axes = plt.subplots(figsize=(6, 4))
+for offset, (name, values) in enumerate(shift.items()):
+    axes.plot(values, np.arange(len(values)) + 0.15 * offset, "o", label=name)
+axes.axvline(0, color="grey", linewidth=0.8)
+axes.set(yticks=np.arange(len(cs.names)), xlabel="shift of the posterior mean, in posterior sd", xscale="symlog")
+axes.set_yticklabels(cs.names, fontsize=6)
+axes.legend(frameon=False)
+figure.savefig(FOLDER / "shifts.png", bbox_inches="tight")

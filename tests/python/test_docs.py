@@ -1,0 +1,55 @@
+"""The docstrings, the pages and the types say what is true."""
+
+import doctest
+import importlib
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import corelet
+
+ROOT = Path(__file__).resolve().parents[2]
+MODULES = ["corelet", *(f"corelet.{name}" for name in ("_build", "_loglik", "_nnls", "_selector", "_verdict"))]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_docstring_examples_run(name):
+    module = importlib.import_module(name)
+    found = doctest.testmod(module)
+    assert found.attempted > 0 and found.failed == 0
+
+
+def test_the_installed_package_is_the_built_wheel():
+    assert ROOT not in Path(corelet.__file__).resolve().parents or "site-packages" in corelet.__file__
+    assert (Path(corelet.__file__).parent / "py.typed").exists()
+
+
+@pytest.mark.parametrize("page", ["docs/python.md", "README.md"])
+def test_examples_of_the_pages_run(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.S)
+    assert blocks
+    exec("\n".join(blocks), {"__name__": "page"})
+
+
+def test_the_tutorial_runs(tmp_path):
+    environment = {**os.environ, "CORELET_TUTORIAL_REDUCED": "1"}
+    done = subprocess.run(
+        [sys.executable, ROOT / "docs" / "tutorial.py", tmp_path], env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    assert "largest shift of a mean: coreset" in done.stdout
+    assert {path.name for path in tmp_path.iterdir()} == {"path.png", "shifts.png"}
+
+
+def test_the_keywords_are_the_flags_of_the_command(command, tmp_path):
+    import inspect
+
+    flags = set(re.findall(r"--([a-z-]+)", command("build", "--help", cwd=tmp_path).stdout))
+    keywords = {name.replace("_", "-") for name in inspect.signature(corelet.build).parameters}
+    only_files = {"output", "json", "report", "quiet", "help", "version", "no-intercept"}
+    assert flags - only_files == keywords - {"X", "y", "k", "intercept", "progress"}
