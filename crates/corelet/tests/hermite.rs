@@ -362,10 +362,10 @@ fn auto_follows_the_rule() {
         embed(&model, &posterior, Choice::Auto, k, 0).unwrap().description().name.clone()
     };
     assert_eq!(name(10, 50), "hermite:3");
+    assert_eq!(name(10, 143), "hermite:2+draws:572");
+    assert_eq!(name(3, 20), "hermite:2+draws:500");
     assert_eq!(name(31, 250), "hermite:3");
-    assert_eq!(name(32, 250), "hermite:2");
-    assert_eq!(name(32, 560), "hermite:2");
-    assert_eq!(name(32, 561), "draws:2244");
+    assert_eq!(name(32, 250), "hermite:2+draws:1000");
     assert_eq!(name(109, 10), "draws:500");
 }
 
