@@ -3,16 +3,16 @@
 
 use std::error::Error;
 use std::ops::{ControlFlow, Range};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use corelet::coreset::{BuildOptions, Coreset, select};
 use corelet::embed::{Blocks, EmbedError, Embedding, Layout, Precision, Stored};
-use sparse_nnls::{Dictionary, DictionaryError, Method};
+use sparse_nnls::{Dictionary, DictionaryError, Limits, Method};
 
-const N: usize = 3000;
-const DRAWS: usize = 400;
-const HELD_OUT: usize = 100;
+const N: usize = 1200;
+const DRAWS: usize = 120;
+const HELD_OUT: usize = 40;
 
 /// ℓᵢ(θ_s) of a smooth function of three parameters, with a constant a datum that must not matter.
 fn log_likelihood(i: usize, s: usize) -> f64 {
@@ -23,10 +23,15 @@ fn log_likelihood(i: usize, s: usize) -> f64 {
     -(1.0 + eta.exp()).ln() + 5.0 * wave(i + 7)
 }
 
+/// All of them, computed once: hard thresholding makes hundreds of passes.
+fn table() -> &'static [f64] {
+    static TABLE: OnceLock<Vec<f64>> = OnceLock::new();
+    let row = |i| (0..DRAWS + HELD_OUT).map(move |s| log_likelihood(i, s));
+    TABLE.get_or_init(|| (0..N).flat_map(row).collect())
+}
+
 fn fill(rows: Range<usize>, out: &mut [f64]) {
-    for (i, line) in rows.zip(out.chunks_exact_mut(DRAWS + HELD_OUT)) {
-        line.iter_mut().enumerate().for_each(|(s, x)| *x = log_likelihood(i, s));
-    }
+    out.copy_from_slice(&table()[rows.start * (DRAWS + HELD_OUT)..][..out.len()]);
 }
 
 fn function() -> Blocks<'static> {
@@ -43,7 +48,9 @@ fn matrix() -> Stored {
 }
 
 fn choose(embedding: &dyn Embedding, method: Method) -> Coreset {
-    let options = BuildOptions { k: 30, method: method.into(), ..BuildOptions::default() };
+    // Hard thresholding does not settle, so that after some steps rounding decides where it is.
+    let limits = Limits { iterations: method.can_hold_total().then_some(5), ..Limits::default() };
+    let options = BuildOptions { k: 30, method: method.into(), limits, ..BuildOptions::default() };
     select(embedding, &options, &mut |_| ControlFlow::Continue(())).unwrap()
 }
 
@@ -53,10 +60,8 @@ fn every_method_chooses_as_from_a_matrix() {
     for method in Method::all() {
         let (found, expected) = (choose(&function, method), choose(&matrix, method));
         assert_eq!(found.rows.len(), expected.rows.len(), "{}", method.name());
-        // Hard thresholding does not settle, so that rounding decides its last points.
-        let slack = if method.can_hold_total() { 0.5 } else { 1e-6 };
         let (a, b) = (found.residual, expected.residual);
-        assert!((a - b).abs() <= slack * b.max(1e-9 * expected.target_norm), "{}: {a} {b}", method.name());
+        assert!((a - b).abs() <= 1e-6 * b.max(1e-9 * expected.target_norm), "{}: {a} {b}", method.name());
     }
 }
 
@@ -72,13 +77,13 @@ fn pursuit_asks_for_each_row_about_once_a_pass() {
     let blocks = Blocks::new(Box::new(source), N, DRAWS, HELD_OUT).unwrap();
     let coreset = choose(&blocks, Method::default());
     let per_pass = asked.load(Ordering::Relaxed) as f64 / (coreset.passes * N as f64);
-    assert!((0.5..1.2).contains(&per_pass), "{per_pass} times a pass, {} passes", coreset.passes);
+    assert!((0.5..1.3).contains(&per_pass), "{per_pass} times a pass, {} passes", coreset.passes);
 }
 
 #[test]
 fn held_out_draws_are_those_after_the_first() {
     let blocks = function();
-    let (rows, weights) = ([5, 900, 2999], [700.0, 1100.0, 1200.5]);
+    let (rows, weights) = ([5, 400, 1199], [300.0, 400.0, 500.5]);
     let errors: Vec<f64> = (DRAWS..DRAWS + HELD_OUT)
         .map(|s| {
             let all: f64 = (0..N).map(|i| log_likelihood(i, s)).sum();
