@@ -121,7 +121,7 @@ fn study_section(
     }
     for shown in study.sets(&groups) {
         let caption = format!("{} ({})", shown.set.label, shown.source);
-        section.table(medians(study, &groups, shown.set.name, caption));
+        section.table(medians(study, &groups, shown.set.name, &caption));
     }
     Ok(section)
 }
@@ -182,7 +182,7 @@ fn settings_lines(study: &Study) -> Vec<String> {
 }
 
 /// Medians of forward / reverse KL at some sizes, and the time at the largest.
-fn medians(study: &Study, groups: &Groups<'_>, data: &str, caption: String) -> Table {
+fn medians(study: &Study, groups: &Groups<'_>, data: &str, caption: &str) -> Table {
     let methods = ordered(groups, data);
     let run: Vec<usize> = study.plan.sizes.clone();
     let mut sizes: Vec<usize> = run.iter().copied().filter(|k| TABLE_SIZES.contains(k)).collect();

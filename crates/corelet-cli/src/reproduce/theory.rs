@@ -91,7 +91,7 @@ fn panel(runs: &[Run], noise: f64) -> Panel {
         lines.map(|points| Mark::Curve(Curve::line(points, style, label))).collect()
     };
     let mut marks =
-        curves(Style::line("#E69F00", Dash::DashDot, 1.4), "bound of Corollary 1", |p| p.distance_bound);
+        curves(Style::line("#E69F00", Dash::LongDot, 1.4), "bound of Corollary 1", |p| p.distance_bound);
     marks.extend(curves(Style::line("#D55E00", Dash::Short, 1.4), "bound of Theorem 1", |p| p.invariant));
     marks.extend(curves(Style::line("#0072B2", Dash::Solid, 1.8), "‖w_t − w*‖", |p| Some(p.distance)));
     let title =
