@@ -85,7 +85,10 @@ fn panel(runs: &[Run], noise: f64) -> Panel {
     let here = || runs.iter().filter(|run| run.noise == noise);
     let curves = |style: Style, label: &str, value: fn(&TracePoint) -> Option<f64>| -> Vec<Mark> {
         let points = |run: &Run| -> Vec<(f64, f64)> {
-            run.points.iter().filter_map(|p| Some((p.iteration as f64, value(p)?))).collect()
+            // At rounding the momentum is noise, and so are the bounds that it enters.
+            let end = run.points.iter().position(|p| p.distance < ROUNDING * run.size);
+            let shown = &run.points[..end.map_or(run.points.len(), |end| end + 1)];
+            shown.iter().filter_map(|p| Some((p.iteration as f64, value(p)?))).collect()
         };
         let lines = here().map(points).filter(|points| !points.is_empty());
         lines.map(|points| Mark::Curve(Curve::line(points, style, label))).collect()
