@@ -38,7 +38,7 @@ fn dashes(points: &[(f64, f64)], pattern: &[f64], width: f64) -> Vec<Vec<(f64, f
         let length = pattern[i % pattern.len()];
         if i.is_multiple_of(2) { (length - width).max(0.1) } else { length + width.min(length) }
     };
-    let (mut dashes, mut current, mut index) = (Vec::new(), points[..1].to_vec(), 0);
+    let (mut dashes, mut current, mut index) = (Vec::new(), points[..1].to_vec(), 0_usize);
     let mut left = length_of(0);
     for pair in points.windows(2) {
         let (mut from, to) = (pair[0], pair[1]);
@@ -52,7 +52,7 @@ fn dashes(points: &[(f64, f64)], pattern: &[f64], width: f64) -> Vec<Vec<(f64, f
             let share = left / distance;
             from = (from.0 + share * (to.0 - from.0), from.1 + share * (to.1 - from.1));
             current.push(from);
-            if index % 2 == 0 {
+            if index.is_multiple_of(2) {
                 dashes.push(std::mem::take(&mut current));
             }
             current = vec![from];
@@ -60,7 +60,7 @@ fn dashes(points: &[(f64, f64)], pattern: &[f64], width: f64) -> Vec<Vec<(f64, f
             left = length_of(index);
         }
     }
-    if index % 2 == 0 && current.len() > 1 {
+    if index.is_multiple_of(2) && current.len() > 1 {
         dashes.push(current);
     }
     dashes

@@ -17,10 +17,8 @@ pub(crate) enum Dash {
     Long,
     Short,
     Dotted,
-    /// A dash and a dot.
-    Mixed,
-    /// A dash and two dots.
-    Morse,
+    LongDot,
+    LongDotDot,
 }
 
 impl Dash {
@@ -31,8 +29,8 @@ impl Dash {
             Self::Long => Some("10 4"),
             Self::Short => Some("5 3"),
             Self::Dotted => Some("1.5 3"),
-            Self::Mixed => Some("8 3 1.5 3"),
-            Self::Morse => Some("8 3 1.5 3 1.5 3"),
+            Self::LongDot => Some("8 3 1.5 3"),
+            Self::LongDotDot => Some("8 3 1.5 3 1.5 3"),
         }
     }
 }
@@ -60,16 +58,16 @@ const fn style(colour: &'static str, dash: Dash, marker: MarkerShape, width: f64
 /// The look of each method, by the name a user types.
 const TABLE: [(&str, Style); 15] = [
     ("uniform", style("#8C8C8C", Dash::Dotted, MarkerShape::Plus, 1.8)),
-    ("uniform-nnls", style("#B3B3B3", Dash::Morse, MarkerShape::Plus, 1.6)),
+    ("uniform-nnls", style("#B3B3B3", Dash::LongDotDot, MarkerShape::Plus, 1.6)),
     ("importance", style("#A08C6E", Dash::Dotted, MarkerShape::Cross, 1.6)),
-    ("importance-nnls", style("#C4B08F", Dash::Morse, MarkerShape::Cross, 1.6)),
-    ("frank-wolfe", style("#8C6D1F", Dash::Morse, MarkerShape::Cross, 1.6)),
-    ("giga", style("#E69F00", Dash::Mixed, MarkerShape::Triangle, 1.8)),
+    ("importance-nnls", style("#C4B08F", Dash::LongDotDot, MarkerShape::Cross, 1.6)),
+    ("frank-wolfe", style("#8C6D1F", Dash::LongDotDot, MarkerShape::Cross, 1.6)),
+    ("giga", style("#E69F00", Dash::LongDot, MarkerShape::Triangle, 1.8)),
     ("omp", style("#6A3D9A", Dash::Short, MarkerShape::Pentagon, 1.6)),
-    ("iht", style("#7FC8AF", Dash::Mixed, MarkerShape::Square, 1.6)),
-    ("sparse-vi", style("#56B4E9", Dash::Morse, MarkerShape::Diamond, 1.8)),
+    ("iht", style("#7FC8AF", Dash::LongDot, MarkerShape::Square, 1.6)),
+    ("sparse-vi", style("#56B4E9", Dash::LongDotDot, MarkerShape::Diamond, 1.8)),
     ("a-iht", style("#009E73", Dash::Short, MarkerShape::Square, 1.8)),
-    ("a-iht-batch", style("#CC79A7", Dash::Mixed, MarkerShape::Hexagon, 1.8)),
+    ("a-iht-batch", style("#CC79A7", Dash::LongDot, MarkerShape::Hexagon, 1.8)),
     ("a-iht-2", style("#D55E00", Dash::Long, MarkerShape::TriangleDown, 1.8)),
     ("pursuit", style("#0072B2", Dash::Solid, MarkerShape::Circle, 2.2)),
     ("pursuit-hermite", style("#1A1A1A", Dash::Long, MarkerShape::Star, 1.8)),

@@ -101,7 +101,8 @@ impl<'s> Checker<'s> {
             self.lower("a-iht-2", "sparse-vi", Metric::KlReverse),
             self.comparable_time(),
             self.far_faster(),
-            self.pursuit_lowest(Metric::KlForward),
+            self.lowest("pursuit", Metric::KlForward),
+            self.lowest(self.own(), Metric::KlForward),
         ]
     }
 
@@ -114,7 +115,8 @@ impl<'s> Checker<'s> {
             self.stops_improving(),
             self.surpasses("giga", [("a-iht", 30), ("a-iht-2", 30)]),
             self.surpasses("sparse-vi", [("a-iht", 100), ("a-iht-2", 50)]),
-            self.pursuit_lowest(Metric::KlReverse),
+            self.lowest("pursuit", Metric::KlReverse),
+            self.lowest(self.own(), Metric::KlReverse),
         ]
     }
 
@@ -125,8 +127,10 @@ impl<'s> Checker<'s> {
             self.lower("a-iht-2", "sparse-vi", Metric::KlForward),
             self.lower("a-iht-2", "sparse-vi", Metric::KlReverse),
             self.drifts(),
-            self.pursuit_lowest(Metric::KlForward),
-            self.pursuit_lowest(Metric::KlReverse),
+            self.lowest("pursuit", Metric::KlForward),
+            self.lowest(self.own(), Metric::KlForward),
+            self.lowest("pursuit", Metric::KlReverse),
+            self.lowest(self.own(), Metric::KlReverse),
             self.lower("pursuit-exact", "pursuit", Metric::KlForward),
         ]
     }
@@ -136,7 +140,8 @@ impl<'s> Checker<'s> {
             self.lower("a-iht-2", "giga", Metric::KlSymmetrised),
             self.growth(),
             self.crossing(),
-            self.pursuit_lowest(Metric::KlSymmetrised),
+            self.lowest("pursuit", Metric::KlSymmetrised),
+            self.lowest(self.own(), Metric::KlSymmetrised),
         ]
     }
 
@@ -203,16 +208,21 @@ impl<'s> Checker<'s> {
         (!ratios.is_empty()).then(|| Claim::new(text, Verdict::of_share(share), listed(&ratios)))
     }
 
-    /// Pursuit has the lowest median of all methods at every size from 20 on.
-    fn pursuit_lowest(&self, metric: Metric) -> Option<Claim> {
+    /// Pursuit in the embedding that is not the paper's.
+    fn own(&self) -> &'static str {
+        let regression = self.study.plan.methods.iter().any(|series| series.name() == "pursuit-hermite");
+        if regression { "pursuit-hermite" } else { "pursuit-exact" }
+    }
+
+    /// A pursuit has the lowest median of all methods but the other pursuit, at every size from 20 on.
+    fn lowest(&self, ours: &str, metric: Metric) -> Option<Claim> {
         let (mut all, mut wins, mut exceptions) = (0, 0, Vec::new());
         for data in &self.sets {
-            for k in self.groups.sizes(data, "pursuit").into_iter().filter(|k| *k >= PURSUIT_SIZE) {
+            for k in self.groups.sizes(data, ours).into_iter().filter(|k| *k >= PURSUIT_SIZE) {
                 let at = |method: &str| self.groups.median(data, method, k, metric);
-                let ours = ["pursuit", "pursuit-hermite", "pursuit-exact"];
-                let Some(best) = ours.iter().filter_map(|m| at(m)).reduce(f64::min) else { continue };
+                let Some(best) = at(ours) else { continue };
                 let methods = self.groups.methods(data);
-                let others = methods.iter().filter(|series| !ours.contains(&series.name()));
+                let others = methods.iter().filter(|series| !series.name().starts_with("pursuit"));
                 let rival = others
                     .filter_map(|series| Some((series.label(), at(series.name())?)))
                     .min_by(|a, b| a.1.total_cmp(&b.1));
@@ -229,11 +239,19 @@ impl<'s> Checker<'s> {
                 }
             }
         }
-        let text =
-            self.about(&format!("pursuit has the lowest {} at every k ≥ {PURSUIT_SIZE}", plain(metric)));
+        let text = self.about(&format!(
+            "{} has the lowest {} at every k ≥ {PURSUIT_SIZE}",
+            self.label(ours),
+            plain(metric)
+        ));
         let except = if exceptions.is_empty() { "no exception".to_owned() } else { exceptions.join("; ") };
         let numbers = format!("{wins} of {all} sizes; {except}");
-        let verdict = if wins == all { Verdict::Holds } else { Verdict::Partly };
+        // “At every k”: one exception is enough for the claim not to hold as it stands.
+        let verdict = match () {
+            () if wins == all => Verdict::Holds,
+            () if 2 * wins >= all => Verdict::Partly,
+            () => Verdict::Fails,
+        };
         (all > 0).then(|| Claim::new(text, verdict, numbers))
     }
 

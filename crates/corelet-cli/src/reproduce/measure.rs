@@ -61,7 +61,8 @@ impl Trial<'_> {
         go_on: &dyn Fn() -> ControlFlow<()>,
         sink: &mut Sink<'_>,
     ) -> anyhow::Result<()> {
-        let held_out = HeldOut::new(self.problem.model(), &self.problem.full.posterior, self.seed);
+        let held_out = self.problem.held_out(self.seed);
+        let held_out = held_out.as_ref();
         for space in [Space::Paper, Space::Hermite, Space::Exact] {
             let here: Vec<&Wanted> = wanted.iter().filter(|wanted| wanted.series.space() == space).collect();
             let Some(largest) = here.iter().map(|wanted| wanted.largest).max() else { continue };
@@ -72,9 +73,9 @@ impl Trial<'_> {
             for wanted in here {
                 let stopped = match wanted.series.method(self.settings) {
                     Some(method) => {
-                        self.solve(wanted, &method, &*embedding, embedded, &held_out, go_on, sink)?
+                        self.solve(wanted, &method, &*embedding, embedded, held_out, go_on, sink)?
                     }
-                    None => self.sparse_vi(wanted, &*embedding, &held_out, go_on, sink)?,
+                    None => self.sparse_vi(wanted, &*embedding, held_out, go_on, sink)?,
                 };
                 if stopped.is_break() {
                     return Ok(());
@@ -91,7 +92,7 @@ impl Trial<'_> {
         method: &Method,
         embedding: &dyn Embedding,
         embedded: f64,
-        held_out: &HeldOut<'_>,
+        held_out: Option<&HeldOut<'_>>,
         go_on: &dyn Fn() -> ControlFlow<()>,
         sink: &mut Sink<'_>,
     ) -> anyhow::Result<ControlFlow<()>> {
@@ -148,7 +149,7 @@ impl Trial<'_> {
         &self,
         wanted: &Wanted,
         embedding: &dyn Embedding,
-        held_out: &HeldOut<'_>,
+        held_out: Option<&HeldOut<'_>>,
         go_on: &dyn Fn() -> ControlFlow<()>,
         sink: &mut Sink<'_>,
     ) -> anyhow::Result<ControlFlow<()>> {
@@ -173,10 +174,15 @@ impl Trial<'_> {
         Ok(go_on())
     }
 
-    fn judge(&self, series: &Series, k: usize, run: Run, held_out: &HeldOut<'_>) -> anyhow::Result<Cell> {
+    fn judge(
+        &self,
+        series: &Series,
+        k: usize,
+        run: Run,
+        held_out: Option<&HeldOut<'_>>,
+    ) -> anyhow::Result<Cell> {
         let Problem { prior, full, .. } = self.problem;
-        let evaluation =
-            evaluate(self.problem.model(), prior, full, Some(held_out), &run.rows, &run.weights)?;
+        let evaluation = evaluate(self.problem.model(), prior, full, held_out, &run.rows, &run.weights)?;
         let (data, source, method) = (self.data.to_owned(), self.source.to_owned(), series.clone());
         let kept = self.trial < self.keep.trials && self.keep.sizes.contains(&k);
         Ok(Cell {

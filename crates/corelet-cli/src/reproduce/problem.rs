@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Context;
-use corelet::coreset::{ModelOptions, make_model, make_prior};
+use corelet::coreset::{HeldOut, ModelOptions, make_model, make_prior};
 use corelet::data::{self, DataError, DesignOptions, Standardise, Table, Task, Values};
 use corelet::embed::{Choice, Embedding, Stored, embed, paper};
 use corelet::generate;
@@ -41,6 +41,12 @@ impl Problem {
 
     pub(crate) fn model(&self) -> &dyn Model {
         self.likelihood.model()
+    }
+
+    /// Draws to judge a coreset by, where the divergence between Laplace fits is not exact already.
+    pub(crate) fn held_out(&self, seed: u64) -> Option<HeldOut<'_>> {
+        let exact = !matches!(self.likelihood, Likelihood::Other(_));
+        (!exact).then(|| HeldOut::new(self.model(), &self.full.posterior, seed))
     }
 
     /// The embedding of this kind; `None` where the model has none.

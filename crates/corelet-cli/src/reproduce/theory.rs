@@ -85,13 +85,16 @@ fn panel(runs: &[Run], noise: f64) -> Panel {
     let here = || runs.iter().filter(|run| run.noise == noise);
     let curves = |style: Style, label: &str, value: fn(&TracePoint) -> Option<f64>| -> Vec<Mark> {
         let points = |run: &Run| -> Vec<(f64, f64)> {
-            run.points.iter().filter_map(|p| Some((p.iteration as f64, value(p)?))).collect()
+            // At rounding the momentum is noise, and so are the bounds that it enters.
+            let end = run.points.iter().position(|p| p.distance < ROUNDING * run.size);
+            let shown = &run.points[..end.map_or(run.points.len(), |end| end + 1)];
+            shown.iter().filter_map(|p| Some((p.iteration as f64, value(p)?))).collect()
         };
         let lines = here().map(points).filter(|points| !points.is_empty());
         lines.map(|points| Mark::Curve(Curve::line(points, style, label))).collect()
     };
     let mut marks =
-        curves(Style::line("#E69F00", Dash::Mixed, 1.4), "bound of Corollary 1", |p| p.distance_bound);
+        curves(Style::line("#E69F00", Dash::LongDot, 1.4), "bound of Corollary 1", |p| p.distance_bound);
     marks.extend(curves(Style::line("#D55E00", Dash::Short, 1.4), "bound of Theorem 1", |p| p.invariant));
     marks.extend(curves(Style::line("#0072B2", Dash::Solid, 1.8), "‖w_t − w*‖", |p| Some(p.distance)));
     let title =
