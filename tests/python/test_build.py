@@ -265,7 +265,7 @@ def test_progress_is_heard_and_can_stop(logistic):
     X = rng.normal(size=(200_000, 8))
     y = rng.random(200_000) < 0.5
     with pytest.warns(UserWarning, match="had not come to rest when it stopped"):
-        cs = corelet.build(X, y, k=400, progress=lambda step: False)
+        cs = corelet.build(X, y, k=400, method="giga", progress=lambda step: False)
     assert cs.status == "stopped"
 
     class Mine(Exception):
@@ -275,7 +275,7 @@ def test_progress_is_heard_and_can_stop(logistic):
         raise Mine(step.k)
 
     with pytest.raises(Mine, match="400"):
-        corelet.build(X, y, k=400, progress=fail)
+        corelet.build(X, y, k=400, method="giga", progress=fail)
 
 
 def test_a_bar_is_drawn_where_it_is_asked_for(logistic, capsys):

@@ -39,7 +39,8 @@ def test_the_estimate_on_held_out_draws_is_honest(student):
         cs = corelet.build_from_loglik(matrix, k=k)
         errors = matrix[800:].sum(axis=1) - matrix[800:][:, cs.rows] @ cs.weights
         assert cs.quality.nats == pytest.approx(0.5 * errors.var(), rel=1e-6)
-        assert cs.quality.nats == pytest.approx(true_nats(cs, theta, n, log_likelihood), rel=0.5)
+        # Below a millionth of a nat, 200 draws tell the order of magnitude.
+        assert cs.quality.nats == pytest.approx(true_nats(cs, theta, n, log_likelihood), rel=0.5, abs=1e-6)
         assert (cs.quality.heldout_draws, len(cs), cs.method) == (200, k, "pursuit")
     assert "200 draws that were held out" in repr(cs)
 

@@ -209,11 +209,16 @@ impl Solution {
 /// # Errors
 /// Whatever the dictionary fails with.
 pub fn residual_norm(oracle: &Oracle<'_>, target: &[f64], weights: &Weights) -> Result<f64, Error> {
-    let mut columns = vec![0.0; weights.len() * target.len()];
-    oracle.columns(&weights.ids, &mut columns)?;
-    let negative: Vec<f64> = weights.values.iter().map(|w| -w).collect();
+    // Columns at hand at a time: there may be as many weights as there are columns.
+    const PART: usize = 1024;
+    let mut columns = Vec::new();
     let mut residual = target.to_vec();
-    accumulate(&columns, &negative, &mut residual);
+    for (ids, values) in weights.ids.chunks(PART).zip(weights.values.chunks(PART)) {
+        columns.resize(ids.len() * target.len(), 0.0);
+        oracle.columns(ids, &mut columns)?;
+        let negative: Vec<f64> = values.iter().map(|w| -w).collect();
+        accumulate(&columns, &negative, &mut residual);
+    }
     Ok(norm(&residual))
 }
 

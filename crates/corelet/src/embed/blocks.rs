@@ -150,9 +150,14 @@ impl<'a> Blocks<'a> {
     }
 }
 
+/// Rows that may be asked for at once.
+fn at_once(width: usize) -> usize {
+    (AT_ONCE / width.max(1)).max(1)
+}
+
 /// Consecutive rows, as many at a time as may be asked for at once.
 fn blocks(n: usize, width: usize) -> impl Iterator<Item = Range<usize>> {
-    let size = (AT_ONCE / width.max(1)).max(1);
+    let size = at_once(width);
     (0..n).step_by(size).map(move |start| start..n.min(start + size))
 }
 
@@ -181,12 +186,12 @@ fn add_shifted(unseen: &[f64], sum: &mut [f64]) {
     }
 }
 
-/// Ascending ids as ranges that cover them, with gaps too short to be worth another call.
-fn runs(ids: &[usize]) -> Vec<Range<usize>> {
+/// Ascending ids as ranges of at most `longest` that cover them, with gaps too short to be worth another call.
+fn runs(ids: &[usize], longest: usize) -> Vec<Range<usize>> {
     let mut runs: Vec<Range<usize>> = Vec::new();
     for &id in ids {
         match runs.last_mut() {
-            Some(run) if id <= run.end + GAP => run.end = id + 1,
+            Some(run) if id <= run.end + GAP && id < run.start + longest => run.end = id + 1,
             _ => runs.push(id..id + 1),
         }
     }
@@ -232,7 +237,7 @@ impl Dictionary for Blocks<'_> {
         missing.sort_unstable();
         missing.dedup();
         let mut numbers = Vec::new();
-        for run in runs(&missing) {
+        for run in runs(&missing, at_once(self.draws + self.held_out)) {
             self.compute(run.clone(), &mut numbers).map_err(unwrapped)?;
             for &id in missing.iter().filter(|id| run.contains(id)) {
                 kept.insert(id, numbers[(id - run.start) * self.draws..][..self.draws].to_vec());

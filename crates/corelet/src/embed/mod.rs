@@ -104,6 +104,11 @@ pub trait Embedding: Dictionary + Send {
     fn description(&self) -> &Description;
 }
 
+/// Draws that are taken unasked: four a point, but at least and at most so many. Beyond, what draws miss is small beside
+/// what a coreset of a thousand points does, and a pass only takes longer.
+const FEWEST_DRAWS: usize = 500;
+const MOST_DRAWS: usize = 4000;
+
 /// Embeds a model under π̂. `k` is the number of points wanted, on which the default number of draws depends.
 ///
 /// # Errors
@@ -117,7 +122,7 @@ pub fn embed<'a>(
 ) -> Result<Box<dyn Embedding + 'a>, EmbedError> {
     let count = match choice {
         Choice::Draws(count) | Choice::HermiteDraws(count) => count,
-        _ => 500.max(4 * k),
+        _ => (4 * k).clamp(FEWEST_DRAWS, MOST_DRAWS),
     };
     if let Some(hermite) = hermite::embed(model, posterior, choice, k, count, seed)? {
         return Ok(hermite);
