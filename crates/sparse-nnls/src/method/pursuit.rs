@@ -29,9 +29,9 @@ use crate::status::Status;
 /// | --- | --- | --- | --- |
 /// | `pool` | max(1000, 4k) | columns a pass brings in | ≥ 1 |
 /// | `steps_per_pass` | max(50, k/4) | columns that may enter between two passes | ≥ 1 |
-/// | `overshoot` | 1 | grow to (1 + overshoot)·k before the first cut | ≥ 0 |
+/// | `overshoot` | 1 | grow to (1 + overshoot)·k before the first cut, half as far past k in a sampled pool | ≥ 0 |
 /// | `refine_share` | 0.2 | share of the support the first refinement exchanges; 0 for none | [0, 1) |
-/// | `max_passes` | 10 + k/10, from 12 to 40 | passes that refinement may use up to | ≥ 1 |
+/// | `max_passes` | 8 + k/20, from 12 to 40 | passes that refinement may use up to | ≥ 1 |
 /// | `residual` | none | stop at ‖y − Φw‖ ≤ this, with the fewest points found | > 0 |
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -66,7 +66,7 @@ impl Default for Pursuit {
 impl Pursuit {
     /// The passes that refinement may use up to for k points.
     pub fn passes(&self, k: usize) -> f64 {
-        self.max_passes.unwrap_or_else(|| (10.0 + 0.1 * k as f64).clamp(12.0, 40.0))
+        self.max_passes.unwrap_or_else(|| (8.0 + 0.05 * k as f64).clamp(12.0, 40.0))
     }
 
     pub(super) fn check(&self) -> Result<(), Error> {
@@ -108,7 +108,7 @@ const LEAST_GAIN: f64 = 0.05;
 const RESTART_WORK: usize = 25_000_000;
 
 /// Single swaps at the end: this many, and more of them where k is small.
-const SWAPS: usize = 10;
+const SWAPS: usize = 3;
 
 /// How the round under way changes the best support: grow first and cut after, or drop first and refill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -183,8 +183,9 @@ impl Engine {
             let query = Query { vectors: &[], rankings: &[ranking], exclude: &[], batch: None };
             oracle.top(&query, std::slice::from_mut(&mut self.answer))?;
             self.pool.fill(&self.answer, count, oracle)?;
-            // The scores of a sample say nothing about what is outside it.
+            // The scores of a sample say nothing about what is outside it. Nor is it worth growing far in it.
             self.pool.floor = 0.0;
+            self.goal -= (self.goal - self.k) / 2;
         } else if !self.pool.complete {
             let ranking = Ranking { score: Score::NormScaled, count };
             oracle.rank(self.fit.residual(), ranking, &[], &mut self.answer)?;
@@ -285,7 +286,7 @@ impl Engine {
     /// Exchanges one column for one of the pool as long as that helps: a local optimum under single swaps, or nearly.
     fn swap(&mut self) {
         self.goal = self.k;
-        for _ in 0..SWAPS.max(1000 / self.k) {
+        for _ in 0..SWAPS.max(600 / self.k) {
             self.pool.refresh(&self.fit);
             let before = self.fit.clone();
             let least = LEAST_FALL * LEAST_FALL * before.residual_norm().powi(2);
