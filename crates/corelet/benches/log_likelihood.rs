@@ -1,4 +1,4 @@
-//! The vectorised f32 row of log-likelihood differences against the scalar f64 one, per 500 shifts; and whole passes.
+//! The vectorised rows of log-likelihood differences, f32 and f64, against the scalar f64 one, per 500 shifts; and whole passes.
 
 use corelet::model::{Derivatives, Family, Linear, Link, Logistic, Model, Poisson, Rows, Shifts};
 use corelet::observations::Observations;
@@ -52,6 +52,15 @@ fn rows(c: &mut Criterion) {
                     });
                 });
             }
+            group.bench_function(format!("vector_f64_wide/{eta}"), |b| {
+                let deltas: Vec<f64> = wide.iter().map(|&delta| f64::from(delta)).collect();
+                let mut out = deltas.clone();
+                b.iter(|| {
+                    out.copy_from_slice(&deltas);
+                    family.differences_row_f64(black_box(eta), y, 1.0, &mut out);
+                    black_box(&out);
+                });
+            });
         }
         group.finish();
     }

@@ -137,6 +137,33 @@ proptest! {
         }
     }
 
+    /// The vectorised kernel in f64 against one difference at a time.
+    #[test]
+    fn rows_of_differences_in_f64(
+        eta in prop_oneof![-30.0f64..12.0, -1000.0f64..80.0],
+        delta in prop_oneof![-1e-9f64..1e-9, -1e-3f64..1e-3, -0.6f64..0.6, -8.0f64..8.0, -200.0f64..60.0],
+        pick in 0usize..5,
+        exposure in 0.1f64..10.0,
+    ) {
+        for (family, targets) in families() {
+            let y = targets[pick % targets.len()];
+            // One number out of the range of the series sends the whole row to the kernel.
+            for other in [delta, 0.3] {
+                let mut row = [other; 19];
+                row[0] = delta;
+                family.differences_row_f64(eta, y, exposure, &mut row);
+                let want = family.difference(eta, delta, y, exposure);
+                let [slope, ..] = family.derivatives(eta + delta, y, exposure);
+                let [from, ..] = family.derivatives(eta, y, exposure);
+                let rounding = 1e-15 * (slope.abs() * (eta.abs() + delta.abs()) + from.abs() * delta.abs());
+                let wide = if delta.abs() > 0.2 { 1e-13 * (1.0 + y) } else { 0.0 };
+                // Where a rate is capped there is nothing to compare.
+                prop_assert!(from.abs() > 1e34 || close(row[0], want, 1e-12, rounding + wide + 1e-280),
+                    "{} y={y} e={exposure} eta={eta} delta={delta}: {} {want}", family.name(), row[0]);
+            }
+        }
+    }
+
     /// Gradients and Hessians of every model, weighted and not, against central differences.
     #[test]
     fn model_derivatives(seed in 0u64..1000, theta in prop::collection::vec(-1.0f64..1.0, 3)) {
@@ -235,6 +262,10 @@ fn extreme_predictors_stay_finite() {
                     assert!(difference.is_finite(), "{} {eta} {y} {delta}", family.name());
                 }
                 family.differences_row(eta, y, 1.0, &mut row);
+                assert!(row.iter().all(|x| x.is_finite()), "{} {eta} {y} {row:?}", family.name());
+                assert_eq!(row[4], 0.0);
+                let mut row = [-2000.0, -100.0, -1.0, -1e-9, 0.0, 1e-9, 1.0];
+                family.differences_row_f64(eta, y, 1.0, &mut row);
                 assert!(row.iter().all(|x| x.is_finite()), "{} {eta} {y} {row:?}", family.name());
                 assert_eq!(row[4], 0.0);
             }

@@ -4,7 +4,7 @@ use super::glm::check_features;
 use super::{Family, Glm, ModelError};
 use crate::linalg::triangular_factor;
 use crate::observations::Observations;
-use crate::vector_math::{Pointwise, fma, map_in_place};
+use crate::vector_math::{Pointwise, Real, map_in_place};
 
 /// ℓ = −(y − η)²/(2σ²) − ½ log(2πσ²).
 ///
@@ -95,6 +95,6 @@ struct Parabola {
 impl Pointwise for Parabola {
     #[inline(always)]
     fn apply<const FMA: bool>(self, delta: f32) -> f32 {
-        delta * fma::<FMA>(self.curvature, delta, self.slope)
+        delta * self.curvature.fma::<FMA>(delta, self.slope)
     }
 }

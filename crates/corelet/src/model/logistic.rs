@@ -5,7 +5,7 @@ use super::special::{
 };
 use super::{Family, Glm, ModelError};
 use crate::observations::Observations;
-use crate::vector_math::{Pointwise, exp_minus, log1p_inside, map_in_place, map_series, map_series_f64};
+use crate::vector_math::{Pointwise, Real, exp_minus, log1p, map_in_place, map_series, map_series_f64};
 
 /// P(y | η) = σ(yη), y = ±1.
 ///
@@ -50,21 +50,17 @@ impl Family for Logistic {
         log_sigmoid_difference(y * eta, y * delta)
     }
 
-    fn differences_row_f64(&self, eta: f64, y: f64, exposure: f64, deltas: &mut [f64]) {
-        if !map_series_f64(in_delta(log_sigmoid_long_series(y * eta), y), deltas) {
-            deltas.iter_mut().for_each(|delta| *delta = self.difference(eta, *delta, y, exposure));
+    fn differences_row_f64(&self, eta: f64, y: f64, _exposure: f64, deltas: &mut [f64]) {
+        let t = y * eta;
+        if !map_series_f64(in_delta(log_sigmoid_long_series(t), y), deltas) {
+            map_difference(t, y, deltas);
         }
     }
 
     fn differences_row(&self, eta: f64, y: f64, _exposure: f64, deltas: &mut [f32]) {
         let t = y * eta;
-        if map_series(in_delta(log_sigmoid_series(t), y), deltas) {
-            return;
-        }
-        if t >= 0.0 {
-            map_in_place(AboveZero::new(t, y as f32), deltas);
-        } else {
-            map_in_place(BelowZero::new(t, y as f32), deltas);
+        if !map_series(in_delta(log_sigmoid_series(t), y), deltas) {
+            map_difference(t, y, deltas);
         }
     }
 }
@@ -76,71 +72,78 @@ fn sigmoids(t: f64, small: f64) -> (f64, f64) {
     if t >= 0.0 { (small * larger, larger) } else { (larger, small * larger) }
 }
 
+/// Each δ becomes log σ(t + yδ) − log σ(t).
+fn map_difference<T: Real>(t: f64, y: f64, deltas: &mut [T]) {
+    if t >= 0.0 {
+        map_in_place(AboveZero::new(t, y), deltas);
+    } else {
+        map_in_place(BelowZero::new(t, y), deltas);
+    }
+}
+
 /// From coefficients of dᵏ to those of δᵏ, where d = yδ.
 fn in_delta<const N: usize>(mut series: [f64; N], y: f64) -> [f64; N] {
     series.iter_mut().step_by(2).for_each(|c| *c *= y);
     series
 }
 
-/// Beyond this e^d − 1 is e^d, and soon overflows.
-const LARGE: f32 = 60.0;
-
 /// log σ(t + d) − log σ(t) at t ≥ 0 as a function of δ = ±d; the formulas are those of [`log_sigmoid_difference`].
 #[derive(Clone, Copy)]
-pub(super) struct AboveZero {
-    sign: f32,
+pub(super) struct AboveZero<T> {
+    sign: T,
     /// σ(−t) and its logarithm.
-    p: f32,
-    log_p: f32,
+    p: T,
+    log_p: T,
 }
 
-impl AboveZero {
-    pub(super) fn new(t: f64, sign: f32) -> Self {
-        AboveZero { sign, p: sigmoid(-t) as f32, log_p: -softplus(t) as f32 }
+impl<T: Real> AboveZero<T> {
+    pub(super) fn new(t: f64, sign: f64) -> Self {
+        AboveZero { sign: T::of(sign), p: T::of(sigmoid(-t)), log_p: T::of(-softplus(t)) }
     }
 }
 
-impl Pointwise for AboveZero {
+impl<T: Real> Pointwise<T> for AboveZero<T> {
     #[inline(always)]
-    fn apply<const FMA: bool>(self, delta: f32) -> f32 {
+    fn apply<const FMA: bool>(self, delta: T) -> T {
         let fall = -self.sign * delta;
-        let large = fall > LARGE;
+        let large = fall > T::LARGE;
         let exponent = if large { fall + self.log_p } else { fall };
-        let exponential = exp_minus::<FMA>(exponent, if large { 0.0 } else { 1.0 });
-        let log = log1p_inside::<FMA>(if large { exponential } else { self.p * exponential });
-        -(if large & (exponent > 40.0) { exponent } else { log })
+        let exponential = exp_minus::<T, FMA>(exponent, T::of(if large { 0.0 } else { 1.0 }));
+        let log = log1p::<T, FMA>(if large { exponential } else { self.p * exponential });
+        -(if large & (exponent > T::of(40.0)) { exponent } else { log })
     }
 }
 
 /// log σ(t + d) − log σ(t) at t < 0 as a function of δ = ±d.
 #[derive(Clone, Copy)]
-pub(super) struct BelowZero {
-    sign: f32,
+pub(super) struct BelowZero<T> {
+    sign: T,
     /// −t, and the d from which the sum d − log1p(…) would cancel.
-    t: f32,
-    turn: f32,
+    t: T,
+    turn: T,
     /// σ(t) and its logarithm.
-    q: f32,
-    log_q: f32,
+    q: T,
+    log_q: T,
 }
 
-impl BelowZero {
-    pub(super) fn new(t: f64, sign: f32) -> Self {
-        let turn = (-t).max(1.0) as f32;
-        BelowZero { sign, t: -t as f32, turn, q: sigmoid(t) as f32, log_q: -softplus(-t) as f32 }
+impl<T: Real> BelowZero<T> {
+    pub(super) fn new(t: f64, sign: f64) -> Self {
+        let [t, turn] = [-t, (-t).max(1.0)];
+        let [q, log_q] = [sigmoid(-t), -softplus(t)];
+        BelowZero { sign: T::of(sign), t: T::of(t), turn: T::of(turn), q: T::of(q), log_q: T::of(log_q) }
     }
 }
 
-impl Pointwise for BelowZero {
+impl<T: Real> Pointwise<T> for BelowZero<T> {
     #[inline(always)]
-    fn apply<const FMA: bool>(self, delta: f32) -> f32 {
+    fn apply<const FMA: bool>(self, delta: T) -> T {
         let d = self.sign * delta;
         let beyond = d > self.turn;
-        let plain = beyond | (d > LARGE);
+        let plain = beyond | (d > T::LARGE);
         let exponent = if plain { d + self.log_q } else { d };
         let exponent = if beyond { self.t - d } else { exponent };
-        let exponential = exp_minus::<FMA>(exponent, if plain { 0.0 } else { 1.0 });
-        let log = log1p_inside::<FMA>(if plain { exponential } else { self.q * exponential });
+        let exponential = exp_minus::<T, FMA>(exponent, T::of(if plain { 0.0 } else { 1.0 }));
+        let log = log1p::<T, FMA>(if plain { exponential } else { self.q * exponential });
         (if beyond { -self.log_q } else { d }) - log
     }
 }

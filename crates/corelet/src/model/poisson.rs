@@ -8,7 +8,8 @@ use super::special::{
 use super::{Family, Glm, ModelError};
 use crate::observations::Observations;
 use crate::vector_math::{
-    LogParts, Pointwise, exp_minus, fma, log1p_inside, map_in_place, map_series, map_series_f64,
+    LogParts, Pointwise, Real, exp_minus, expm1_minus_x as curved_part, log1p, map_in_place, map_series,
+    map_series_f64,
 };
 use serde::{Deserialize, Serialize};
 
@@ -68,6 +69,23 @@ impl Poisson {
                 let logarithm = log_of_series(rate.map(|c| c / base));
                 std::array::from_fn(|k| y * logarithm[k] - exposure * rate[k])
             }
+        }
+    }
+}
+
+impl Poisson {
+    /// Each δ becomes ℓ(η + δ) − ℓ(η).
+    fn map_difference<T: Real>(&self, eta: f64, y: f64, exposure: f64, deltas: &mut [T]) {
+        match self.link {
+            Link::Log => {
+                // A rate past the range of f32 is kept finite, so that no ∞ − ∞ arises.
+                let rate = (exposure * eta.exp()).min(1e35);
+                map_in_place(Exponential { excess: T::of(y - rate), rate: T::of(rate) }, deltas);
+            }
+            Link::Softplus if eta <= 0.0 => {
+                softplus_row(AboveZero::new(-eta, -1.0), eta, y, exposure, deltas);
+            }
+            Link::Softplus => softplus_row(BelowZero::new(-eta, -1.0), eta, y, exposure, deltas),
         }
     }
 }
@@ -144,31 +162,27 @@ impl Family for Poisson {
     }
 
     fn differences_row_f64(&self, eta: f64, y: f64, exposure: f64, deltas: &mut [f64]) {
-        if !(eta.abs() < 40.0
-            && map_series_f64(self.series(eta, y, exposure, log_sigmoid_long_series), deltas))
-        {
+        let series = || self.series(eta, y, exposure, log_sigmoid_long_series);
+        if eta.abs() < FAR && map_series_f64(series(), deltas) {
+            return;
+        }
+        if self.link == Link::Softplus && eta < -FAR {
             deltas.iter_mut().for_each(|delta| *delta = self.difference(eta, *delta, y, exposure));
+        } else {
+            self.map_difference(eta, y, exposure, deltas);
         }
     }
 
     fn differences_row(&self, eta: f64, y: f64, exposure: f64, deltas: &mut [f32]) {
-        // Below −40 the series of the softplus link would need numbers that are none in f32.
-        if eta.abs() < 40.0 && map_series(self.series(eta, y, exposure, log_sigmoid_series), deltas) {
-            return;
-        }
-        match self.link {
-            Link::Log => {
-                // A rate past the range of f32 is kept finite, so that no ∞ − ∞ arises.
-                let rate = (exposure * eta.exp()).min(1e35);
-                map_in_place(Exponential { excess: (y - rate) as f32, rate: rate as f32 }, deltas);
-            }
-            Link::Softplus if eta <= 0.0 => {
-                softplus_row(AboveZero::new(-eta, -1.0), eta, y, exposure, deltas);
-            }
-            Link::Softplus => softplus_row(BelowZero::new(-eta, -1.0), eta, y, exposure, deltas),
+        let series = || self.series(eta, y, exposure, log_sigmoid_series);
+        if !(eta.abs() < FAR && map_series(series(), deltas)) {
+            self.map_difference(eta, y, exposure, deltas);
         }
     }
 }
+
+/// Below −40 the series of the softplus link would need numbers that are none in f32.
+const FAR: f64 = 40.0;
 
 /// The first three derivatives of g = log log(1 + e^η): g′ = r, g″ = rk, g‴ = g″k − r(σσ̄ + g″), where r = σ/log(1+e^η)
 /// and k = 1 − σ − r.
@@ -189,75 +203,76 @@ fn log_softplus_derivatives(eta: f64) -> [f64; 3] {
 
 /// (y − λ)δ − λ(e^δ − 1 − δ): the log link.
 #[derive(Clone, Copy)]
-struct Exponential {
-    excess: f32,
-    rate: f32,
+struct Exponential<T> {
+    excess: T,
+    rate: T,
 }
 
-impl Pointwise for Exponential {
+impl<T: Real> Pointwise<T> for Exponential<T> {
     #[inline(always)]
-    fn apply<const FMA: bool>(self, delta: f32) -> f32 {
-        let curved = crate::vector_math::expm1_minus_x::<FMA>(delta);
-        fma::<FMA>(self.excess, delta, -self.rate * curved)
+    fn apply<const FMA: bool>(self, delta: T) -> T {
+        self.excess.fma::<FMA>(delta, -self.rate * curved_part::<T, FMA>(delta))
     }
 }
 
 /// y·log(1 + u) − e·Δ with Δ the growth of log(1 + e^η) and u = Δ/log(1 + e^η): the softplus link.
 ///
-/// `FAR` is for η < −40, where log(1 + e^η) may be no f32 and its logarithm is η.
+/// `IS_FAR` is for η < −40, where log(1 + e^η) may be no f32 and its logarithm is η.
 #[derive(Clone, Copy)]
-struct Rate<P, const FAR: bool> {
+struct Rate<P, T, const IS_FAR: bool> {
     growth: P,
-    eta: f32,
-    y: f32,
-    excess: f32,
-    exposure: f32,
-    inverse_base: f32,
-    log_base: f32,
+    eta: T,
+    y: T,
+    excess: T,
+    exposure: T,
+    inverse_base: T,
+    log_base: T,
 }
 
-fn softplus_row<P: Pointwise>(growth: P, eta: f64, y: f64, exposure: f64, deltas: &mut [f32]) {
-    if eta < -40.0 {
-        map_in_place(Rate::<P, true>::new(growth, eta, y, exposure), deltas);
+fn softplus_row<T: Real, P: Pointwise<T>>(growth: P, eta: f64, y: f64, exposure: f64, deltas: &mut [T]) {
+    if eta < -FAR {
+        map_in_place(Rate::<P, T, true>::new(growth, eta, y, exposure), deltas);
     } else {
-        map_in_place(Rate::<P, false>::new(growth, eta, y, exposure), deltas);
+        map_in_place(Rate::<P, T, false>::new(growth, eta, y, exposure), deltas);
     }
 }
 
-impl<P, const FAR: bool> Rate<P, FAR> {
+impl<P, T: Real, const IS_FAR: bool> Rate<P, T, IS_FAR> {
     fn new(growth: P, eta: f64, y: f64, exposure: f64) -> Self {
         let base = softplus(eta);
         Rate {
             growth,
-            eta: eta as f32,
-            y: y as f32,
-            excess: (y - exposure * base) as f32,
-            exposure: exposure as f32,
-            inverse_base: base.recip() as f32,
-            log_base: log_softplus(eta) as f32,
+            eta: T::of(eta),
+            y: T::of(y),
+            excess: T::of(y - exposure * base),
+            exposure: T::of(exposure),
+            inverse_base: T::of(base.recip()),
+            log_base: T::of(log_softplus(eta)),
         }
     }
 }
 
-impl<P: Pointwise, const FAR: bool> Pointwise for Rate<P, FAR> {
+impl<T: Real, P: Pointwise<T>, const IS_FAR: bool> Pointwise<T> for Rate<P, T, IS_FAR> {
     #[inline(always)]
-    fn apply<const FMA: bool>(self, delta: f32) -> f32 {
+    fn apply<const FMA: bool>(self, delta: T) -> T {
+        let (zero, one, half) = (T::of(0.0), T::of(1.0), T::of(0.5));
         let growth = -self.growth.apply::<FMA>(delta);
         let eta = self.eta + delta;
-        let rate = if eta > 0.0 { eta } else { 0.0 } + log1p_inside::<FMA>(exp_minus::<FMA>(-eta.abs(), 0.0));
-        let below = eta < -15.0;
-        if FAR {
-            let log = LogParts::new::<FMA>(rate, 0.0).log::<FMA>() - self.log_base;
-            return fma::<FMA>(self.y, if below { delta } else { log }, -self.exposure * growth);
+        let rate = if eta > zero { eta } else { zero }
+            + log1p::<T, FMA>(exp_minus::<T, FMA>(-eta.magnitude(), zero));
+        let below = eta < T::TINY_EXP;
+        if IS_FAR {
+            let log = LogParts::new::<FMA>(rate, zero).log::<FMA>() - self.log_base;
+            return self.y.fma::<FMA>(if below { delta } else { log }, -self.exposure * growth);
         }
         let relative = growth * self.inverse_base;
-        let direct = relative < -0.5;
+        let direct = relative < -half;
         let parts =
-            LogParts::new::<FMA>(if direct { rate } else { relative }, if direct { 0.0 } else { 1.0 });
+            LogParts::new::<FMA>(if direct { rate } else { relative }, if direct { zero } else { one });
         let log_rate = if below { eta } else { parts.log::<FMA>() };
         let log = if direct { log_rate - self.log_base } else { parts.log::<FMA>() };
-        let wide = fma::<FMA>(self.y, log, -self.exposure * growth);
-        let near = fma::<FMA>(self.y, parts.log_minus_x::<FMA>(relative), self.excess * relative);
-        if relative.abs() < 0.5 { near } else { wide }
+        let wide = self.y.fma::<FMA>(log, -self.exposure * growth);
+        let near = self.y.fma::<FMA>(parts.log_minus_x::<FMA>(relative), self.excess * relative);
+        if relative.magnitude() < half { near } else { wide }
     }
 }

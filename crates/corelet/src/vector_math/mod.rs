@@ -1,0 +1,125 @@
+//! Loops over many numbers at once, compiled for every instruction set: functions with exp and log in them, series.
+
+mod real;
+
+pub use self::real::{LogParts, Real, exp_minus, expm1_minus_x, log1p};
+use pulp::{Arch, Simd, WithSimd};
+
+/// A computation compiled once for every instruction set, and run with the best one at hand.
+pub trait Kernel {
+    /// What it gives back.
+    type Output;
+
+    /// The computation. An implementation must be `#[inline(always)]`, or it is compiled for the oldest processor.
+    fn run<const FMA: bool>(self) -> Self::Output;
+}
+
+/// A function of one number, applied to many by [`map_in_place`].
+pub trait Pointwise<T = f32>: Copy {
+    /// f(x). An implementation must be `#[inline(always)]` and free of branches that depend on `x`.
+    fn apply<const FMA: bool>(self, x: T) -> T;
+}
+
+struct Dispatched<K>(K);
+
+impl<K: Kernel> WithSimd for Dispatched<K> {
+    type Output = K::Output;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _simd: S) -> K::Output {
+        if S::IS_SCALAR { self.0.run::<false>() } else { self.0.run::<true>() }
+    }
+}
+
+/// Runs `kernel` with the best instruction set of this processor.
+#[inline]
+pub fn dispatch<K: Kernel>(kernel: K) -> K::Output {
+    Arch::new().dispatch(Dispatched(kernel))
+}
+
+struct Map<'a, P, T>(P, &'a mut [T]);
+
+impl<T: Copy, P: Pointwise<T>> Kernel for Map<'_, P, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let Map(function, values) = self;
+        for value in values {
+            *value = function.apply::<FMA>(*value);
+        }
+    }
+}
+
+/// Replaces every x of `values` by `function`(x), vectorised.
+#[inline]
+pub fn map_in_place<T: Copy, P: Pointwise<T>>(function: P, values: &mut [T]) {
+    dispatch(Map(function, values));
+}
+
+/// The largest |x| for which [`map_series`] answers.
+pub const SERIES_RANGE: f32 = 0.25;
+
+struct Series<'a>([f32; 7], &'a mut [f32]);
+
+impl Kernel for Series<'_> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) -> bool {
+        let Series(c, values) = self;
+        let inside = values.iter().fold(true, |inside, x| inside & (x.abs() <= SERIES_RANGE));
+        if !inside {
+            return false;
+        }
+        for x in values {
+            let mut sum = c[6];
+            for k in (0..6).rev() {
+                sum = sum.fma::<FMA>(*x, c[k]);
+            }
+            *x *= sum;
+        }
+        true
+    }
+}
+
+/// Replaces every x by c₁x + c₂x² + … + c₇x⁷, several times faster than a function with an exp and a log in it;
+/// or, where some |x| is above [`SERIES_RANGE`] or NaN, leaves them all as they are and returns `false`.
+#[inline]
+pub fn map_series(coefficients: [f64; 7], values: &mut [f32]) -> bool {
+    dispatch(Series(coefficients.map(|c| c as f32), values))
+}
+
+/// Coefficients that [`map_series_f64`] takes.
+pub const SERIES_TERMS_F64: usize = 15;
+
+struct WideSeries<'a>([f64; SERIES_TERMS_F64], &'a mut [f64]);
+
+impl Kernel for WideSeries<'_> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) -> bool {
+        let WideSeries(c, values) = self;
+        let range = f64::from(SERIES_RANGE);
+        let inside = values.iter().fold(true, |inside, x| inside & (x.abs() <= range));
+        if !inside {
+            return false;
+        }
+        for x in values {
+            let mut sum = c[SERIES_TERMS_F64 - 1];
+            for k in (0..SERIES_TERMS_F64 - 1).rev() {
+                sum = sum.fma::<FMA>(*x, c[k]);
+            }
+            *x *= sum;
+        }
+        true
+    }
+}
+
+/// [`map_series`] in f64 and with more terms: where a series converges for |x| < π, what follows the fifteenth is below
+/// the rounding of the first.
+#[inline]
+pub fn map_series_f64(coefficients: [f64; SERIES_TERMS_F64], values: &mut [f64]) -> bool {
+    dispatch(WideSeries(coefficients, values))
+}
