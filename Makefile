@@ -7,9 +7,15 @@ PYTHON ?= python3
 DATA := $(wildcard ../shared/data)
 # The same random cases at every run; leave it out to search further.
 export PROPTEST_RNG_SEED ?= 20261115
-export CORELET_DATA ?= $(if $(DATA),$(abspath $(DATA)),)
+ifneq ($(DATA),)
+export CORELET_DATA ?= $(abspath $(DATA))
+endif
 
 # One profile throughout, so that the dependencies are compiled once: it is what ships that is tested.
+
+# What stands on the kernels, for the instruction sets that this machine would not choose by itself.
+KERNELS := cargo test --release --workspace --all-features --quiet --lib \
+	--test draws --test hermite --test models --test invariants --test nnls --test rank
 
 .PHONY: test lint rust python wheel integrations bench clean
 
@@ -22,6 +28,8 @@ lint:
 
 rust:
 	cargo test --release --workspace --all-features
+	CORELET_SIMD=avx2 $(KERNELS)
+	CORELET_SIMD=portable $(KERNELS)
 
 # The tests run against the built wheel, installed as a user would install it.
 python: $(VENV)/installed wheel

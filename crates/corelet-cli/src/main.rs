@@ -28,6 +28,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::Parser;
 use corelet::wording;
+use sparse_nnls::instruction_set::{INSTRUCTION_SETS, SIMD_VARIABLE, by_name};
 
 use args::{Cli, Command};
 use interrupt::Interrupt;
@@ -59,6 +60,7 @@ fn main() -> ExitCode {
 
 fn run(cli: &Cli, terminal: &Terminal) -> anyhow::Result<Outcome> {
     let interrupt = Interrupt::install()?;
+    check_instruction_set()?;
     if let Some(threads) = cli.threads {
         rayon::ThreadPoolBuilder::new().num_threads(threads).build_global().context("--threads")?;
     }
@@ -72,4 +74,14 @@ fn run(cli: &Cli, terminal: &Terminal) -> anyhow::Result<Outcome> {
         Command::Path(args) => path::run(args, cli.seed, terminal, &interrupt),
         Command::Reproduce(args) => reproduce::run(args, cli.seed, terminal, &interrupt),
     }
+}
+
+/// An instruction set that is named but not there would silently be another.
+fn check_instruction_set() -> anyhow::Result<()> {
+    let Some(name) = std::env::var_os(SIMD_VARIABLE).filter(|name| !name.is_empty()) else { return Ok(()) };
+    if name.to_str().and_then(by_name).is_some() {
+        return Ok(());
+    }
+    let known = INSTRUCTION_SETS.join(", ");
+    anyhow::bail!("{SIMD_VARIABLE} is {name:?}: it must be one of {known} that this processor has, or unset")
 }

@@ -1,8 +1,10 @@
 //! From tables to design matrices: coding, standardisation, and everything that is refused.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests are tests too")]
 
+mod common;
+
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use corelet::data::{
     Column, ColumnView, DataError, Dataset, DesignOptions, Numbers, Standardise, Strided, Table, TableView,
@@ -285,21 +287,13 @@ fn the_same_bits_for_any_number_of_threads() {
     assert_eq!(with_threads(1), with_threads(3));
 }
 
-fn data_folder() -> Option<PathBuf> {
-    let folder = std::env::var_os("CORELET_DATA").map(PathBuf::from);
-    if folder.is_none() {
-        println!("skipped: CORELET_DATA names no folder with data files");
-    }
-    folder
-}
-
 fn real(folder: &Path, name: &str) -> Table {
     read(&folder.join(name), None).unwrap()
 }
 
 #[test]
 fn real_flights() {
-    let Some(folder) = data_folder() else { return };
+    let Some(folder) = common::data_folder() else { return };
     let flights = real(&folder, "flights.parquet");
     let mut late = options(Task::Logistic, "late");
     let message = design(&flights, &late).unwrap_err().to_string();
@@ -314,7 +308,7 @@ fn real_flights() {
 
 #[test]
 fn real_phishing_is_collinear() {
-    let Some(folder) = data_folder() else { return };
+    let Some(folder) = common::data_folder() else { return };
     let phishing = real(&folder, "phishing.libsvm");
     let dataset = design(&phishing, &DesignOptions::default()).unwrap();
     assert_eq!(dataset.names.len(), 69);
@@ -326,7 +320,7 @@ fn real_phishing_is_collinear() {
 
 #[test]
 fn real_archives_keep_their_intercept() {
-    let Some(folder) = data_folder() else { return };
+    let Some(folder) = common::data_folder() else { return };
     let logistic = ["synth_lr", "phishing", "ds1", "synth_lr_large", "phishing_large"];
     let poisson = ["synth_poiss", "biketrips", "airportdelays", "synth_poiss_large"];
     let tasks = logistic.map(|name| (name, Task::Logistic)).into_iter();

@@ -1,6 +1,8 @@
 //! Every format read back as it was written, and every bad file refused with its file, column and row.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests are tests too")]
 
+mod common;
+
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -390,10 +392,7 @@ fn a_large_csv_is_read_quickly() {
 
 #[test]
 fn real_files() {
-    let Some(folder) = std::env::var_os("CORELET_DATA").map(PathBuf::from) else {
-        println!("skipped: CORELET_DATA names no folder with data files");
-        return;
-    };
+    let Some(folder) = common::data_folder() else { return };
     let flights = read(&folder.join("flights.parquet"), None).unwrap();
     assert_eq!((flights.rows, flights.columns.len()), (327_346, 12));
     assert!(matches!(flights.column("origin").unwrap().values, Values::Text { .. }));

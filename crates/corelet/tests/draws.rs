@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stderr)]
 
+mod common;
+
 use corelet::data::{DesignOptions, Standardise, Task, design, read};
 use corelet::embed::{
     Choice, Draws, EmbedError, Embedding, Layout, Precision, RowPolynomials, Stacked, Stored, Stream,
@@ -16,7 +18,6 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 use sparse_nnls::{Batch, Candidate, Dictionary, Method, Query, Ranking, Score, Settings, solve};
 use std::ops::ControlFlow;
-use std::path::Path;
 
 fn normals(count: usize, seed: u64) -> Vec<f64> {
     StandardNormal.sample_iter(ChaCha8Rng::seed_from_u64(seed)).take(count).collect()
@@ -88,6 +89,9 @@ fn all_scores(
 /// Every answer of two dictionaries, `tolerance` in units of ‖φ‖‖u‖ for `top`.
 fn assert_twins(one: &dyn Dictionary, other: &dyn Dictionary, tolerance: f64) {
     let (n, length) = (other.len(), other.coordinates());
+    // Without registers a sum in f32 has a few long partial sums in place of many short ones, and more rounding.
+    let tolerance =
+        tolerance * if let pulp::Arch::Scalar = sparse_nnls::instruction_set() { 4.0 } else { 1.0 };
     assert_eq!((one.len(), one.coordinates()), (n, length));
     let (a, b) = (one.sum().unwrap(), other.sum().unwrap());
     assert!((a.norms / b.norms - 1.0).abs() < 1e-12);
@@ -347,11 +351,8 @@ fn rows_of_differences_in_f64_equal_single_ones() {
 
 #[test]
 fn pursuit_over_virtual_draws_chooses_what_it_chooses_over_stored_ones() {
-    let Ok(folder) = std::env::var("CORELET_DATA") else {
-        eprintln!("skipped: CORELET_DATA does not name a folder with phishing.npz");
-        return;
-    };
-    let table = read(&Path::new(&folder).join("phishing.npz"), None).unwrap();
+    let Some(folder) = common::data_folder() else { return };
+    let table = read(&folder.join("phishing.npz"), None).unwrap();
     let options =
         DesignOptions { task: Task::Logistic, standardise: Standardise::Whiten, ..DesignOptions::default() };
     let model = Logistic::model(design(&table, &options).unwrap().observations).unwrap();

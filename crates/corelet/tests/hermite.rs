@@ -2,8 +2,9 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
 use std::ops::ControlFlow;
-use std::path::Path;
 
 use corelet::data::{DesignOptions, Standardise, design, read};
 use corelet::embed::{Choice, EmbedError, Embedding, GaussianExact, Hermite, Stream, draw_shifts, embed};
@@ -423,8 +424,8 @@ fn pursuit_over_order_two_ends_at_as_many_points_as_coordinates() {
 /// On the paper's phishing set, where `CORELET_DATA` names the folder it is in.
 #[test]
 fn pursuit_on_phishing_reaches_the_floor() {
-    let Some(folder) = std::env::var_os("CORELET_DATA") else { return };
-    let table = read(&Path::new(&folder).join("phishing.npz"), None).unwrap();
+    let Some(folder) = common::data_folder() else { return };
+    let table = read(&folder.join("phishing.npz"), None).unwrap();
     let options = DesignOptions { standardise: Standardise::Whiten, ..DesignOptions::default() };
     let model = Logistic::model(design(&table, &options).unwrap().observations).unwrap();
     let posterior = fit(&model);
@@ -462,8 +463,8 @@ fn pursuit_on_phishing_reaches_the_floor() {
 /// order 2 has 405, but only the residual of order 3 tells the divergence: ½‖r‖² is within a factor of it.
 #[test]
 fn flights_are_within_a_thousandth_of_a_nat() {
-    let Some(folder) = std::env::var_os("CORELET_DATA") else { return };
-    let table = read(&Path::new(&folder).join("flights.parquet"), None).unwrap();
+    let Some(folder) = common::data_folder() else { return };
+    let table = read(&folder.join("flights.parquet"), None).unwrap();
     let options =
         DesignOptions { target: Some("late".to_owned()), drop_missing: true, ..DesignOptions::default() };
     let model = Logistic::model(design(&table, &options).unwrap().observations).unwrap();

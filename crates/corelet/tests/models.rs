@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
 use corelet::laplace::{Laplace, LaplaceSettings, LaplaceStatus, Prior, kl_gaussian, laplace};
 use corelet::linalg::{Cholesky, dot, quadratic_form};
 use corelet::model::{
@@ -481,10 +483,7 @@ fn whitened(path: &std::path::Path) -> Observations {
 
 #[test]
 fn fits_of_real_data() {
-    let Some(folder) = std::env::var_os("CORELET_DATA").map(std::path::PathBuf::from) else {
-        println!("skipped: CORELET_DATA is not set");
-        return;
-    };
+    let Some(folder) = common::data_folder() else { return };
     for name in ["phishing", "ds1", "synth_lr", "biketrips", "airportdelays", "synth_poiss"] {
         let data = whitened(&folder.join(name).with_extension("npz"));
         let prior = Prior::isotropic(data.dim, 1.0).unwrap();

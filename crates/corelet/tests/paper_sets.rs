@@ -6,9 +6,10 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)] // a test's helpers are tests too
 
+mod common;
+
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
 
 use corelet::coreset::{BuildOptions, HeldOut, build};
 use corelet::data::{DesignOptions, Standardise, Task, design, read};
@@ -37,11 +38,7 @@ struct Setting {
 
 /// The set, whitened as in the paper, with its Laplace fit; None, and a word about it, where the data is not there.
 fn load(name: &str, task: Task) -> Option<Setting> {
-    let Some(folder) = std::env::var_os("CORELET_DATA").filter(|folder| !folder.is_empty()) else {
-        println!("skipped: CORELET_DATA does not name the folder with {name}.npz");
-        return None;
-    };
-    let table = read(&PathBuf::from(folder).join(format!("{name}.npz")), None).unwrap();
+    let table = read(&common::data_folder()?.join(format!("{name}.npz")), None).unwrap();
     let options = DesignOptions { task, standardise: Standardise::Whiten, ..DesignOptions::default() };
     let observations = design(&table, &options).unwrap().observations;
     let model: Box<dyn Model> = match task {

@@ -4,8 +4,9 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)] // a test's helpers are tests too
 
+mod common;
+
 use std::ops::ControlFlow;
-use std::path::PathBuf;
 
 use corelet::coreset::{
     BuildOptions, Built, HeldOut, RoundOptions, RoundsBy, Start, build_in_rounds, start_fit,
@@ -84,12 +85,9 @@ fn rounds_repair_a_start_from_few_rows() {
 
 /// Medians over seeds of the symmetrised KL: from a fit of all rows, from one of 200 rows in one round, and in rounds.
 fn compare_starts(cases: &[(usize, Choice)], seeds: u64) {
-    let Some(folder) = std::env::var_os("CORELET_DATA").filter(|folder| !folder.is_empty()) else {
-        println!("skipped: CORELET_DATA does not name the folder with the data");
-        return;
-    };
+    let Some(folder) = common::data_folder() else { return };
     for name in ["airportdelays", "biketrips"] {
-        let table = read(&PathBuf::from(&folder).join(format!("{name}.npz")), None).unwrap();
+        let table = read(&folder.join(format!("{name}.npz")), None).unwrap();
         let options = DesignOptions {
             task: Task::Poisson,
             standardise: Standardise::Whiten,

@@ -214,6 +214,21 @@ fn the_number_of_threads_does_not_show() {
 }
 
 #[test]
+fn every_instruction_set_gives_a_coreset_as_good() {
+    let place = place_with_data(5000);
+    let line = "build data.csv --target late --features a,b,kind -k 20 -o core.csv";
+    let build = |simd: &str| place.command(line).env("CORELET_SIMD", simd).output().unwrap();
+    for simd in ["portable", ""] {
+        assert!(build(simd).status.success(), "{simd:?}");
+        place.succeed("evaluate data.csv --target late --features a,b,kind --coreset core.csv --json q.json");
+        let kl = place.json("q.json")["kl_forward"].as_f64().unwrap();
+        assert!(kl < 1e-3, "{simd:?}: {kl}");
+    }
+    let refused = build("abacus");
+    assert!(!refused.status.success() && stderr(&refused).contains("avx2"), "{}", stderr(&refused));
+}
+
+#[test]
 fn bad_usage_exits_2() {
     let place = place_with_data(50);
     for line in [

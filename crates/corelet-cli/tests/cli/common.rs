@@ -97,11 +97,13 @@ pub(crate) fn place_with_data(n: usize) -> Place {
 
 /// Where real data are, if `CORELET_DATA` says so.
 pub(crate) fn real_data() -> Option<PathBuf> {
-    let folder = std::env::var_os("CORELET_DATA").map(PathBuf::from);
+    let folder = std::env::var_os("CORELET_DATA").filter(|folder| !folder.is_empty());
     if folder.is_none() {
-        println!("skipped: CORELET_DATA is not set");
+        println!("skipped: CORELET_DATA names no folder with data files");
     }
-    folder.map(|folder| if folder.is_absolute() { folder } else { workspace().join(folder) })
+    folder
+        .map(PathBuf::from)
+        .map(|folder| if folder.is_absolute() { folder } else { workspace().join(folder) })
 }
 
 fn workspace() -> &'static Path {

@@ -1,7 +1,8 @@
 //! Σ sᵢxᵢxᵢᵀ over rows: the Hessian of a model with a linear predictor.
 
 use crate::linalg::add_cross_product;
-use pulp::{Arch, Simd, WithSimd};
+use pulp::{Simd, WithSimd};
+use sparse_nnls::instruction_set;
 
 /// From this dimension on a matrix product saves more than it costs to set up.
 const LARGE: usize = 16;
@@ -15,7 +16,7 @@ pub(super) fn add_outer_products(
     scratch: &mut Vec<f64>,
 ) {
     if dim < LARGE {
-        return Arch::new().dispatch(Small { sum, scales, features, dim, scratch });
+        return instruction_set().dispatch(Small { sum, scales, features, dim, scratch });
     }
     scratch.clear();
     let scaled = features.chunks_exact(dim).zip(scales).flat_map(|(x, s)| x.iter().map(move |x| s * x));

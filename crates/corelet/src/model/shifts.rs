@@ -1,7 +1,8 @@
 //! A set of shifts of θ, and the tile product that turns rows of features into shifts of η.
 
 use crate::vector_math::{Kernel, dispatch};
-use pulp::{Arch, Simd, WithSimd};
+use pulp::{Simd, WithSimd};
+use sparse_nnls::instruction_set;
 
 /// S shifts Δₛ = θₛ − θ̂ of D parameters each, kept in f64 and, transposed, in f32.
 #[derive(Debug, Clone)]
@@ -63,7 +64,7 @@ impl Shifts {
     /// xᵀΔₛ for each row x of `features` (m × D, row-major) and each s, into `out` (m × S, row-major), in f32.
     pub fn products(&self, features: &[f32], out: &mut [f32]) {
         if self.count > 0 && self.dim > 0 {
-            Arch::new().dispatch(Products { shifts: self, features, out });
+            instruction_set().dispatch(Products { shifts: self, features, out });
         }
     }
 }
@@ -132,8 +133,8 @@ fn tile_product<S: Simd, const M: usize>(
             let (shifts, _) = S::as_simd_f32s(&columns[j * padded + at..][..2 * lanes]);
             for m in 0..M {
                 let x = simd.splat_f32s(rows[m * dim + j]);
-                sums[m][0] = simd.mul_add_f32s(x, shifts[0], sums[m][0]);
-                sums[m][1] = simd.mul_add_f32s(x, shifts[1], sums[m][1]);
+                sums[m][0] = simd.mul_add_e_f32s(x, shifts[0], sums[m][0]);
+                sums[m][1] = simd.mul_add_e_f32s(x, shifts[1], sums[m][1]);
             }
         }
         for (m, sum) in sums.iter().enumerate() {
@@ -147,7 +148,7 @@ fn tile_product<S: Simd, const M: usize>(
             let mut sum = simd.splat_f32s(0.0);
             for j in 0..dim {
                 let (shifts, _) = S::as_simd_f32s(&columns[j * padded + at..][..lanes]);
-                sum = simd.mul_add_f32s(simd.splat_f32s(rows[m * dim + j]), shifts[0], sum);
+                sum = simd.mul_add_e_f32s(simd.splat_f32s(rows[m * dim + j]), shifts[0], sum);
             }
             store(simd, sum, &mut out[m * count..][..count], at);
         }

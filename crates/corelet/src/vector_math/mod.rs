@@ -3,7 +3,8 @@
 mod real;
 
 pub use self::real::{LogParts, Real, exp_minus, expm1_minus_x, log1p};
-use pulp::{Arch, Simd, WithSimd};
+use pulp::{Simd, WithSimd};
+use sparse_nnls::instruction_set;
 
 /// A computation compiled once for every instruction set, and run with the best one at hand.
 pub trait Kernel {
@@ -34,7 +35,7 @@ impl<K: Kernel> WithSimd for Dispatched<K> {
 /// Runs `kernel` with the best instruction set of this processor.
 #[inline]
 pub fn dispatch<K: Kernel>(kernel: K) -> K::Output {
-    Arch::new().dispatch(Dispatched(kernel))
+    instruction_set().dispatch(Dispatched(kernel))
 }
 
 struct Map<'a, P, T>(P, &'a mut [T]);

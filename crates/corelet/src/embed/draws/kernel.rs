@@ -1,13 +1,14 @@
 //! The correlation of rows that are in cache with one or two vectors, for every instruction set.
 
-use pulp::{Arch, Simd, WithSimd};
+use pulp::{Simd, WithSimd};
+use sparse_nnls::instruction_set;
 
 /// out[m] ← ⟨row m, u⟩, or [⟨row m, u⟩, ⟨row m, v⟩] where v is given, over contiguous rows as long as u.
 ///
 /// A row's answer does not depend on the rows beside it.
 pub(super) fn correlate(rows: &[f32], u: &[f32], v: Option<&[f32]>, out: &mut [[f32; 2]]) {
     if !u.is_empty() {
-        Arch::new().dispatch(Correlate { rows, u, v, out });
+        instruction_set().dispatch(Correlate { rows, u, v, out });
     }
 }
 
@@ -41,15 +42,15 @@ fn dot<S: Simd>(simd: S, a: &[f32], b: &[f32]) -> f32 {
     let zero = simd.splat_f32s(0.0);
     let (mut p, mut q, mut r, mut s) = (zero, zero, zero, zero);
     for (x, y) in a_quads.iter().zip(b_quads) {
-        p = simd.mul_add_f32s(x[0], y[0], p);
-        q = simd.mul_add_f32s(x[1], y[1], q);
-        r = simd.mul_add_f32s(x[2], y[2], r);
-        s = simd.mul_add_f32s(x[3], y[3], s);
+        p = simd.mul_add_e_f32s(x[0], y[0], p);
+        q = simd.mul_add_e_f32s(x[1], y[1], q);
+        r = simd.mul_add_e_f32s(x[2], y[2], r);
+        s = simd.mul_add_e_f32s(x[3], y[3], s);
     }
     for (x, y) in a_rest.iter().zip(b_rest) {
-        p = simd.mul_add_f32s(*x, *y, p);
+        p = simd.mul_add_e_f32s(*x, *y, p);
     }
-    q = simd.mul_add_f32s(simd.partial_load_f32s(a_tail), simd.partial_load_f32s(b_tail), q);
+    q = simd.mul_add_e_f32s(simd.partial_load_f32s(a_tail), simd.partial_load_f32s(b_tail), q);
     simd.reduce_sum_f32s(simd.add_f32s(simd.add_f32s(p, q), simd.add_f32s(r, s)))
 }
 

@@ -1,8 +1,9 @@
 //! One pass over the data: every row's coefficients, packed for the kernel, with the sum of the columns and the tail.
 
-use pulp::{Arch, Simd, WithSimd};
+use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
 use sparse_nnls::Sum;
+use sparse_nnls::instruction_set;
 
 use super::expansion::{Expansion, HIGHEST};
 use super::lanes::Lanes;
@@ -115,7 +116,7 @@ pub(super) fn pack(maker: &RowMaker<'_>, block: usize) -> Packed {
             .map(|(tile, (blocks, norms))| {
                 let first = (wave * WAVE + tile) * TILE;
                 let remainder = &remainder;
-                Arch::new().dispatch(PackTile {
+                instruction_set().dispatch(PackTile {
                     maker,
                     remainder,
                     first,

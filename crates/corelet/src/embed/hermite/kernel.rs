@@ -1,6 +1,7 @@
 //! The inner loop of a pass: the forms of a query, in f32, over blocks of rows that fill two vector registers.
 
-use pulp::{Arch, Simd, WithSimd};
+use pulp::{Simd, WithSimd};
+use sparse_nnls::instruction_set;
 
 use super::forms::{Forms, HEIGHT};
 use super::tensor::pairs;
@@ -18,7 +19,7 @@ pub(super) fn block_rows() -> usize {
             2 * size_of::<S::f32s>() / size_of::<f32>()
         }
     }
-    Arch::new().dispatch(Rows)
+    instruction_set().dispatch(Rows)
 }
 
 /// ⟨φ, u⟩/(‖φ‖‖u‖) for the rows of some blocks.
@@ -40,7 +41,7 @@ pub(super) struct Cosines<'a> {
 impl Cosines<'_> {
     /// Fills `out`.
     pub(super) fn compute(self) {
-        Arch::new().dispatch(self);
+        instruction_set().dispatch(self);
     }
 }
 
@@ -183,7 +184,7 @@ pub(super) struct Widen<'a> {
 impl Widen<'_> {
     /// Fills `out`.
     pub(super) fn compute(self) {
-        Arch::new().dispatch(self);
+        instruction_set().dispatch(self);
     }
 }
 
