@@ -3,11 +3,12 @@
 use std::ops::ControlFlow;
 use std::time::Instant;
 
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::dictionary::{Dictionary, Oracle};
 use crate::error::Error;
-use crate::kernel::{accumulate, norm};
+use crate::kernel::{axpy, norm};
 use crate::method::Method;
 use crate::nnls::nnls_on_support;
 use crate::status::Status;
@@ -209,17 +210,34 @@ impl Solution {
 /// # Errors
 /// Whatever the dictionary fails with.
 pub fn residual_norm(oracle: &Oracle<'_>, target: &[f64], weights: &Weights) -> Result<f64, Error> {
+    Ok(residual_norms(oracle, target, &[weights])?[0])
+}
+
+/// ‖y − Φw‖ of each of several weights. They may share columns, as the sizes of a path do: each is asked for once.
+pub(crate) fn residual_norms(
+    oracle: &Oracle<'_>,
+    target: &[f64],
+    weights: &[&Weights],
+) -> Result<Vec<f64>, Error> {
     // Columns at hand at a time: there may be as many weights as there are columns.
     const PART: usize = 1024;
+    let mut ids: Vec<usize> = weights.iter().flat_map(|weights| &weights.ids).copied().collect();
+    ids.sort_unstable();
+    ids.dedup();
     let mut columns = Vec::new();
-    let mut residual = target.to_vec();
-    for (ids, values) in weights.ids.chunks(PART).zip(weights.values.chunks(PART)) {
+    let mut residuals = vec![target.to_vec(); weights.len()];
+    for ids in ids.chunks(PART) {
         columns.resize(ids.len() * target.len(), 0.0);
         oracle.columns(ids, &mut columns)?;
-        let negative: Vec<f64> = values.iter().map(|w| -w).collect();
-        accumulate(&columns, &negative, &mut residual);
+        let inside = |id: &usize| (ids[0]..=ids[ids.len() - 1]).contains(id);
+        residuals.par_iter_mut().zip(weights).for_each(|(residual, weights)| {
+            for (id, weight) in weights.ids.iter().zip(&weights.values).filter(|pair| inside(pair.0)) {
+                let at = ids.partition_point(|other| other < id);
+                axpy(-weight, &columns[at * target.len()..][..target.len()], residual);
+            }
+        });
     }
-    Ok(norm(&residual))
+    Ok(residuals.iter().map(|residual| norm(residual)).collect())
 }
 
 /// Solves min ‖y − Φw‖², w ≥ 0, ‖w‖₀ ≤ k by `method`. The target is y = Φ1 unless another is given.

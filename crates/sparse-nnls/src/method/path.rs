@@ -1,7 +1,7 @@
 //! The best support found at every size, as a pursuit passes through the sizes on its way up and down.
 
 use crate::dictionary::Oracle;
-use crate::driver::{PathPoint, Problem, Weights, residual_norm};
+use crate::driver::{PathPoint, Problem, Weights, residual_norms};
 use crate::elimination::Elimination;
 use crate::error::Error;
 use crate::nnls::SupportFit;
@@ -11,6 +11,12 @@ struct Entry {
     ids: Vec<usize>,
     weights: Vec<f64>,
     residual: f64,
+}
+
+impl Entry {
+    fn sorted(&self) -> Weights {
+        Weights::from_pairs(self.ids.iter().copied().zip(self.weights.iter().copied()))
+    }
 }
 
 /// The best found with exactly 1, 2, …, k points.
@@ -65,29 +71,27 @@ impl Path {
     /// The smallest support whose residual is at most `target`, or else the best.
     pub(super) fn weights(&self, target: f64) -> Weights {
         let entry = self.recorded().find(|entry| entry.residual <= target).or_else(|| self.best_entry());
-        entry.map_or_else(Weights::default, |entry| {
-            Weights::from_pairs(entry.ids.iter().copied().zip(entry.weights.iter().copied()))
-        })
+        entry.map_or_else(Weights::default, Entry::sorted)
     }
 
     /// The path with residuals computed afresh, each no worse than that of fewer points.
     pub(super) fn finish(&self, problem: &Problem, oracle: &Oracle<'_>) -> Result<Vec<PathPoint>, Error> {
+        // Sizes at hand at a time, each with a residual of its own.
+        const PART: usize = 256;
         let mut path: Vec<PathPoint> = Vec::with_capacity(self.entries.len());
-        for entry in &self.entries {
-            let found = match entry {
-                Some(entry) => {
-                    let pairs = entry.ids.iter().copied().zip(entry.weights.iter().copied());
-                    let weights = Weights::from_pairs(pairs);
-                    let residual = residual_norm(oracle, &problem.target, &weights)?;
-                    Some(PathPoint { weights, residual })
-                }
-                None => None,
-            };
-            match (found, path.last()) {
-                (Some(found), Some(last)) if found.residual > last.residual => path.push(last.clone()),
-                (Some(found), _) => path.push(found),
-                (None, Some(last)) => path.push(last.clone()),
-                (None, None) => {}
+        for entries in self.entries.chunks(PART) {
+            let found: Vec<Option<Weights>> = entries.iter().map(|e| e.as_ref().map(Entry::sorted)).collect();
+            let present: Vec<&Weights> = found.iter().flatten().collect();
+            let mut residuals = residual_norms(oracle, &problem.target, &present)?.into_iter();
+            for weights in found {
+                let found = weights
+                    .and_then(|weights| residuals.next().map(|residual| PathPoint { weights, residual }));
+                let best = match (found, path.last()) {
+                    (Some(found), Some(last)) if found.residual > last.residual => Some(last.clone()),
+                    (None, Some(last)) => Some(last.clone()),
+                    (found, _) => found,
+                };
+                path.extend(best);
             }
         }
         // Sizes beyond the last one reached repeat it; they say nothing.

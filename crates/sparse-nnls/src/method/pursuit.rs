@@ -110,6 +110,18 @@ const RESTART_WORK: usize = 25_000_000;
 /// Single swaps at the end: this many, and more of them where k is small.
 const SWAPS: usize = 3;
 
+/// Multiply-adds after which a growth pauses, a fraction of a second, so that a caller can look in or stop.
+const SLICE: usize = 1_000_000_000;
+
+/// Where a growth started, and how far it is.
+#[derive(Debug, Clone, Copy)]
+struct Growth {
+    points: usize,
+    residual: f64,
+    entered: usize,
+    refused: usize,
+}
+
 /// How the round under way changes the best support: grow first and cut after, or drop first and refill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Exchange {
@@ -138,6 +150,9 @@ pub(super) struct Engine {
     refining: bool,
     /// Whether the pool is a random sample.
     sampled: bool,
+    /// A growth that has paused, and the work after which it does.
+    growth: Option<Growth>,
+    slice: usize,
     /// The best residual after each round.
     history: Vec<f64>,
 }
@@ -169,6 +184,8 @@ impl Engine {
             failures: 0,
             refining: false,
             sampled: false,
+            growth: None,
+            slice: SLICE,
             history: Vec::new(),
         }
     }
@@ -199,29 +216,51 @@ impl Engine {
         self.fit.residual_norm() <= self.fit.rounding().max(NOTHING_LEFT * self.fit.target_norm())
     }
 
-    /// Lets columns of the pool enter until the goal is met or the pool is spent. True where that brought anything.
+    /// Lets columns of the pool enter until the goal is met or the pool is spent: whether that brought anything.
     fn grow(&mut self) -> bool {
+        loop {
+            if let Some(grew) = self.grow_a_slice() {
+                return grew;
+            }
+        }
+    }
+
+    /// A slice of [`grow`](Self::grow); `None` where more is to come.
+    fn grow_a_slice(&mut self) -> Option<bool> {
         let (points, residual) = (self.fit.len(), self.fit.residual_norm());
+        let mut growth = self.growth.take().unwrap_or(Growth { points, residual, entered: 0, refused: 0 });
         // Near the floor a refusal or a fall by a hair is rounding. Far above it, a whole cluster of nearly parallel
         // columns may be refused before one that helps, and columns may change places on the way down.
-        let low = residual <= FLOOR * self.fit.target_norm();
+        let low = growth.residual <= FLOOR * self.fit.target_norm();
         let (patience, least_fall) =
             if low { (PATIENCE, LEAST_FALL) } else { (usize::MAX, 1e-4 * LEAST_FALL) };
         let steps = if self.sampled { usize::MAX } else { self.steps_per_pass };
-        let (mut entered, mut refused) = (0, 0);
-        while self.fit.len() < self.goal && entered < steps && refused < patience && !self.at_floor() {
+        let mut work = 0;
+        while self.fit.len() < self.goal
+            && growth.entered < steps
+            && growth.refused < patience
+            && !self.at_floor()
+        {
+            if work > self.slice {
+                self.growth = Some(growth);
+                return None;
+            }
             let Some(at) = self.pool.best(self.fit.least_correlation()) else { break };
-            if entered > 0 && self.pool.correlation(at) < STALE * self.pool.floor {
+            if growth.entered > 0 && self.pool.correlation(at) < STALE * self.pool.floor {
                 break;
             }
             if self.pool.enter(at, &mut self.fit) {
-                (entered, refused) = (entered + 1, 0);
+                (growth.entered, growth.refused) = (growth.entered + 1, 0);
                 self.path.record_fit(&self.fit);
             } else {
-                refused += 1;
+                growth.refused += 1;
             }
+            // One product with the pool, and four with the support to keep its basis orthonormal.
+            work += (self.pool.len() + 4 * self.fit.len()) * self.fit.residual().len();
         }
-        self.fit.len() > points || self.fit.residual_norm() < residual * (1.0 - least_fall)
+        Some(
+            self.fit.len() > growth.points || self.fit.residual_norm() < growth.residual * (1.0 - least_fall),
+        )
     }
 
     /// Deletes down to `size` points, recording what is passed.
@@ -348,16 +387,18 @@ impl Engine {
 impl Algorithm for Engine {
     fn step(&mut self, problem: &Problem, oracle: &mut Oracle<'_>) -> Result<Step, Error> {
         let floor = |engine: &Self| engine.fit.len() <= engine.k && engine.at_floor();
-        if floor(self) {
-            return Ok(self.finish(Status::NumericalFloor));
+        if self.growth.is_none() {
+            if floor(self) {
+                return Ok(self.finish(Status::NumericalFloor));
+            }
+            if self.is_spent(oracle) {
+                self.fit.clone_from(&self.best);
+                self.swap();
+                return Ok(self.finish(Status::Completed));
+            }
+            self.look(problem, oracle)?;
         }
-        if self.is_spent(oracle) {
-            self.fit.clone_from(&self.best);
-            self.swap();
-            return Ok(self.finish(Status::Completed));
-        }
-        self.look(problem, oracle)?;
-        let grew = self.grow();
+        let Some(grew) = self.grow_a_slice() else { return Ok(Step::Continue) };
         if floor(self) {
             return Ok(self.finish(Status::NumericalFloor));
         }
@@ -394,5 +435,36 @@ impl Algorithm for Engine {
 
     fn path(&mut self, problem: &Problem, oracle: &mut Oracle<'_>) -> Result<Vec<PathPoint>, Error> {
         self.path.finish(problem, oracle)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dense::Dense;
+
+    /// Steps and weights of a pursuit that pauses after so many multiply-adds.
+    fn run(slice: usize) -> (usize, Weights) {
+        let (n, dim, k) = (1500, 30, 12);
+        let values = (0..n * dim).map(|i| ((i * 7919) as f64 * 0.137).sin() + 0.3).collect();
+        let dictionary = Dense::<f64>::new(values, dim).unwrap();
+        let mut oracle = Oracle::new(&dictionary);
+        let sum = oracle.sum().unwrap();
+        let (target_norm, norms_sum) = (crate::kernel::norm(&sum.vector), sum.norms);
+        let problem = Problem { target: sum.vector, target_norm, norms_sum, k, total: None, seed: 3 };
+        let mut engine = Engine { slice, ..Engine::new(&problem, Pursuit::default()) };
+        let mut steps = 1;
+        while engine.step(&problem, &mut oracle).unwrap() == Step::Continue {
+            assert!(engine.weights().len() <= k);
+            steps += 1;
+        }
+        (steps, engine.weights())
+    }
+
+    #[test]
+    fn pauses_change_nothing_but_the_number_of_steps() {
+        let ((steps, weights), (more, same)) = (run(SLICE), run(0));
+        assert_eq!(weights, same);
+        assert!(more > steps + 12, "{more} steps with pauses, {steps} without");
     }
 }
