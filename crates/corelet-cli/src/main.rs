@@ -28,7 +28,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::Parser;
 use corelet::wording;
-use sparse_nnls::instruction_set::{INSTRUCTION_SETS, SIMD_VARIABLE, by_name};
+use sparse_nnls::simd::{self, INSTRUCTION_SETS, by_name};
 
 use args::{Cli, Command};
 use interrupt::Interrupt;
@@ -78,10 +78,11 @@ fn run(cli: &Cli, terminal: &Terminal) -> anyhow::Result<Outcome> {
 
 /// An instruction set that is named but not there would silently be another.
 fn check_instruction_set() -> anyhow::Result<()> {
-    let Some(name) = std::env::var_os(SIMD_VARIABLE).filter(|name| !name.is_empty()) else { return Ok(()) };
+    let Some(name) = std::env::var_os(simd::VARIABLE).filter(|name| !name.is_empty()) else { return Ok(()) };
     if name.to_str().and_then(by_name).is_some() {
         return Ok(());
     }
     let known = INSTRUCTION_SETS.join(", ");
-    anyhow::bail!("{SIMD_VARIABLE} is {name:?}: it must be one of {known} that this processor has, or unset")
+    let variable = simd::VARIABLE;
+    anyhow::bail!("{variable} is {name:?}: it must be one of {known} that this processor has, or unset")
 }

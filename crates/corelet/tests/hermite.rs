@@ -6,6 +6,7 @@ mod common;
 
 use std::ops::ControlFlow;
 
+use common::{count, observations, sign};
 use corelet::data::{DesignOptions, Standardise, design, read};
 use corelet::embed::{Choice, EmbedError, Embedding, GaussianExact, Hermite, Stream, draw_shifts, embed};
 use corelet::laplace::{Gaussian, LaplaceSettings, Prior, kl_gaussian, laplace};
@@ -17,28 +18,6 @@ use rand_chacha::ChaCha8Rng;
 use sparse_nnls::{
     Batch, Candidate, Dense, Dictionary, Method, Query, Ranking, Score, Settings, Status, solve,
 };
-
-fn observations(n: usize, dim: usize, seed: u64, target: impl Fn(f64, f64) -> f64) -> Observations {
-    let mut random = ChaCha8Rng::seed_from_u64(seed);
-    let mut normal = || (0..12).map(|_| random.random::<f64>()).sum::<f64>() - 6.0;
-    let features: Vec<f64> =
-        (0..n * dim).map(|at| if at % dim == dim - 1 { 1.0 } else { normal() }).collect();
-    let noise: Vec<f64> = (0..n).map(|_| normal()).collect();
-    let target = features
-        .chunks_exact(dim)
-        .zip(noise)
-        .map(|(x, noise)| target(x.iter().sum::<f64>() / dim as f64, noise))
-        .collect();
-    Observations { features, dim, target, exposure: None }
-}
-
-fn sign(eta: f64, noise: f64) -> f64 {
-    if eta + noise > 0.0 { 1.0 } else { -1.0 }
-}
-
-fn count(eta: f64, noise: f64) -> f64 {
-    (2.0 * (eta + 0.5 * noise).exp()).round()
-}
 
 fn number(eta: f64, noise: f64) -> f64 {
     eta + noise

@@ -5,6 +5,8 @@
 
 use pulp::{Simd, WithSimd};
 
+use crate::simd::{dot_f32, dot_f64, instruction_set};
+
 /// A vector that columns are to be correlated with, prepared once a pass.
 #[derive(Debug, Default)]
 pub struct Direction {
@@ -84,7 +86,7 @@ macro_rules! dispatched {
                     $body
                 }
             }
-            crate::instruction_set().dispatch(Op($($arg),*, std::marker::PhantomData))
+            instruction_set().dispatch(Op($($arg),*, std::marker::PhantomData))
         }
     };
 }
@@ -93,46 +95,6 @@ macro_rules! dispatched {
 #[inline(always)]
 fn fused<S: Simd>(_: S, a: f64, b: f64, c: f64) -> f64 {
     if S::IS_SCALAR { a * b + c } else { a.mul_add(b, c) }
-}
-
-/// Σ aᵢbᵢ over four registers of accumulators.
-#[inline(always)]
-fn dot_wide<S: Simd>(simd: S, a: &[f64], b: &[f64]) -> f64 {
-    let ((a_body, a_tail), (b_body, b_tail)) = (S::as_simd_f64s(a), S::as_simd_f64s(b));
-    let ((a_quads, a_rest), (b_quads, b_rest)) = (a_body.as_chunks::<4>(), b_body.as_chunks::<4>());
-    let zero = simd.splat_f64s(0.0);
-    let (mut p, mut q, mut r, mut s) = (zero, zero, zero, zero);
-    for (x, y) in a_quads.iter().zip(b_quads) {
-        p = simd.mul_add_e_f64s(x[0], y[0], p);
-        q = simd.mul_add_e_f64s(x[1], y[1], q);
-        r = simd.mul_add_e_f64s(x[2], y[2], r);
-        s = simd.mul_add_e_f64s(x[3], y[3], s);
-    }
-    for (x, y) in a_rest.iter().zip(b_rest) {
-        p = simd.mul_add_e_f64s(*x, *y, p);
-    }
-    q = simd.mul_add_e_f64s(simd.partial_load_f64s(a_tail), simd.partial_load_f64s(b_tail), q);
-    simd.reduce_sum_f64s(simd.add_f64s(simd.add_f64s(p, q), simd.add_f64s(r, s)))
-}
-
-/// [`dot_wide`] in f32.
-#[inline(always)]
-fn dot_narrow<S: Simd>(simd: S, a: &[f32], b: &[f32]) -> f32 {
-    let ((a_body, a_tail), (b_body, b_tail)) = (S::as_simd_f32s(a), S::as_simd_f32s(b));
-    let ((a_quads, a_rest), (b_quads, b_rest)) = (a_body.as_chunks::<4>(), b_body.as_chunks::<4>());
-    let zero = simd.splat_f32s(0.0);
-    let (mut p, mut q, mut r, mut s) = (zero, zero, zero, zero);
-    for (x, y) in a_quads.iter().zip(b_quads) {
-        p = simd.mul_add_e_f32s(x[0], y[0], p);
-        q = simd.mul_add_e_f32s(x[1], y[1], q);
-        r = simd.mul_add_e_f32s(x[2], y[2], r);
-        s = simd.mul_add_e_f32s(x[3], y[3], s);
-    }
-    for (x, y) in a_rest.iter().zip(b_rest) {
-        p = simd.mul_add_e_f32s(*x, *y, p);
-    }
-    q = simd.mul_add_e_f32s(simd.partial_load_f32s(a_tail), simd.partial_load_f32s(b_tail), q);
-    simd.reduce_sum_f32s(simd.add_f32s(simd.add_f32s(p, q), simd.add_f32s(r, s)))
 }
 
 /// Dot products of four vectors with each of two, which share the loads.
@@ -162,7 +124,7 @@ fn dots_four_by_two<S: Simd>(simd: S, a: [&[f64]; 4], b: [&[f64]; 2]) -> [[f64; 
 dispatched! {
     /// ⟨a, b⟩.
     fn dot<'a>(a: &'a [f64], b: &'a [f64]) -> f64 |simd| {
-        dot_wide(simd, a, b)
+        dot_f64(simd, a, b)
     }
 }
 
@@ -170,7 +132,7 @@ dispatched! {
     /// out[j] ← ⟨column j, v⟩ over the columns of a contiguous block.
     fn correlate<'a>(columns: &'a [f64], v: &'a [f64], out: &'a mut [f64]) |simd| {
         for (column, out) in columns.chunks_exact(v.len()).zip(out) {
-            *out = dot_wide(simd, column, v);
+            *out = dot_f64(simd, column, v);
         }
     }
 }
@@ -179,7 +141,7 @@ dispatched! {
     /// out[j] ← scale·⟨column j, v⟩ over the columns of a contiguous block.
     fn correlate_narrow<'a>(columns: &'a [f32], v: &'a [f32], scale: f64, out: &'a mut [f64]) |simd| {
         for (column, out) in columns.chunks_exact(v.len()).zip(out) {
-            *out = scale * f64::from(dot_narrow(simd, column, v));
+            *out = scale * f64::from(dot_f32(simd, column, v));
         }
     }
 }
@@ -203,7 +165,7 @@ dispatched! {
             }
             let rest = if out.len() == 4 { odd } else { basis };
             for (column, out) in columns.chunks_exact(dim).zip(out) {
-                *out += rest.chunks_exact(dim).map(|q| dot_wide(simd, column, q).powi(2)).sum::<f64>();
+                *out += rest.chunks_exact(dim).map(|q| dot_f64(simd, column, q).powi(2)).sum::<f64>();
             }
         }
     }

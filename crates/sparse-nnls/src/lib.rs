@@ -26,11 +26,11 @@ mod dictionary;
 mod driver;
 mod elimination;
 mod error;
-pub mod instruction_set;
 mod kernel;
 mod method;
 mod nnls;
 mod random;
+pub mod simd;
 mod status;
 pub mod theory;
 mod top_k;
@@ -42,7 +42,6 @@ pub use driver::{
     Algorithm, Info, Limits, PathPoint, Problem, Settings, Solution, Step, Weights, residual_norm, solve,
 };
 pub use error::{DictionaryError, Error};
-pub use instruction_set::instruction_set;
 pub use kernel::Element;
 pub use method::{HardThresholding, LineSearch, Method, Pursuit, SampleWeights};
 pub use nnls::{SupportFit, SupportSolution, nnls_on_support};

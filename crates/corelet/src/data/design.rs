@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::collinear::{ScaledColumns, dependent_columns};
 use super::encode::{Cells, Feature, TextLevels, encode, unsupported};
-use super::error::{DataError, list, list_names};
+use super::error::{DataError, list, list_all_names, list_names};
 use super::moments::{Moments, moments};
 use super::standardise::{Standardisation, covariance_factor};
 use super::table::Table;
@@ -277,7 +277,10 @@ impl Plan {
         let dependent = dependent_columns(&correlation, columns.len());
         let names: Vec<&str> = dependent.iter().map(|&i| features[columns[i]].name.as_str()).collect();
         if !names.is_empty() && self.kind == Standardise::Whiten {
-            return Err(DataError::Collinear { file: table.source.to_owned(), columns: list_names(&names) });
+            return Err(DataError::Collinear {
+                file: table.source.to_owned(),
+                columns: list_all_names(&names),
+            });
         }
         if !names.is_empty() {
             let independent = columns.len() - names.len();

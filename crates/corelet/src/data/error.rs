@@ -193,6 +193,11 @@ pub(super) fn list_names<S: AsRef<str>>(names: &[S]) -> String {
     list(names.iter().map(|name| format!("'{}'", excerpt(name.as_ref()))))
 }
 
+/// All of them, where every one is needed.
+pub(super) fn list_all_names<S: AsRef<str>>(names: &[S]) -> String {
+    names.iter().map(|name| format!("'{}'", excerpt(name.as_ref()))).collect::<Vec<_>>().join(", ")
+}
+
 /// Items for a message, cut to a readable number.
 pub(super) fn list(items: impl ExactSizeIterator<Item = String>) -> String {
     const SHOWN: usize = 20;
@@ -228,5 +233,6 @@ mod tests {
     fn long_lists_are_cut() {
         let names: Vec<String> = (0..25).map(|i| format!("x{i}")).collect();
         assert!(list_names(&names).ends_with("'x19' and 5 more"));
+        assert!(list_all_names(&names).ends_with("'x23', 'x24'"));
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use arrow::array::{Array, ArrayRef};
+use arrow::array::ArrayRef;
 
 use super::error::DataError;
 use super::view::{ColumnView, Numbers, Strided, TableView, ValuesView};
@@ -72,12 +72,7 @@ pub enum Values {
 impl Values {
     /// Number of cells.
     pub fn len(&self) -> usize {
-        match self {
-            Self::Number { values, .. } => values.len(),
-            Self::Bool(values) => values.len(),
-            Self::Text { codes, .. } => codes.len(),
-            Self::Other(array) => array.len(),
-        }
+        self.view().len()
     }
 
     /// True where there is no cell.

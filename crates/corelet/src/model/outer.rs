@@ -2,7 +2,7 @@
 
 use crate::linalg::add_cross_product;
 use pulp::{Simd, WithSimd};
-use sparse_nnls::instruction_set;
+use sparse_nnls::simd::instruction_set;
 
 /// From this dimension on a matrix product saves more than it costs to set up.
 const LARGE: usize = 16;

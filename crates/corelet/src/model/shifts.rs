@@ -2,7 +2,7 @@
 
 use crate::vector_math::{Kernel, dispatch};
 use pulp::{Simd, WithSimd};
-use sparse_nnls::instruction_set;
+use sparse_nnls::simd::instruction_set;
 
 /// S shifts Δₛ = θₛ − θ̂ of D parameters each, kept in f64 and, transposed, in f32.
 #[derive(Debug, Clone)]

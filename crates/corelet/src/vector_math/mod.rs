@@ -4,7 +4,7 @@ mod real;
 
 pub use self::real::{LogParts, Real, exp_minus, expm1_minus_x, log1p};
 use pulp::{Simd, WithSimd};
-use sparse_nnls::instruction_set;
+use sparse_nnls::simd::instruction_set;
 
 /// A computation compiled once for every instruction set, and run with the best one at hand.
 pub trait Kernel {

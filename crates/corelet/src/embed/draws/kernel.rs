@@ -1,7 +1,7 @@
 //! The correlation of rows that are in cache with one or two vectors, for every instruction set.
 
 use pulp::{Simd, WithSimd};
-use sparse_nnls::instruction_set;
+use sparse_nnls::simd::{dot_f32, instruction_set};
 
 /// out[m] ← ⟨row m, u⟩, or [⟨row m, u⟩, ⟨row m, v⟩] where v is given, over contiguous rows as long as u.
 ///
@@ -27,31 +27,11 @@ impl WithSimd for Correlate<'_> {
         let Correlate { rows, u, v, out } = self;
         for (row, out) in rows.chunks_exact(u.len()).zip(out) {
             *out = match v {
-                None => [dot(simd, row, u), 0.0],
-                Some(v) => [dot(simd, row, u), dot(simd, row, v)],
+                None => [dot_f32(simd, row, u), 0.0],
+                Some(v) => [dot_f32(simd, row, u), dot_f32(simd, row, v)],
             };
         }
     }
-}
-
-/// Σ aᵢbᵢ over four registers of accumulators.
-#[inline(always)]
-fn dot<S: Simd>(simd: S, a: &[f32], b: &[f32]) -> f32 {
-    let ((a_body, a_tail), (b_body, b_tail)) = (S::as_simd_f32s(a), S::as_simd_f32s(b));
-    let ((a_quads, a_rest), (b_quads, b_rest)) = (a_body.as_chunks::<4>(), b_body.as_chunks::<4>());
-    let zero = simd.splat_f32s(0.0);
-    let (mut p, mut q, mut r, mut s) = (zero, zero, zero, zero);
-    for (x, y) in a_quads.iter().zip(b_quads) {
-        p = simd.mul_add_e_f32s(x[0], y[0], p);
-        q = simd.mul_add_e_f32s(x[1], y[1], q);
-        r = simd.mul_add_e_f32s(x[2], y[2], r);
-        s = simd.mul_add_e_f32s(x[3], y[3], s);
-    }
-    for (x, y) in a_rest.iter().zip(b_rest) {
-        p = simd.mul_add_e_f32s(*x, *y, p);
-    }
-    q = simd.mul_add_e_f32s(simd.partial_load_f32s(a_tail), simd.partial_load_f32s(b_tail), q);
-    simd.reduce_sum_f32s(simd.add_f32s(simd.add_f32s(p, q), simd.add_f32s(r, s)))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
 use sparse_nnls::Sum;
-use sparse_nnls::instruction_set;
+use sparse_nnls::simd::instruction_set;
 
 use super::expansion::{Expansion, HIGHEST};
 use super::lanes::Lanes;
