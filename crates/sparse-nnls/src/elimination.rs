@@ -4,6 +4,8 @@
 //! the least-squares fit costs wⱼ²/‖tⱼ‖² in squared residual, moves the other weights to wᵢ − wⱼ⟨tᵢ, tⱼ⟩/‖tⱼ‖², and
 //! projects the other duals off tⱼ: O(m²) a deletion, without squaring the condition number.
 
+use rayon::prelude::*;
+
 use crate::kernel::{accumulate, axpy, correlate, dot};
 use crate::nnls::SupportFit;
 
@@ -60,15 +62,13 @@ impl Elimination {
     pub(crate) fn dual_basis(&self, fit: &SupportFit) -> DualBasis {
         let dim = fit.residual().len();
         let mut directions = vec![0.0; self.size * dim];
-        let mut shares = Vec::with_capacity(self.size);
-        let mut scaled = vec![0.0; self.size];
-        for (i, out) in directions.chunks_exact_mut(dim).enumerate() {
-            let length = self.lengths[i].sqrt();
-            let dual = &self.duals[i * self.size..(i + 1) * self.size];
-            scaled.iter_mut().zip(dual).for_each(|(s, t)| *s = t / length);
+        let duals = self.duals.par_chunks_exact(self.size.max(1)).zip(&self.lengths);
+        directions.par_chunks_exact_mut(dim).zip(duals).for_each(|(out, (dual, squared))| {
+            let length = squared.sqrt();
+            let scaled: Vec<f64> = dual.iter().map(|t| t / length).collect();
             accumulate(fit.basis(), &scaled, out);
-            shares.push(self.weights[i] / length);
-        }
+        });
+        let shares = self.weights.iter().zip(&self.lengths).map(|(w, squared)| w / squared.sqrt()).collect();
         DualBasis { directions, shares }
     }
 

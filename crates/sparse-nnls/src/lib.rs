@@ -29,6 +29,7 @@ mod error;
 mod kernel;
 mod method;
 mod nnls;
+mod projection;
 mod random;
 pub mod simd;
 mod status;

@@ -8,6 +8,7 @@
 use crate::dictionary::Oracle;
 use crate::error::Error;
 use crate::kernel::{accumulate, axpy, correlate, dot, norm, rotate};
+use crate::projection::project_out;
 
 /// A unit column whose part outside the span of the others is shorter than this is taken as dependent on them.
 const DEPENDENT: f64 = 1e-12;
@@ -160,12 +161,8 @@ impl SupportFit {
         self.scratch.resize(2 * m, 0.0);
         let (total, once) = self.scratch.split_at_mut(m);
         for _ in 0..2 {
-            correlate(basis, q, once);
-            once.iter_mut().zip(&mut *total).for_each(|(once, total)| {
-                *total += *once;
-                *once = -*once;
-            });
-            accumulate(basis, once, q);
+            project_out(basis, q, once);
+            total.iter_mut().zip(&*once).for_each(|(total, once)| *total += once);
         }
         let height = norm(q);
         if height <= DEPENDENT {
@@ -259,10 +256,7 @@ impl SupportFit {
     /// r ← r − QQᵀr, which is zero but for rounding.
     fn reorthogonalise(&mut self) {
         self.scratch.resize(self.len(), 0.0);
-        let overlaps = &mut self.scratch[..self.ids.len()];
-        correlate(&self.basis, &self.residual, overlaps);
-        overlaps.iter_mut().for_each(|x| *x = -*x);
-        accumulate(&self.basis, overlaps, &mut self.residual);
+        project_out(&self.basis, &mut self.residual, &mut self.scratch[..self.ids.len()]);
     }
 
     fn optimise(&mut self) {
