@@ -8,6 +8,7 @@ use anyhow::Context;
 use corelet::coreset::{BuildOptions, Built, Coreset, HeldOut, Start, build_in_rounds, start_fit};
 use corelet::data::{Extra, ensure_writable, write_rows};
 use corelet::evaluate::evaluate_built;
+use corelet::fitted;
 use corelet::sample::Chains;
 use corelet::verdict::Verdict;
 use sparse_nnls::{Info, Status};
@@ -121,7 +122,7 @@ fn run_rounds(
     interrupt: &Interrupt,
 ) -> anyhow::Result<Built> {
     let progress = terminal.progress("embedding the data");
-    let Fitted { model, prior, laplace, .. } = fitted;
+    let fitted::Fitted { model, prior, laplace, .. } = &**fitted;
     let mut callback = |info: &_| {
         let Info { points, .. } = info;
         if *points > 0 {
@@ -148,7 +149,7 @@ impl Evaluated<'_> {
     fn judge(&self, options: &BuildOptions, build: f64, terminal: &Terminal) -> anyhow::Result<Summary> {
         let start = Instant::now();
         let _progress = terminal.progress("evaluating on fresh draws");
-        let Fitted { model, prior, laplace, .. } = self.fitted;
+        let fitted::Fitted { model, prior, laplace, .. } = &**self.fitted;
         let coreset = &self.built.coreset;
         let evaluation =
             evaluate_built(&**model, prior, laplace, self.held_out, self.built, self.start, options.seed)?;

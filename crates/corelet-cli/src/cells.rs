@@ -10,6 +10,7 @@ use corelet::coreset::{
 };
 use corelet::embed::{Choice, Embedding, embed};
 use corelet::evaluate::{Evaluation, evaluate};
+use corelet::fitted;
 use sparse_nnls::{Limits, Status};
 
 use crate::interrupt::Interrupt;
@@ -92,7 +93,7 @@ fn choose(
     match &options.method {
         Selector::Embedded(_) => select(embedding, options, callback),
         Selector::SparseVi(settings) => {
-            let Fitted { model, prior, .. } = fitted;
+            let fitted::Fitted { model, prior, .. } = &**fitted;
             select_by_sparse_vi(&**model, prior, embedding, settings, options, callback)
         }
     }
@@ -107,7 +108,7 @@ fn finish(
 ) -> anyhow::Result<Cell> {
     let build_seconds = start.elapsed().as_secs_f64();
     let start = Instant::now();
-    let Fitted { model, prior, laplace, .. } = fitted;
+    let fitted::Fitted { model, prior, laplace, .. } = &**fitted;
     let evaluation = evaluate(&**model, prior, laplace, Some(held_out), &coreset.rows, &coreset.weights)?;
     Ok(Cell { seed, coreset, evaluation, build_seconds, evaluate_seconds: start.elapsed().as_secs_f64() })
 }

@@ -7,6 +7,7 @@ use corelet::coreset::HeldOut;
 use corelet::data::read_coreset;
 use corelet::embed::embed;
 use corelet::evaluate::{evaluate, residual_in};
+use corelet::fitted;
 
 use crate::Outcome;
 use crate::args::EvaluateArgs;
@@ -44,7 +45,7 @@ fn judge(
 ) -> anyhow::Result<Summary> {
     let start = Instant::now();
     let _progress = terminal.progress("evaluating on fresh draws");
-    let Fitted { model, prior, laplace, .. } = fitted;
+    let fitted::Fitted { model, prior, laplace, .. } = &**fitted;
     let embedding = embed(&**model, &laplace.posterior, args.embedding, rows.len().max(1), seed)?;
     let residual = residual_in(&*embedding, rows, weights)?;
     let held_out = HeldOut::new(&**model, &laplace.posterior, seed);

@@ -1,12 +1,13 @@
 //! From the flags to a model with its Laplace fit.
 
+use std::ops::Deref;
 use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context, bail};
 use corelet::coreset::ModelOptions;
-use corelet::data::{self, Dataset, DesignOptions, Format, Standardisation, Table, Task, TextLevels};
-use corelet::fitted::fit_with;
+use corelet::data::{self, Dataset, DesignOptions, Format, Table};
+use corelet::fitted;
 use corelet::laplace::{Laplace, LaplaceError, LaplaceSettings, Prior, laplace};
 use corelet::model::{Model, Rows};
 
@@ -21,23 +22,20 @@ pub(crate) struct Data {
     read_seconds: f64,
 }
 
-/// A model of the data and its Laplace fit.
+/// A data file, a model of it and its Laplace fit, which it can be used as.
 pub(crate) struct Fitted {
     pub(crate) table: Table,
-    /// The name of each parameter.
-    pub(crate) names: Vec<String>,
-    /// The row of the file that each observation came from, ascending.
-    pub(crate) rows: Vec<usize>,
-    pub(crate) levels: Vec<TextLevels>,
-    pub(crate) standardisation: Standardisation,
-    pub(crate) task: Task,
-    /// Rows left out for missing values.
-    pub(crate) dropped: usize,
-    pub(crate) model: Box<dyn Model>,
-    pub(crate) prior: Prior,
-    pub(crate) laplace: Laplace,
+    fitted: fitted::Fitted,
     pub(crate) read_seconds: f64,
     pub(crate) laplace_seconds: f64,
+}
+
+impl Deref for Fitted {
+    type Target = fitted::Fitted;
+
+    fn deref(&self) -> &fitted::Fitted {
+        &self.fitted
+    }
 }
 
 /// Reads the file and makes the design.
@@ -111,35 +109,9 @@ impl Data {
         let Self { table, dataset, read_seconds } = self;
         let start = Instant::now();
         let _progress = terminal.progress("fitting the posterior");
-        let fitted = fit_with(dataset, options, fit).with_context(|| table.source.clone())?;
+        let fitted = fitted::fit_with(dataset, options, fit).with_context(|| table.source.clone())?;
         fitted.warnings.iter().for_each(|warning| terminal.warn(warning));
-        let corelet::fitted::Fitted {
-            names,
-            rows,
-            levels,
-            standardisation,
-            task,
-            dropped,
-            model,
-            prior,
-            laplace,
-            ..
-        } = fitted;
-        let laplace_seconds = start.elapsed().as_secs_f64();
-        Ok(Fitted {
-            table,
-            names,
-            rows,
-            levels,
-            standardisation,
-            task,
-            dropped,
-            model,
-            prior,
-            laplace,
-            read_seconds,
-            laplace_seconds,
-        })
+        Ok(Fitted { table, fitted, read_seconds, laplace_seconds: start.elapsed().as_secs_f64() })
     }
 }
 
@@ -147,14 +119,6 @@ impl Fitted {
     /// Number of observations, n.
     pub(crate) fn len(&self) -> usize {
         self.rows.len()
-    }
-
-    /// Parameters on the original scale of the data.
-    pub(crate) fn to_original(&self, theta: &[f64]) -> Vec<f64> {
-        match self.task {
-            Task::Gaussian => self.standardisation.point_to_original(theta),
-            _ => self.standardisation.to_original(theta),
-        }
     }
 
     /// What a summary says of it.
