@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 
 use common::{count, observations, sign};
 use corelet::data::{DesignOptions, Standardise, design, read};
-use corelet::embed::{Choice, EmbedError, Embedding, GaussianExact, Hermite, Stream, draw_shifts, embed};
+use corelet::embed::{Choice, EmbedError, Embedding, Hermite, Stream, draw_shifts, embed, paper};
 use corelet::laplace::{Gaussian, LaplaceSettings, Prior, kl_gaussian, laplace};
 use corelet::linalg::{congruence, dot, quadratic_form};
 use corelet::model::{GaussianMean, Linear, Link, Logistic, Model, Poisson, Rows};
@@ -308,7 +308,7 @@ fn what_cannot_be_is_refused() {
     let other = Gaussian::from_precision(vec![0.0], vec![1.0]).unwrap();
     assert!(matches!(Hermite::new(model.linear().unwrap(), &other, 2), Err(EmbedError::Dimension { .. })));
     let gaussian = GaussianMean::new(observations(20, 3, 4, number), &covariance(3)).unwrap();
-    assert!(matches!(GaussianExact::new(&gaussian, &other), Err(EmbedError::Dimension { .. })));
+    assert!(matches!(paper::gaussian_exact(&gaussian, &other), Err(EmbedError::Dimension { .. })));
     let hermite = Hermite::new(model.linear().unwrap(), &posterior, 2).unwrap();
     assert!(hermite.columns(&[20], &mut vec![0.0; hermite.coordinates()]).is_err());
 }

@@ -121,7 +121,7 @@ fn truncation_drops_what_the_description_says() {
 fn dimensions_must_agree() {
     let (model, other) = (gaussian_mean(30, 4), gaussian_mean(30, 3));
     let error = paper::gaussian_exact(&model, &fit(&other)).err().unwrap();
-    assert!(matches!(error, EmbedError::Length { got: 3, expected: 4, .. }));
+    assert!(matches!(error, EmbedError::Dimension { posterior: 3, model: 4 }));
     let linear = Linear::model(observations(40, 6), 0.3).unwrap();
     let error = paper::rbf_truncated(&linear, &fit(&linear), 7).err().unwrap();
     assert!(matches!(error, EmbedError::Length { got: 7, expected: 6, .. }));

@@ -12,7 +12,7 @@ mod stored;
 pub use blocks::{Blocks, Source};
 pub use choice::Choice;
 pub use draws::{Correlations, Draws, RowPolynomials, Stacked, Tiles};
-pub use hermite::{GaussianExact, Hermite};
+pub use hermite::Hermite;
 pub(crate) use posterior_draws::chain_stream;
 pub use posterior_draws::{Stream, draw_shifts, draw_shifts_at};
 pub use stored::{Layout, Precision, Stored};

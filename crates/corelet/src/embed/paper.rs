@@ -1,4 +1,4 @@
-//! The closed-form embeddings of the paper's Gaussian and radial-basis experiments, for reproduction.
+//! Closed-form embeddings: the mean of a Gaussian, exactly, and the variants of the paper's experiments, for reproduction.
 //!
 //! A quadratic log-likelihood ℓᵢ(θ) = −½θᵀAᵢθ + bᵢᵀθ + cᵢ under π̂ = N(μ, LLᵀ) is, with θ = μ + Lz,
 //! a linear form zᵀgᵢ with gᵢ = Lᵀ(bᵢ − Aᵢμ) and a quadratic form −½zᵀMᵢz with Mᵢ = LᵀAᵢL, so that
@@ -23,9 +23,9 @@ const REFERENCE: f64 = 0.25;
 /// one line, and one coordinate carries their length.
 ///
 /// # Errors
-/// [`EmbedError::Length`] where π̂ has another dimension than the model.
+/// [`EmbedError::Dimension`] where π̂ has another dimension than the model.
 pub fn gaussian_exact(model: &GaussianMean, posterior: &Gaussian) -> Result<Stored, EmbedError> {
-    gaussian(model, posterior, EXACT, "exact")
+    gaussian(model, posterior, EXACT, "hermite:2")
 }
 
 /// [`gaussian_exact`] with ¼ in place of 1/√2 before the last coordinate, as in the code of the paper's experiments.
@@ -36,20 +36,20 @@ pub fn gaussian_exact(model: &GaussianMean, posterior: &Gaussian) -> Result<Stor
 /// # Errors
 /// As [`gaussian_exact`].
 pub fn gaussian_reference(model: &GaussianMean, posterior: &Gaussian) -> Result<Stored, EmbedError> {
-    gaussian(model, posterior, REFERENCE, "reference")
+    gaussian(model, posterior, REFERENCE, "gaussian:reference")
 }
 
 fn gaussian(
     model: &GaussianMean,
     posterior: &Gaussian,
     weight: f64,
-    kind: &str,
+    name: &str,
 ) -> Result<Stored, EmbedError> {
     let dim = check_dimension(model, posterior)?;
     let spread = congruence(&posterior.factor, model.precision(), dim);
     let last = -weight * dot(&spread, &spread).sqrt();
     let transposed = transpose(&posterior.factor, dim);
-    let description = Description { name: format!("gaussian:{kind}"), coordinates: dim + 1, tail: 0.0 };
+    let description = Description { name: name.to_owned(), coordinates: dim + 1, tail: 0.0 };
     Stored::of_blocks(model.len(), description, Precision::Double, |ids, out| {
         let (mut residual, mut slope) = (vec![0.0; dim], vec![0.0; dim]);
         for (&i, out) in ids.iter().zip(out.chunks_exact_mut(dim + 1)) {
@@ -72,8 +72,8 @@ fn gaussian(
 /// the description is what the truncation drops of the full log-likelihood, ¼‖Σᵢ(βᵢβᵢᵀ − VVᵀβᵢβᵢᵀVVᵀ)‖²/σ⁴ nats.
 ///
 /// # Errors
-/// [`EmbedError::Length`] where π̂ has another dimension than the model, or `directions` is above D;
-/// [`EmbedError::Linalg`] where there are no eigenvectors.
+/// [`EmbedError::Dimension`] where π̂ has another dimension than the model; [`EmbedError::Length`] where `directions` is
+/// above D; [`EmbedError::Linalg`] where there are no eigenvectors.
 pub fn rbf_truncated(
     model: &Glm<Linear>,
     posterior: &Gaussian,
@@ -178,9 +178,5 @@ fn transpose(a: &[f64], dim: usize) -> Vec<f64> {
 
 fn check_dimension(model: &dyn Model, posterior: &Gaussian) -> Result<usize, EmbedError> {
     let (got, expected) = (posterior.dim(), model.dim());
-    if got == expected {
-        Ok(got)
-    } else {
-        Err(EmbedError::Length { what: "the mean of π̂", got, expected })
-    }
+    if got == expected { Ok(got) } else { Err(EmbedError::Dimension { posterior: got, model: expected }) }
 }

@@ -1,8 +1,8 @@
 //! Which order, if any: the rule behind `--embedding auto`.
 
+use super::Hermite;
 use super::tensor::coordinates;
-use super::{GaussianExact, Hermite};
-use crate::embed::{Choice, Draws, EmbedError, Embedding, Stacked, Stream};
+use crate::embed::{Choice, Draws, EmbedError, Embedding, Stacked, Stream, paper};
 use crate::laplace::Gaussian;
 use crate::linalg::dot;
 use crate::model::{LinearPredictor, Model};
@@ -39,7 +39,7 @@ pub(in crate::embed) fn embed<'a>(
         return Ok(None);
     }
     if let Some(gaussian) = model.gaussian_mean() {
-        return Ok(Some(Box::new(GaussianExact::new(gaussian, posterior)?)));
+        return Ok(Some(Box::new(paper::gaussian_exact(gaussian, posterior)?)));
     }
     let Some(linear) = model.linear() else {
         return if choice == Choice::Auto {

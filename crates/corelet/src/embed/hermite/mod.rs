@@ -4,15 +4,12 @@ mod build;
 mod choose;
 mod expansion;
 mod forms;
-mod gaussian_exact;
 mod kernel;
 mod lanes;
 mod part;
 mod quadrature;
 mod tail;
 mod tensor;
-
-pub use gaussian_exact::GaussianExact;
 
 pub(super) use choose::embed;
 
