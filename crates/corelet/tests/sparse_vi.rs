@@ -10,7 +10,9 @@ use corelet::generate;
 use corelet::laplace::{Gaussian, LaplaceError, LaplaceSettings, Prior, kl_gaussian, laplace};
 use corelet::model::{GaussianMean, Linear, Link, Logistic, Model, Poisson, Rows};
 use corelet::observations::Observations;
-use corelet::sparse_vi::{SparseViError, SparseViPoint, SparseViSettings, StepSize, kl_gradient, sparse_vi};
+use corelet::sparse_vi::{
+    SparseViError, SparseViPoint, SparseViSettings, StepSize, descend, kl_gradient, sparse_vi,
+};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
@@ -200,6 +202,29 @@ fn gradients_by_draws_equal_the_plain_formula() {
         let want = plain_gradient(model, &prior, &rows, &weights, 203, 11);
         for (got, (want, _)) in got.iter().zip(&want) {
             assert!((got - want).abs() < 1e-4 * (1.0 + want.abs()), "{}: {got} {want}", model.name());
+        }
+    }
+}
+
+#[test]
+fn weights_descend_to_where_no_weight_can_help() {
+    let (prior, models) = conjugate(40, 5);
+    let (rows, weights) = ([7, 3, 31, 12], [2.0, 0.5, 6.0, 1.3]);
+    let settings = SparseViSettings { steps: 3000, step_size: StepSize::OverT { scale: 4.0 }, ..brief(1) };
+    for model in &models {
+        let model = &**model;
+        let lower = descend(model, &prior, &rows, &weights, &settings, 0).unwrap();
+        assert!(reverse_kl(model, &prior, &rows, &lower) < reverse_kl(model, &prior, &rows, &weights));
+        // The optimality conditions: no slope along a weight that is positive, none downwards along one that is zero.
+        let before = kl_gradient(model, &prior, &rows, &weights, &settings, 0).unwrap();
+        let scale = before.iter().fold(0.0_f64, |most, slope| most.max(slope.abs()));
+        for (slope, weight) in
+            kl_gradient(model, &prior, &rows, &lower, &settings, 0).unwrap().iter().zip(&lower)
+        {
+            assert!(
+                *slope > -1e-4 * scale && (*weight == 0.0 || *slope < 1e-4 * scale),
+                "{slope} at {weight}"
+            );
         }
     }
 }

@@ -56,7 +56,7 @@ const fn style(colour: &'static str, dash: Dash, marker: MarkerShape, width: f64
 }
 
 /// The look of each method, by the name a user types.
-const TABLE: [(&str, Style); 15] = [
+const TABLE: [(&str, Style); 16] = [
     ("uniform", style("#8C8C8C", Dash::Dotted, MarkerShape::Plus, 1.8)),
     ("uniform-nnls", style("#B3B3B3", Dash::LongDotDot, MarkerShape::Plus, 1.6)),
     ("importance", style("#A08C6E", Dash::Dotted, MarkerShape::Cross, 1.6)),
@@ -72,6 +72,7 @@ const TABLE: [(&str, Style); 15] = [
     ("pursuit", style("#0072B2", Dash::Solid, MarkerShape::Circle, 2.2)),
     ("pursuit-hermite", style("#1A1A1A", Dash::Long, MarkerShape::Star, 1.8)),
     ("pursuit-exact", style("#1A1A1A", Dash::Long, MarkerShape::Star, 1.8)),
+    ("pursuit-descent", style("#882255", Dash::Short, MarkerShape::Pentagon, 1.8)),
 ];
 
 /// The look of a method; a thin grey line for one that the table does not know.

@@ -117,6 +117,7 @@ impl<'s> Checker<'s> {
             self.surpasses("sparse-vi", [("a-iht", 100), ("a-iht-2", 50)]),
             self.lowest("pursuit", Metric::KlReverse),
             self.lowest(self.own(), Metric::KlReverse),
+            self.lowest("pursuit-descent", Metric::KlReverse),
         ]
     }
 

@@ -7,8 +7,9 @@ use std::ops::ControlFlow;
 use corelet::coreset::HeldOut;
 use corelet::embed::Embedding;
 use corelet::evaluate::{evaluate, residual_in};
+use corelet::sparse_vi::descend;
 use cpu_time::ThreadTime;
-use sparse_nnls::{Method, Settings, Solution, Status, solve};
+use sparse_nnls::{Method, Settings, Solution, Status, Weights, solve};
 
 use super::cell::{Cell, Key};
 use super::problem::Problem;
@@ -51,6 +52,13 @@ struct Run {
     passes: f64,
     iterations: usize,
     trace: Vec<f64>,
+}
+
+/// Weights as they are when a method is done with them.
+struct Lowered {
+    weights: Weights,
+    residual: f64,
+    seconds: f64,
 }
 
 impl Trial<'_> {
@@ -124,17 +132,21 @@ impl Trial<'_> {
             if solution.status == Status::Stopped {
                 return Ok(ControlFlow::Break(()));
             }
+            let (status, passes, iterations) =
+                (solution.status.to_string(), solution.passes, solution.iterations);
+            let Lowered { weights, residual, seconds } =
+                self.descend(&wanted.series, solution, seconds, embedding)?;
             let along = clock.get(k.min(clock.len()).wrapping_sub(1)).copied();
             let run = Run {
                 embedding: embedding.description().name.clone(),
-                status: solution.status.to_string(),
+                status,
                 seconds: embedded + seconds,
                 seconds_paper: along.unwrap_or(seconds),
-                residual: Some(solution.residual),
-                rows: solution.weights.ids,
-                weights: solution.weights.values,
-                passes: solution.passes,
-                iterations: solution.iterations,
+                residual: Some(residual),
+                rows: weights.ids,
+                weights: weights.values,
+                passes,
+                iterations,
                 trace,
             };
             if sink(self.judge(&wanted.series, k, run, held_out)?)?.is_break() {
@@ -142,6 +154,32 @@ impl Trial<'_> {
             }
         }
         Ok(ControlFlow::Continue(()))
+    }
+
+    /// The weights of a solution, or those they become on their way down the reverse KL.
+    fn descend(
+        &self,
+        series: &Series,
+        solution: Solution,
+        seconds: f64,
+        embedding: &dyn Embedding,
+    ) -> anyhow::Result<Lowered> {
+        let Solution { weights, residual, .. } = solution;
+        let Some(settings) = self.settings.descent.filter(|_| series.descends()) else {
+            return Ok(Lowered { weights, residual, seconds });
+        };
+        let start = ThreadTime::now();
+        let (model, prior) = (self.problem.model(), &self.problem.prior);
+        let lower = descend(model, prior, &weights.ids, &weights.values, &settings, self.seed)?;
+        let lower = Weights::from_pairs(weights.ids.iter().copied().zip(lower));
+        // Steps of a fixed length end at some distance from the bottom: weights that were there stay as they are.
+        let reverse = |weights: &Weights| {
+            evaluate(model, prior, &self.problem.full, None, &weights.ids, &weights.values)
+                .map(|judged| judged.kl_reverse.unwrap_or(f64::INFINITY))
+        };
+        let weights = if reverse(&lower)? < reverse(&weights)? { lower } else { weights };
+        let residual = residual_in(embedding, &weights.ids, &weights.values)?;
+        Ok(Lowered { weights, residual, seconds: seconds + start.elapsed().as_secs_f64() })
     }
 
     /// One run goes through every size, and a run to a smaller size is the beginning of it: its time is the same.

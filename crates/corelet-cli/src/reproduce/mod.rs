@@ -200,7 +200,11 @@ impl Run<'_> {
         if let Some(methods) = &self.args.methods {
             let kinds: Vec<Kind> =
                 settings.data.iter().filter_map(|name| Set::named(name)).map(|set| set.kind).collect();
-            let applies = |series: &&Series| kinds.iter().all(|&kind| has_space(kind, series.space()));
+            let can_descend = plan.cell.descent.is_some();
+            let applies = |series: &&Series| {
+                kinds.iter().all(|&kind| has_space(kind, series.space()))
+                    && (can_descend || !series.descends())
+            };
             plan.methods = methods.iter().filter(applies).cloned().collect();
         }
         plan

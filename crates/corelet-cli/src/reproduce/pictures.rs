@@ -10,7 +10,7 @@ use super::args::Experiment;
 use super::cell::{Cell, Metric};
 use super::curves::Figure;
 use super::problem::Problem;
-use super::series::Series;
+use super::series::{Series, Space};
 use super::study::{Study, ordered};
 use crate::figure::{
     Axis, Contours, Curve, Dash, Dots, Grid, Mark, Panel, Style, ellipse, ink, radii_by_area, style_of,
@@ -57,8 +57,7 @@ fn convergence(study: &Study) -> Option<Figure> {
     }
     for series in ordered(&groups, data) {
         // In another embedding the residual is another quantity.
-        let Some(cell) =
-            first(series).filter(|cell| cell.trace.is_empty() && series.name() != "pursuit-exact")
+        let Some(cell) = first(series).filter(|cell| cell.trace.is_empty() && series.space() == Space::Paper)
         else {
             continue;
         };

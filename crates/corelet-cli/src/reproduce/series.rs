@@ -13,6 +13,7 @@ const SPARSE_VI: &str = "sparse-vi";
 const BATCH: &str = "a-iht-batch";
 const HERMITE: &str = "pursuit-hermite";
 const EXACT: &str = "pursuit-exact";
+const DESCENT: &str = "pursuit-descent";
 
 /// Which embedding a method works in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -38,7 +39,7 @@ impl Series {
     /// Every name.
     pub(crate) fn names() -> Vec<&'static str> {
         let mut names: Vec<&'static str> = Method::all().iter().map(Method::name).collect();
-        names.extend([SPARSE_VI, BATCH, HERMITE, EXACT]);
+        names.extend([SPARSE_VI, BATCH, HERMITE, EXACT, DESCENT]);
         names
     }
 
@@ -57,6 +58,7 @@ impl Series {
             "pursuit" => "pursuit",
             HERMITE => "pursuit, Hermite",
             EXACT => "pursuit, exact",
+            DESCENT => "pursuit, reverse KL",
             other => other,
         }
     }
@@ -64,6 +66,11 @@ impl Series {
     /// Whether it sits above the dictionary and is no method of the solver.
     pub(crate) fn is_sparse_vi(&self) -> bool {
         self.name() == SPARSE_VI
+    }
+
+    /// Whether its weights go on to descend the reverse KL.
+    pub(crate) fn descends(&self) -> bool {
+        self.name() == DESCENT
     }
 
     /// Whether a run to k points goes through all smaller sizes, so that the paper counts its time along one run.
@@ -74,7 +81,7 @@ impl Series {
     pub(crate) fn space(&self) -> Space {
         match self.name() {
             HERMITE => Space::Hermite,
-            EXACT => Space::Exact,
+            EXACT | DESCENT => Space::Exact,
             _ => Space::Paper,
         }
     }
@@ -83,7 +90,7 @@ impl Series {
     pub(crate) fn method(&self, settings: &CellSettings) -> Option<Method> {
         let name = match self.name() {
             BATCH => "a-iht",
-            HERMITE | EXACT => "pursuit",
+            HERMITE | EXACT | DESCENT => "pursuit",
             name => name,
         };
         let mut method = Method::from_name(name)?;

@@ -80,6 +80,9 @@ pub(crate) struct CellSettings {
     pub(crate) scales: Vec<f64>,
     pub(crate) directions: usize,
     pub(crate) sparse_vi: SparseViSettings,
+    /// How the weights of a pursuit descend the reverse KL.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) descent: Option<SparseViSettings>,
 }
 
 impl Plan {

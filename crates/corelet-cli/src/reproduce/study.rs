@@ -9,7 +9,7 @@ use super::settings::{Plan, Settings};
 use super::summary::Groups;
 
 /// The order in which figures and tables show the methods.
-const ORDER: [&str; 15] = [
+const ORDER: [&str; 16] = [
     "uniform",
     "uniform-nnls",
     "importance",
@@ -25,6 +25,7 @@ const ORDER: [&str; 15] = [
     "pursuit",
     "pursuit-hermite",
     "pursuit-exact",
+    "pursuit-descent",
 ];
 
 /// A data set as a study sees it.

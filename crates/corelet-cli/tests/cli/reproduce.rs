@@ -187,6 +187,21 @@ fn an_interruption_keeps_what_is_finished() {
 }
 
 #[test]
+fn weights_that_descend_have_no_larger_divergence() {
+    let place = Place::new();
+    run(&place, "reproduce gaussian --quick --out out --trials 1 --methods pursuit-exact,pursuit-descent");
+    let cells = place.read("out/cells.csv");
+    let of = |method: &str| -> Vec<f64> {
+        let rows = column(&cells, "method").into_iter().zip(column(&cells, "kl_reverse"));
+        rows.filter(|row| row.0 == method).map(|row| row.1.parse().unwrap()).collect()
+    };
+    let pairs: Vec<(f64, f64)> = of("pursuit-exact").into_iter().zip(of("pursuit-descent")).collect();
+    assert_eq!(pairs.len(), 10);
+    assert!(pairs.iter().all(|(before, after)| after <= before), "{pairs:?}");
+    assert!(pairs.iter().filter(|(before, after)| *after < 0.95 * before).count() >= 2, "{pairs:?}");
+}
+
+#[test]
 fn radial_basis_functions_on_real_prices() {
     let Some(folder) = real_data() else { return };
     let place = Place::new();

@@ -281,6 +281,25 @@ pub fn sparse_vi(
     Ok(path)
 }
 
+/// Weights of the same rows with a lower KL(π_w‖π): `steps` steps of SparseVI from the weights given. Some may become 0.
+///
+/// # Errors
+/// See [`SparseViError`].
+pub fn descend(
+    model: &dyn Model,
+    prior: &Prior,
+    rows: &[usize],
+    weights: &[f64],
+    settings: &SparseViSettings,
+    seed: u64,
+) -> Result<Vec<f64>, SparseViError> {
+    settings.check()?;
+    check_weights(model, rows, weights)?;
+    let mut active = Active { rows: rows.to_vec(), weights: weights.to_vec() };
+    active.reweight(&mut *tangent(model, prior, settings, seed)?, settings)?;
+    Ok(active.weights)
+}
+
 /// ∂KL(π_w‖π)/∂wₐ for each of the weighted rows: one gradient as [`sparse_vi`] takes it, from the first draws of the
 /// seed where it is not exact.
 ///
