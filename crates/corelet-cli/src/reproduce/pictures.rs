@@ -86,18 +86,51 @@ fn projections(study: &Study) -> anyhow::Result<Vec<Figure>> {
     let plane = Plane::new(&problem)?;
     let mut panels = Vec::new();
     for method in ["a-iht-2", "pursuit"] {
-        for cell in kept(study, method) {
-            panels.push(projection(&problem, &plane, cell)?);
+        for view in [View::Whole, View::Close] {
+            for cell in kept(study, method) {
+                panels.push(projection(&problem, &plane, cell, view)?);
+            }
         }
     }
     let columns = study.plan.keep.sizes.len();
     let caption = "Coreset points in the plane of the two leading principal components of the data, their areas as their \
-                   weights, and the 2σ ellipses of the posterior of all data and of the coreset's, in the first trial. \
-                   Grey: the rows that were not chosen."
+                   weights, and the 2σ ellipses of the posterior of all data and of the coreset's, in the first trial; \
+                   below each the ellipses close up, for they are small among the data. Grey: the rows that were not chosen."
         .to_owned();
     let grid = Grid { columns, cell: (260.0, 240.0), panels };
     let figure = Figure { name: "gaussian-projections".to_owned(), caption, grid };
     Ok(if figure.grid.panels.is_empty() { Vec::new() } else { vec![figure] })
+}
+
+/// What of the plane a panel shows: all rows, or what is around the ellipses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum View {
+    Whole,
+    Close,
+}
+
+/// The rectangle around some points, with a margin.
+struct Frame {
+    x: (f64, f64),
+    y: (f64, f64),
+}
+
+impl Frame {
+    fn around<'p>(points: impl Iterator<Item = &'p (f64, f64)> + Clone) -> Self {
+        let span = |values: &dyn Fn(&(f64, f64)) -> f64| {
+            let (low, high) = points
+                .clone()
+                .map(values)
+                .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| (low.min(x), high.max(x)));
+            let margin = 0.08 * (high - low);
+            (low - margin, high + margin)
+        };
+        Self { x: span(&|point| point.0), y: span(&|point| point.1) }
+    }
+
+    fn holds(&self, point: (f64, f64)) -> bool {
+        (self.x.0..=self.x.1).contains(&point.0) && (self.y.0..=self.y.1).contains(&point.1)
+    }
 }
 
 /// Two orthonormal directions, and the rows in their plane.
@@ -142,39 +175,37 @@ impl Plane {
     }
 }
 
-fn projection(problem: &Problem, plane: &Plane, cell: &Cell) -> anyhow::Result<Panel> {
+fn projection(problem: &Problem, plane: &Plane, cell: &Cell, view: View) -> anyhow::Result<Panel> {
     let (rows, weights) = cell.coreset.as_ref().ok_or_else(|| anyhow::anyhow!("a coreset was not kept"))?;
-    let own = coreset_posterior(problem, rows, weights)?;
+    let outlines =
+        [plane.outline(&problem.full.posterior), plane.outline(&coreset_posterior(problem, rows, weights)?)];
+    let frame = match view {
+        View::Whole => Frame::around(plane.rows.iter()),
+        View::Close => Frame::around(outlines.iter().flatten()),
+    };
     let top = weights.iter().copied().fold(0.0, f64::max);
-    let all = Dots {
-        points: plane.rows.clone(),
-        radii: vec![1.0; plane.rows.len()],
-        colour: "#c8c8c8",
-        opacity: 1.0,
+    let all: Vec<(f64, f64)> = plane.rows.iter().copied().filter(|&point| frame.holds(point)).collect();
+    let all = Dots { radii: vec![1.0; all.len()], points: all, colour: "#c8c8c8", opacity: 1.0 };
+    let radii = radii_by_area(weights, top, 4.0);
+    let chosen = rows.iter().map(|&i| plane.rows[i]).zip(radii).filter(|pair| frame.holds(pair.0));
+    let (points, radii) = chosen.unzip();
+    let chosen = Dots { points, radii, colour: ink(), opacity: 0.85 };
+    let title = match view {
+        View::Whole => format!("{}, k = {}", cell.key.method.label(), cell.key.k),
+        View::Close => "close up".to_owned(),
     };
-    let chosen = Dots {
-        points: rows.iter().map(|&i| plane.rows[i]).collect(),
-        radii: radii_by_area(weights, top, 4.0),
-        colour: ink(),
-        opacity: 0.85,
-    };
-    let outline = |gaussian: &Gaussian, style: Style, label: &str| {
-        Mark::Curve(Curve::line(plane.outline(gaussian), style, label))
-    };
-    let method = &cell.key.method;
+    let [full, own] = outlines;
+    let full_style = Style::line("#0072B2", Dash::Solid, 2.4);
+    let own_style = Style::line("#D55E00", Dash::Short, 2.0);
     Ok(Panel {
-        title: format!("{}, k = {}", method.label(), cell.key.k),
-        x: Axis::linear(""),
-        y: Axis::linear(""),
+        title,
+        x: Axis::linear("").with_limits(frame.x.0, frame.x.1),
+        y: Axis::linear("").with_limits(frame.y.0, frame.y.1),
         marks: vec![
             Mark::Dots(all),
             Mark::Dots(chosen),
-            outline(
-                &problem.full.posterior,
-                Style::line("#0072B2", Dash::Solid, 2.4),
-                "posterior of all data",
-            ),
-            outline(&own, Style::line("#D55E00", Dash::Short, 2.0), "posterior of the coreset"),
+            Mark::Curve(Curve::line(full, full_style, "posterior of all data")),
+            Mark::Curve(Curve::line(own, own_style, "posterior of the coreset")),
         ],
         equal_aspect: true,
     })
