@@ -116,16 +116,14 @@ struct Frame {
 }
 
 impl Frame {
-    fn around<'p>(points: impl Iterator<Item = &'p (f64, f64)> + Clone) -> Self {
-        let span = |values: &dyn Fn(&(f64, f64)) -> f64| {
-            let (low, high) = points
-                .clone()
-                .map(values)
-                .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| (low.min(x), high.max(x)));
+    fn around(points: &[(f64, f64)]) -> Self {
+        let span = |value: fn(&(f64, f64)) -> f64| {
+            let ends = |(low, high): (f64, f64), x: f64| (low.min(x), high.max(x));
+            let (low, high) = points.iter().map(value).fold((f64::INFINITY, f64::NEG_INFINITY), ends);
             let margin = 0.08 * (high - low);
             (low - margin, high + margin)
         };
-        Self { x: span(&|point| point.0), y: span(&|point| point.1) }
+        Self { x: span(|point| point.0), y: span(|point| point.1) }
     }
 
     fn holds(&self, point: (f64, f64)) -> bool {
@@ -180,8 +178,8 @@ fn projection(problem: &Problem, plane: &Plane, cell: &Cell, view: View) -> anyh
     let outlines =
         [plane.outline(&problem.full.posterior), plane.outline(&coreset_posterior(problem, rows, weights)?)];
     let frame = match view {
-        View::Whole => Frame::around(plane.rows.iter()),
-        View::Close => Frame::around(outlines.iter().flatten()),
+        View::Whole => Frame::around(&plane.rows),
+        View::Close => Frame::around(&outlines.concat()),
     };
     let top = weights.iter().copied().fold(0.0, f64::max);
     let all: Vec<(f64, f64)> = plane.rows.iter().copied().filter(|&point| frame.holds(point)).collect();
