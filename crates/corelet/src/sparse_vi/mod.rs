@@ -170,6 +170,18 @@ struct Active {
 }
 
 impl Active {
+    /// Rows and weights that a caller gives, once they and the settings are known to be possible.
+    fn of(
+        model: &dyn Model,
+        rows: &[usize],
+        weights: &[f64],
+        settings: &SparseViSettings,
+    ) -> Result<Self, SparseViError> {
+        settings.check()?;
+        check_weights(model, rows, weights)?;
+        Ok(Self { rows: rows.to_vec(), weights: weights.to_vec() })
+    }
+
     /// Adds a row with weight zero, unless it is there.
     fn admit(&mut self, row: usize) {
         if !self.rows.contains(&row) {
@@ -281,7 +293,9 @@ pub fn sparse_vi(
     Ok(path)
 }
 
-/// Weights of the same rows with a lower KL(π_w‖π): `steps` steps of SparseVI from the weights given. Some may become 0.
+/// The weights of these rows after `steps` steps of SparseVI down KL(π_w‖π) from those given; some may become 0.
+///
+/// Steps of a fixed length end at some distance from the bottom: weights that are nearer to it already come out worse.
 ///
 /// # Errors
 /// See [`SparseViError`].
@@ -293,9 +307,7 @@ pub fn descend(
     settings: &SparseViSettings,
     seed: u64,
 ) -> Result<Vec<f64>, SparseViError> {
-    settings.check()?;
-    check_weights(model, rows, weights)?;
-    let mut active = Active { rows: rows.to_vec(), weights: weights.to_vec() };
+    let mut active = Active::of(model, rows, weights, settings)?;
     active.reweight(&mut *tangent(model, prior, settings, seed)?, settings)?;
     Ok(active.weights)
 }
@@ -313,9 +325,7 @@ pub fn kl_gradient(
     settings: &SparseViSettings,
     seed: u64,
 ) -> Result<Vec<f64>, SparseViError> {
-    settings.check()?;
-    check_weights(model, rows, weights)?;
-    let active = Active { rows: rows.to_vec(), weights: weights.to_vec() };
+    let active = Active::of(model, rows, weights, settings)?;
     let mut gradient = vec![0.0; rows.len()];
     tangent(model, prior, settings, seed)?.gradient(&active, &mut gradient)?;
     Ok(gradient)
