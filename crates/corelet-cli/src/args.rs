@@ -12,10 +12,10 @@ use corelet::coreset::{
 use corelet::data::{DesignOptions, Format, Standardise, Task};
 use corelet::embed::Choice;
 use corelet::model::Link;
+use corelet_cli::process::ProcessArgs;
 use sparse_nnls::Method;
 
 use crate::args_sampling::{FitArgs, PathArgs, SampleArgs};
-use crate::reproduce::ReproduceArgs;
 
 /// Weighted rows that stand in for a whole dataset when a Bayesian posterior is computed.
 #[derive(Debug, Parser)]
@@ -23,15 +23,8 @@ use crate::reproduce::ReproduceArgs;
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
-    /// Seed of everything random; the same seed gives the same coreset for any number of threads
-    #[arg(long, global = true, default_value_t = 0)]
-    pub(crate) seed: u64,
-    /// Threads to use [default: all cores]
-    #[arg(long, global = true, value_parser = positive_count())]
-    pub(crate) threads: Option<usize>,
-    /// Print nothing but errors
-    #[arg(long, short, global = true)]
-    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) process: ProcessArgs,
 }
 
 const EXAMPLES: &str = "\
@@ -60,8 +53,6 @@ pub(crate) enum Command {
     Fit(FitArgs),
     /// Tabulate the divergence against the number of points
     Path(PathArgs),
-    /// Run an experiment of the paper: cells, tables, figures and a report
-    Reproduce(ReproduceArgs),
 }
 
 /// What is read, and what each column is for.
@@ -397,7 +388,7 @@ impl Cli {
             Command::Path(args) => check_model(&args.data, &args.model),
             Command::Compare(args) => check_model(&args.data, &args.model),
             Command::Evaluate(args) => check_model(&args.data, &args.model),
-            Command::Demo(_) | Command::Reproduce(_) => Ok(()),
+            Command::Demo(_) => Ok(()),
         };
         if let Err(error) = checked {
             Self::command().error(ErrorKind::ArgumentConflict, error).exit();

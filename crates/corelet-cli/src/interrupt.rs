@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use anyhow::Context;
 
 /// What a shell shows for a process that SIGINT ended.
-pub(crate) const EXIT_CODE: u8 = 130;
+pub const EXIT_CODE: u8 = 130;
 
 /// Nothing exists that could be written.
 const NOTHING_YET: u8 = 0;
@@ -21,11 +21,11 @@ const ASKED_WRITING: u8 = 4;
 
 /// Where the work stands, as the signal handler sees it.
 #[derive(Debug, Clone)]
-pub(crate) struct Interrupt(Arc<AtomicU8>);
+pub struct Interrupt(Arc<AtomicU8>);
 
 impl Interrupt {
     /// Takes over Ctrl-C.
-    pub(crate) fn install() -> anyhow::Result<Self> {
+    pub fn install() -> anyhow::Result<Self> {
         let state = Arc::new(AtomicU8::new(NOTHING_YET));
         let seen = Arc::clone(&state);
         ctrlc::set_handler(move || on_signal(&seen)).context("Ctrl-C cannot be handled")?;
@@ -33,19 +33,19 @@ impl Interrupt {
     }
 
     /// From now on there is something worth writing.
-    pub(crate) fn worth_writing(&self) {
+    pub fn worth_writing(&self) {
         self.change(NOTHING_YET, WORTH_WRITING);
     }
 
     /// From now on files are written.
-    pub(crate) fn writing(&self) {
+    pub fn writing(&self) {
         self.change(NOTHING_YET, WRITING);
         self.change(WORTH_WRITING, WRITING);
         self.change(ASKED, ASKED_WRITING);
     }
 
     /// Whether the user has asked to stop.
-    pub(crate) fn asked(&self) -> bool {
+    pub fn asked(&self) -> bool {
         matches!(self.0.load(Ordering::SeqCst), ASKED | ASKED_WRITING)
     }
 

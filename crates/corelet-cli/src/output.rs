@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use tempfile::NamedTempFile;
 
 /// Refuses outputs that could not be written, that name one file twice, or that would overwrite the data.
-pub(crate) fn check(outputs: &[&Path], inputs: &[&Path]) -> anyhow::Result<()> {
+pub fn check(outputs: &[&Path], inputs: &[&Path]) -> anyhow::Result<()> {
     for (i, output) in outputs.iter().enumerate() {
         if output.is_dir() {
             bail!("{}: cannot be written: it is a folder", output.display());
@@ -24,12 +24,12 @@ pub(crate) fn check(outputs: &[&Path], inputs: &[&Path]) -> anyhow::Result<()> {
 }
 
 /// Writes `text` to `path`, through a temporary file that is renamed at the end.
-pub(crate) fn write_text(path: &Path, text: &str) -> anyhow::Result<()> {
+pub fn write_text(path: &Path, text: &str) -> anyhow::Result<()> {
     write_bytes(path, text.as_bytes())
 }
 
 /// The same for what is no text.
-pub(crate) fn write_bytes(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+pub fn write_bytes(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let failed = || format!("{}: cannot be written", path.display());
     let mut file = temporary_beside(path)?;
     file.write_all(bytes).with_context(failed)?;
@@ -39,14 +39,14 @@ pub(crate) fn write_bytes(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
 }
 
 /// One line of CSV. No field of ours has a comma or a quote in it.
-pub(crate) fn csv_line(fields: impl IntoIterator<Item = String>) -> String {
+pub fn csv_line(fields: impl IntoIterator<Item = String>) -> String {
     let mut line = fields.into_iter().collect::<Vec<_>>().join(",");
     line.push('\n');
     line
 }
 
 /// A number as a CSV field, empty where there is none.
-pub(crate) fn csv_number(value: Option<f64>) -> String {
+pub fn csv_number(value: Option<f64>) -> String {
     value.filter(|x| x.is_finite()).map_or_else(String::new, |x| x.to_string())
 }
 

@@ -1,7 +1,7 @@
 //! Percentiles, as everyone else computes them.
 
 /// The p-th percentile of ascending values, linear between them.
-pub(crate) fn percentile(sorted: &[f64], p: f64) -> Option<f64> {
+pub fn percentile(sorted: &[f64], p: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     let at = (p / 100.0).clamp(0.0, 1.0) * last as f64;
     let (low, share) = (at.floor() as usize, at.fract());
@@ -10,7 +10,7 @@ pub(crate) fn percentile(sorted: &[f64], p: f64) -> Option<f64> {
 }
 
 /// The middle of values in any order.
-pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
+pub fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_unstable_by(f64::total_cmp);
     percentile(&values, 50.0)
 }

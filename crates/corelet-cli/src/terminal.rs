@@ -5,53 +5,53 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use corelet::coreset::Selector;
+use corelet::wording::{duration, number};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use sparse_nnls::{Info, Method};
-
-use crate::wording::{duration, number};
 
 /// Work shorter than this shows no progress.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Where messages go, and whether they go anywhere.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Terminal {
+pub struct Terminal {
     quiet: bool,
 }
 
 impl Terminal {
-    pub(crate) fn new(quiet: bool) -> Self {
+    /// One that says nothing but errors where `quiet`.
+    pub fn new(quiet: bool) -> Self {
         Self { quiet }
     }
 
     /// A result, on standard output. A reader that has gone away is no error.
-    pub(crate) fn say(&self, text: &str) {
+    pub fn say(&self, text: &str) {
         if !self.quiet {
             let _ = writeln!(std::io::stdout(), "{text}");
         }
     }
 
     /// Something the user should know, on standard error.
-    pub(crate) fn warn(&self, text: &str) {
+    pub fn warn(&self, text: &str) {
         if !self.quiet {
             let _ = writeln!(std::io::stderr(), "warning: {text}");
         }
     }
 
     /// Why the run failed: one line, whatever the causes say.
-    pub(crate) fn error(&self, error: &anyhow::Error) {
+    pub fn error(&self, error: &anyhow::Error) {
         let text = format!("{error:#}").split_whitespace().collect::<Vec<_>>().join(" ");
         let _ = writeln!(std::io::stderr(), "error: {text}");
     }
 
     /// Shows `text` while some work goes on, until the result is dropped.
-    pub(crate) fn progress(&self, text: impl Into<String>) -> Progress {
+    pub fn progress(&self, text: impl Into<String>) -> Progress {
         Progress::new(text.into(), self.quiet)
     }
 }
 
 /// A line that appears after a second of work, and goes when the work ends. None where there is no terminal.
-pub(crate) struct Progress {
+pub struct Progress {
     bar: ProgressBar,
     line: Arc<Mutex<String>>,
 }
@@ -78,12 +78,12 @@ impl Progress {
     }
 
     /// Replaces the text.
-    pub(crate) fn set(&self, text: String) {
+    pub fn set(&self, text: String) {
         *self.line.lock().unwrap_or_else(PoisonError::into_inner) = text;
     }
 
     /// Shows how a method is getting on.
-    pub(crate) fn follow(&self, prefix: &str, method: &Selector, info: &Info) {
+    pub fn follow(&self, prefix: &str, method: &Selector, info: &Info) {
         let left = info.seconds * (1.0 / share_done(method, info) - 1.0);
         self.set(format!(
             "{prefix}{}: {} passes, {} of {} points, residual {}, at most {} left",

@@ -1,4 +1,4 @@
-//! The verdict on the terminal, and what the process ends with.
+//! The verdict on the terminal.
 
 use corelet::sample::Diagnostics;
 pub(crate) use corelet::trust::headline;
@@ -6,9 +6,6 @@ use corelet::verdict::Verdict;
 
 use crate::terminal::Terminal;
 use crate::wording::{count, number};
-
-/// What the process ends with where a coreset is not certified.
-pub(crate) const EXIT_CODE: u8 = 3;
 
 /// The figures behind the headline, and for C what to do.
 pub(crate) fn show(verdict: &Verdict, terminal: &Terminal) {

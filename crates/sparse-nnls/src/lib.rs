@@ -33,7 +33,6 @@ mod projection;
 mod random;
 pub mod simd;
 mod status;
-pub mod theory;
 mod top_k;
 
 pub use constraint::Constraint;

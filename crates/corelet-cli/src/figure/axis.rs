@@ -5,37 +5,44 @@
 
 /// How values are spread along an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Scale {
+pub enum Scale {
+    /// Evenly.
     Linear,
+    /// By their logarithm.
     Log,
 }
 
 /// One axis.
 #[derive(Debug, Clone)]
-pub(crate) struct Axis {
-    pub(crate) label: String,
-    pub(crate) scale: Scale,
+pub struct Axis {
+    /// What is written beside it.
+    pub label: String,
+    /// How values are spread.
+    pub scale: Scale,
     /// Where it begins and ends, if not with the data.
-    pub(crate) limits: Option<(f64, f64)>,
+    pub limits: Option<(f64, f64)>,
     /// On a logarithmic axis, values below this are drawn at it; zero has to be drawn somewhere.
-    pub(crate) floor: f64,
+    pub floor: f64,
 }
 
 impl Axis {
-    pub(crate) fn linear(label: impl Into<String>) -> Self {
+    /// Values as they are.
+    pub fn linear(label: impl Into<String>) -> Self {
         Self { label: label.into(), scale: Scale::Linear, limits: None, floor: f64::MIN_POSITIVE }
     }
 
-    pub(crate) fn log(label: impl Into<String>) -> Self {
+    /// Powers of ten at equal distances.
+    pub fn log(label: impl Into<String>) -> Self {
         Self { scale: Scale::Log, ..Self::linear(label) }
     }
 
     /// Values below `floor` are drawn at it.
-    pub(crate) fn with_floor(self, floor: f64) -> Self {
+    pub fn with_floor(self, floor: f64) -> Self {
         Self { floor, ..self }
     }
 
-    pub(crate) fn with_limits(self, low: f64, high: f64) -> Self {
+    /// Begins and ends there.
+    pub fn with_limits(self, low: f64, high: f64) -> Self {
         Self { limits: Some((low, high)), ..self }
     }
 

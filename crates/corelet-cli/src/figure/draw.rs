@@ -28,7 +28,7 @@ impl Grid {
     ///
     /// # Errors
     /// Where the picture cannot be made.
-    pub(crate) fn draw(&self) -> anyhow::Result<Drawing> {
+    pub fn draw(&self) -> anyhow::Result<Drawing> {
         let columns = self.columns.clamp(1, self.panels.len().max(1));
         let rows = self.panels.len().div_ceil(columns).max(1);
         let (plots, layouts): (Vec<Vec<Plot>>, Vec<Layout>) = self.panels.iter().map(Panel::to_plots).unzip();

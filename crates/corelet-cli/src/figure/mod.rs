@@ -9,85 +9,105 @@ mod draw;
 mod legend;
 mod style;
 
-pub(crate) use axis::Axis;
-pub(crate) use style::{Dash, Style, ink, style_of};
+pub use axis::{Axis, Scale};
+pub use style::{Dash, Style, ink, style_of};
 
 /// A line, perhaps with a band around it.
 #[derive(Debug, Clone)]
-pub(crate) struct Curve {
-    pub(crate) points: Vec<(f64, f64)>,
+pub struct Curve {
+    /// Where it goes.
+    pub points: Vec<(f64, f64)>,
     /// The lower and the upper edge at each point, or empty.
-    pub(crate) band: Vec<(f64, f64)>,
-    pub(crate) style: Style,
+    pub band: Vec<(f64, f64)>,
+    /// Its colour, dash, marker and width.
+    pub style: Style,
     /// Whether each point has its marker.
-    pub(crate) markers: bool,
+    pub markers: bool,
     /// What the legend calls it; curves of one name share an entry, and one without a name has none.
-    pub(crate) label: String,
+    pub label: String,
 }
 
 /// Filled dots, each with its radius in pixels.
 #[derive(Debug, Clone)]
-pub(crate) struct Dots {
-    pub(crate) points: Vec<(f64, f64)>,
-    pub(crate) radii: Vec<f64>,
-    pub(crate) colour: &'static str,
-    pub(crate) opacity: f64,
+pub struct Dots {
+    /// Where they lie.
+    pub points: Vec<(f64, f64)>,
+    /// One for each point.
+    pub radii: Vec<f64>,
+    /// As HTML writes it.
+    pub colour: &'static str,
+    /// From 0 to 1.
+    pub opacity: f64,
 }
 
-/// Lines of equal height of a surface over a grid, coloured by height from `lowest` to `highest`.
+/// Lines of equal height of a surface over a grid, coloured by height from the lowest of the levels to the highest.
 #[derive(Debug, Clone)]
-pub(crate) struct Contours {
+pub struct Contours {
     /// One row of heights for each y.
-    pub(crate) heights: Vec<Vec<f64>>,
-    pub(crate) x: Vec<f64>,
-    pub(crate) y: Vec<f64>,
-    pub(crate) levels: Vec<f64>,
+    pub heights: Vec<Vec<f64>>,
+    /// The columns of the grid.
+    pub x: Vec<f64>,
+    /// The rows of the grid.
+    pub y: Vec<f64>,
+    /// The heights that have a line.
+    pub levels: Vec<f64>,
 }
 
 /// One thing to see in a panel; later ones lie on top.
 #[derive(Debug, Clone)]
-pub(crate) enum Mark {
+pub enum Mark {
+    /// A line.
     Curve(Curve),
+    /// Dots.
     Dots(Dots),
+    /// Lines of equal height.
     Contours(Contours),
 }
 
 /// One pair of axes and what is drawn in it.
 #[derive(Debug, Clone)]
-pub(crate) struct Panel {
-    pub(crate) title: String,
-    pub(crate) x: Axis,
-    pub(crate) y: Axis,
-    pub(crate) marks: Vec<Mark>,
+pub struct Panel {
+    /// What stands above it.
+    pub title: String,
+    /// The horizontal axis.
+    pub x: Axis,
+    /// The vertical axis.
+    pub y: Axis,
+    /// What there is to see.
+    pub marks: Vec<Mark>,
     /// Whether one unit of x is as long as one of y.
-    pub(crate) equal_aspect: bool,
+    pub equal_aspect: bool,
 }
 
 /// Panels row by row, with one legend below them all.
 #[derive(Debug, Clone)]
-pub(crate) struct Grid {
-    pub(crate) columns: usize,
+pub struct Grid {
+    /// Panels in a row.
+    pub columns: usize,
     /// Width and height of a panel in pixels.
-    pub(crate) cell: (f64, f64),
-    pub(crate) panels: Vec<Panel>,
+    pub cell: (f64, f64),
+    /// What is drawn.
+    pub panels: Vec<Panel>,
 }
 
 /// A finished figure.
 #[derive(Debug, Clone)]
-pub(crate) struct Drawing {
-    pub(crate) svg: String,
-    pub(crate) png: Vec<u8>,
+pub struct Drawing {
+    /// As lines.
+    pub svg: String,
+    /// As pixels.
+    pub png: Vec<u8>,
 }
 
 impl Curve {
     /// A plain line.
-    pub(crate) fn line(points: Vec<(f64, f64)>, style: Style, label: impl Into<String>) -> Self {
+    pub fn line(points: Vec<(f64, f64)>, style: Style, label: impl Into<String>) -> Self {
         Self { points, band: Vec::new(), style, markers: false, label: label.into() }
     }
 }
 
 /// The outline of the ellipse {μ + r·L(cos t, sin t)} for a 2 × 2 covariance: r standard deviations around the mean.
-pub(crate) fn ellipse(mean: [f64; 2], covariance: [f64; 3], radius: f64) -> Vec<(f64, f64)> {
+pub fn ellipse(mean: [f64; 2], covariance: [f64; 3], radius: f64) -> Vec<(f64, f64)> {
     let [xx, xy, yy] = covariance;
     let a = xx.max(0.0).sqrt();
     let b = if a > 0.0 { xy / a } else { 0.0 };
@@ -101,7 +121,7 @@ pub(crate) fn ellipse(mean: [f64; 2], covariance: [f64; 3], radius: f64) -> Vec<
 }
 
 /// Radii in pixels whose areas are as the weights, the largest of them `largest`; no dot is too small to see.
-pub(crate) fn radii_by_area(weights: &[f64], top: f64, largest: f64) -> Vec<f64> {
+pub fn radii_by_area(weights: &[f64], top: f64, largest: f64) -> Vec<f64> {
     let scale = if top > 0.0 { largest / top.sqrt() } else { 0.0 };
     weights.iter().map(|w| (scale * w.max(0.0).sqrt()).max(0.6)).collect()
 }

@@ -6,18 +6,24 @@
 use kuva::plot::scatter::MarkerShape;
 
 /// Black that is kinder to the eye.
-pub(crate) fn ink() -> &'static str {
+pub fn ink() -> &'static str {
     "#222222"
 }
 
 /// How a line is broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Dash {
+pub enum Dash {
+    /// Not at all.
     Solid,
+    /// Long dashes.
     Long,
+    /// Short dashes.
     Short,
+    /// Dots.
     Dotted,
+    /// A long dash and a dot in turn.
     LongDot,
+    /// A long dash and two dots in turn.
     LongDotDot,
 }
 
@@ -37,16 +43,20 @@ impl Dash {
 
 /// How a line and its markers look.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Style {
-    pub(crate) colour: &'static str,
-    pub(crate) dash: Dash,
-    pub(crate) marker: MarkerShape,
-    pub(crate) width: f64,
+pub struct Style {
+    /// As HTML writes it.
+    pub colour: &'static str,
+    /// How the line is broken.
+    pub dash: Dash,
+    /// The shape of the markers.
+    pub marker: MarkerShape,
+    /// Of the line, in pixels.
+    pub width: f64,
 }
 
 impl Style {
     /// A line without a marker of its own.
-    pub(crate) const fn line(colour: &'static str, dash: Dash, width: f64) -> Self {
+    pub const fn line(colour: &'static str, dash: Dash, width: f64) -> Self {
         Self { colour, dash, marker: MarkerShape::Circle, width }
     }
 }
@@ -76,7 +86,7 @@ const TABLE: [(&str, Style); 16] = [
 ];
 
 /// The look of a method; a thin grey line for one that the table does not know.
-pub(crate) fn style_of(method: &str) -> Style {
+pub fn style_of(method: &str) -> Style {
     let known = TABLE.iter().find(|(name, _)| *name == method);
     known.map_or(style("#666666", Dash::Solid, MarkerShape::Cross, 1.2), |(_, style)| *style)
 }

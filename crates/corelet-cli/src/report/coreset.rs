@@ -7,8 +7,8 @@ use corelet::sample::Chains;
 use corelet::verdict::{Grade, Verdict};
 
 use super::pictures::{self, Marginals, Sampled};
-use super::{Page, Section, Table};
 use crate::load::Fitted;
+use crate::page::{Page, Section, Table};
 use crate::summary::Summary;
 use crate::wording::{count, number};
 

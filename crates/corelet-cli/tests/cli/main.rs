@@ -11,5 +11,4 @@ mod common;
 mod interruption;
 mod real_data;
 mod reports;
-mod reproduce;
 mod sampling;

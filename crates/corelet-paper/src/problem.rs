@@ -12,10 +12,10 @@ use corelet::linalg::{dot, gram, leading_eigenvectors, quadratic_form, row_major
 use corelet::model::{GaussianMean, Glm, Linear, Link, Model, RbfMap, Rows};
 use corelet::observations::Observations;
 
-use super::radial::Prices;
-use super::series::Space;
-use super::sets::{Kind, Set, Source};
-use super::settings::CellSettings;
+use crate::radial::Prices;
+use crate::series::Space;
+use crate::sets::{Kind, Set, Source};
+use crate::settings::CellSettings;
 
 /// The likelihood, by what the paper's embedding of it needs to know.
 enum Likelihood {

@@ -2,15 +2,18 @@
 
 use std::path::Path;
 
-use super::args::Experiment;
-use super::cell::{Cell, Metric, to_csv};
-use super::curves::{self, Figure};
-use super::study::{Study, ordered};
-use super::summary::{Groups, csv_header};
-use super::{claims, pictures, theory, write_figure};
-use crate::output;
-use crate::report::{Page, Section, Table};
-use crate::wording::{count, duration, number};
+use corelet::wording::{count, duration, number};
+use corelet_cli::output;
+use corelet_cli::page::{Page, Section, Table};
+
+use crate::args::Experiment;
+use crate::cell::{Cell, Metric, to_csv};
+use crate::curves::{self, Figure};
+use crate::series::Series;
+use crate::study::{Study, ordered};
+use crate::summary::{Groups, csv_header};
+use crate::theory::experiment as theory;
+use crate::{claims, pictures};
 
 /// Sizes that tables show, of those that were run.
 const TABLE_SIZES: [usize; 8] = [10, 20, 50, 100, 200, 300, 500, 1000];
@@ -177,7 +180,7 @@ fn settings_lines(study: &Study) -> Vec<String> {
         words.push(format!("batches of {} of the rows", number(cell.batch)));
     }
     let greedy = &cell.sparse_vi;
-    if study.plan.methods.iter().any(super::Series::is_sparse_vi) {
+    if study.plan.methods.iter().any(Series::is_sparse_vi) {
         words.push(format!(
             "SparseVI with {} steps a point and {} draws a gradient",
             greedy.steps, greedy.draws
@@ -222,6 +225,14 @@ fn medians(study: &Study, groups: &Groups<'_>, data: &str, caption: &str) -> Tab
         "{caption}: median forward / reverse KL in nats; times and passes over the data at the largest k of each method."
     );
     Table { caption, header, rows, numeric: true }
+}
+
+/// Writes one figure as SVG and PNG into `folder`; the SVG.
+fn write_figure(folder: &Path, figure: &Figure) -> anyhow::Result<String> {
+    let drawing = figure.grid.draw()?;
+    output::write_text(&folder.join(format!("{}.svg", figure.name)), &drawing.svg)?;
+    output::write_bytes(&folder.join(format!("{}.png", figure.name)), &drawing.png)?;
+    Ok(drawing.svg)
 }
 
 fn how_section() -> Section {

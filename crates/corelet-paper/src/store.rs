@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
-use super::cell::{Cell, Key};
-use super::settings::CellSettings;
+use crate::cell::{Cell, Key};
+use crate::settings::CellSettings;
 
 /// What the cells of a file have in common.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -11,11 +11,11 @@ use corelet::sparse_vi::descend;
 use cpu_time::ThreadTime;
 use sparse_nnls::{Method, Settings, Solution, Status, Weights, solve};
 
-use super::cell::{Cell, Key};
-use super::problem::Problem;
-use super::series::{Series, Space};
-use super::settings::{CellSettings, Keep};
-use super::sparse_vi;
+use crate::cell::{Cell, Key};
+use crate::problem::Problem;
+use crate::series::{Series, Space};
+use crate::settings::{CellSettings, Keep};
+use crate::sparse_vi;
 
 /// One trial of one data set.
 pub(crate) struct Trial<'t> {

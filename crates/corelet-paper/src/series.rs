@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use sparse_nnls::{HardThresholding, LineSearch, Method};
 
-use super::settings::CellSettings;
+use crate::settings::CellSettings;
 
 /// Names that are not those of a solver method.
 const SPARSE_VI: &str = "sparse-vi";

@@ -1,12 +1,12 @@
 //! An experiment with the cells it has: what figures, tables and claims are made from.
 
-use super::args::Experiment;
-use super::cell::Cell;
-use super::problem::Material;
-use super::series::Series;
-use super::sets::Set;
-use super::settings::{Plan, Settings};
-use super::summary::Groups;
+use crate::args::Experiment;
+use crate::cell::Cell;
+use crate::problem::Material;
+use crate::series::Series;
+use crate::sets::Set;
+use crate::settings::{Plan, Settings};
+use crate::summary::Groups;
 
 /// The order in which figures and tables show the methods.
 const ORDER: [&str; 16] = [

@@ -6,8 +6,8 @@ use corelet::laplace::Prior;
 use corelet::linalg::row_major;
 use corelet::model::{Glm, Linear, RbfMap};
 
-use super::problem::{linear, numbers};
-use super::settings::CellSettings;
+use crate::problem::{linear, numbers};
+use crate::settings::CellSettings;
 
 /// The scale of the basis function that is almost a constant, in degrees.
 const WIDE: f64 = 100.0;

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use corelet::sparse_vi::{SparseViPoint, SparseViSettings, sparse_vi};
 use cpu_time::ThreadTime;
 
-use super::problem::Problem;
+use crate::problem::Problem;
 
 /// Runs SparseVI up to the largest of `sizes` and hands back the coresets of these sizes, as far as it came, with the
 /// processor time it took to get to each.

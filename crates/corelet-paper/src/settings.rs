@@ -6,8 +6,8 @@ use anyhow::Context;
 use corelet::sparse_vi::SparseViSettings;
 use serde::{Deserialize, Serialize};
 
-use super::args::Experiment;
-use super::series::Series;
+use crate::args::Experiment;
+use crate::series::Series;
 
 /// One experiment.
 #[derive(Debug, Clone, Deserialize)]
@@ -102,14 +102,14 @@ impl Plan {
 /// The settings of an experiment.
 pub(crate) fn settings(experiment: Experiment) -> anyhow::Result<Settings> {
     let text = match experiment {
-        Experiment::Gaussian => include_str!("../../../../experiments/gaussian.toml"),
-        Experiment::Rbf => include_str!("../../../../experiments/rbf.toml"),
-        Experiment::Logistic => include_str!("../../../../experiments/logistic.toml"),
-        Experiment::Poisson => include_str!("../../../../experiments/poisson.toml"),
-        Experiment::Large => include_str!("../../../../experiments/large.toml"),
-        Experiment::Stochastic => include_str!("../../../../experiments/stochastic.toml"),
-        Experiment::MapDistance => include_str!("../../../../experiments/map-distance.toml"),
-        Experiment::Theory => include_str!("../../../../experiments/theory.toml"),
+        Experiment::Gaussian => include_str!("../experiments/gaussian.toml"),
+        Experiment::Rbf => include_str!("../experiments/rbf.toml"),
+        Experiment::Logistic => include_str!("../experiments/logistic.toml"),
+        Experiment::Poisson => include_str!("../experiments/poisson.toml"),
+        Experiment::Large => include_str!("../experiments/large.toml"),
+        Experiment::Stochastic => include_str!("../experiments/stochastic.toml"),
+        Experiment::MapDistance => include_str!("../experiments/map-distance.toml"),
+        Experiment::Theory => include_str!("../experiments/theory.toml"),
     };
     toml::from_str(text).with_context(|| format!("the settings of {}", experiment.name()))
 }

@@ -1,10 +1,10 @@
 //! One run at one size: what was measured, and how it is written.
 
+use corelet_cli::output::{csv_line, csv_number};
 use serde::{Deserialize, Serialize};
 
-use super::args::Experiment;
-use super::series::Series;
-use crate::output::{csv_line, csv_number};
+use crate::args::Experiment;
+use crate::series::Series;
 
 /// What tells one cell from another inside an experiment.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

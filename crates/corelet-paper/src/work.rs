@@ -9,15 +9,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use super::cell::{Cell, Key};
-use super::measure::{Trial, Wanted};
-use super::problem::Material;
-use super::series::Series;
-use super::settings::Plan;
-use super::store::Store;
-use crate::interrupt::Interrupt;
-use crate::terminal::Progress;
-use crate::wording::{count, duration};
+use corelet::wording::{count, duration};
+use corelet_cli::interrupt::Interrupt;
+use corelet_cli::terminal::Progress;
+
+use crate::cell::{Cell, Key};
+use crate::measure::{Trial, Wanted};
+use crate::problem::Material;
+use crate::series::Series;
+use crate::settings::Plan;
+use crate::store::Store;
 
 /// A data set that can be run.
 pub(crate) struct Ready {

@@ -2,11 +2,12 @@
 
 use std::fmt;
 
-use super::args::Experiment;
-use super::cell::{Cell, Metric};
-use super::study::Study;
-use super::summary::Groups;
-use crate::wording::number;
+use corelet::wording::number;
+
+use crate::args::Experiment;
+use crate::cell::{Cell, Metric};
+use crate::study::Study;
+use crate::summary::Groups;
 
 /// Divergences below this are equal: both are rounding.
 const ROUNDING: f64 = 1e-12;

@@ -1,16 +1,22 @@
-//! `corelet reproduce`: cells, tables, figures and the report; resumed, interrupted, and without data.
+//! `corelet-paper` as a user runs it: cells, tables, figures and the report; resumed, interrupted, and without data.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and says what it skips"
+)]
+
+mod common;
 
 use std::process::Output;
 
-use crate::common::{Place, real_data, stderr};
+use common::{Place, real_data, stderr};
 
 /// A small run of the Gaussian experiment, whose data are generated.
 const GAUSSIAN: &str =
-    "reproduce gaussian --quick --out out --trials 1 --methods uniform,giga,a-iht-2,pursuit,pursuit-exact";
+    "gaussian --quick --out out --trials 1 --methods uniform,giga,a-iht-2,pursuit,pursuit-exact";
 
-/// Runs it without the data files that the environment may name.
 fn run(place: &Place, line: &str) -> Output {
-    let output = place.command(line).env_remove("CORELET_DATA").output().unwrap();
+    let output = place.command(line).output().unwrap();
     assert!(output.status.success(), "{line}: {}", stderr(&output));
     output
 }
@@ -95,7 +101,7 @@ fn finished_cells_are_not_run_again() {
 fn the_same_numbers_for_any_number_of_threads() {
     let tables = [1, 3].map(|threads| {
         let place = Place::new();
-        let line = "reproduce gaussian --quick --out out --methods a-iht,pursuit";
+        let line = "gaussian --quick --out out --methods a-iht,pursuit";
         run(&place, &format!("{line} --threads {threads}"));
         let cells = place.read("out/cells.csv");
         ["kl_reverse", "residual", "trial"].map(|name| column(&cells, name).join(" "))
@@ -107,7 +113,7 @@ fn the_same_numbers_for_any_number_of_threads() {
 fn missing_data_are_named_and_the_rest_is_run() {
     let place = Place::new();
     std::fs::create_dir(place.path("data")).unwrap();
-    let line = "reproduce map-distance --quick --out out --data data --trials 1 --methods uniform,giga";
+    let line = "map-distance --quick --out out --data data --trials 1 --methods uniform,giga";
     let output = run(&place, line);
     let message = stderr(&output);
     for file in ["phishing.npz", "ds1.npz", "biketrips.npz", "airportdelays.npz"] {
@@ -126,7 +132,7 @@ fn missing_data_are_named_and_the_rest_is_run() {
 #[test]
 fn the_theory_holds() {
     let place = Place::new();
-    run(&place, "reproduce theory --quick --out out");
+    run(&place, "theory --quick --out out");
     assert_well_formed(&place.read("out/figures/theory.svg"));
     let table = place.read("out/theory.csv");
     for (distance, bound) in column(&table, "distance").iter().zip(column(&table, "theorem_1")) {
@@ -140,16 +146,16 @@ fn the_theory_holds() {
 fn bad_usage_is_refused() {
     let place = Place::new();
     for (line, hint) in [
-        ("reproduce nothing", "gaussian"),
-        ("reproduce gaussian --methods a-iht-3", "a-iht-2"),
-        ("reproduce gaussian --trials 0", "--trials"),
+        ("nothing", "gaussian"),
+        ("gaussian --methods a-iht-3", "a-iht-2"),
+        ("gaussian --trials 0", "--trials"),
     ] {
-        let output = place.run(line);
+        let output = place.command(line).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{line}");
         assert!(stderr(&output).contains(hint), "{}", stderr(&output));
     }
     place.write("out", "a file");
-    let output = place.run(GAUSSIAN);
+    let output = place.command(GAUSSIAN).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("out"), "{}", stderr(&output));
 }
@@ -161,14 +167,8 @@ fn an_interruption_keeps_what_is_finished() {
     use std::time::{Duration, Instant};
 
     let place = Place::new();
-    let line = "reproduce gaussian --out out --trials 4 --methods uniform,giga,a-iht --data .";
-    let child = Command::new(assert_cmd::cargo::cargo_bin("corelet"))
-        .args(line.split_whitespace())
-        .current_dir(place.path("."))
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let line = "gaussian --out out --trials 4 --methods uniform,giga,a-iht --data .";
+    let child = place.command(line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let lines =
         || std::fs::read_to_string(place.path("out/cells/gaussian.jsonl")).map_or(0, |t| t.lines().count());
     let start = Instant::now();
@@ -189,7 +189,7 @@ fn an_interruption_keeps_what_is_finished() {
 #[test]
 fn weights_that_descend_have_no_larger_divergence() {
     let place = Place::new();
-    run(&place, "reproduce gaussian --quick --out out --trials 1 --methods pursuit-exact,pursuit-descent");
+    run(&place, "gaussian --quick --out out --trials 1 --methods pursuit-exact,pursuit-descent");
     let cells = place.read("out/cells.csv");
     let of = |method: &str| -> Vec<f64> {
         let rows = column(&cells, "method").into_iter().zip(column(&cells, "kl_reverse"));
@@ -206,7 +206,7 @@ fn radial_basis_functions_on_real_prices() {
     let Some(folder) = real_data() else { return };
     let place = Place::new();
     let line = format!(
-        "reproduce rbf --quick --out out --trials 1 --methods giga,a-iht-2,pursuit,pursuit-exact --data {}",
+        "rbf --quick --out out --trials 1 --methods giga,a-iht-2,pursuit,pursuit-exact --data {}",
         folder.display()
     );
     run(&place, &line);

@@ -5,16 +5,16 @@ use std::sync::Arc;
 use corelet::laplace::{Gaussian, LaplaceSettings, laplace};
 use corelet::linalg::{dot, leading_eigenvectors, multiply};
 use corelet::model::{RbfMap, Rows};
-
-use super::args::Experiment;
-use super::cell::{Cell, Metric};
-use super::curves::Figure;
-use super::problem::Problem;
-use super::series::{Series, Space};
-use super::study::{Study, ordered};
-use crate::figure::{
+use corelet_cli::figure::{
     Axis, Contours, Curve, Dash, Dots, Grid, Mark, Panel, Style, ellipse, ink, radii_by_area, style_of,
 };
+
+use crate::args::Experiment;
+use crate::cell::{Cell, Metric};
+use crate::curves::Figure;
+use crate::problem::Problem;
+use crate::series::{Series, Space};
+use crate::study::{Study, ordered};
 
 /// Points of the map's grid along each side.
 const MAP_POINTS: usize = 60;

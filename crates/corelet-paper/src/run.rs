@@ -1,57 +1,36 @@
-//! `corelet reproduce`: the paper's experiments as cells, tables, figures and one report.
+//! One run: the paper's experiments as cells, tables, figures and one report.
 //!
 //! settings → data → cells (resumable) → summary → figures, claims → report.
 
-mod args;
-mod cell;
-mod claims;
-mod curves;
-mod document;
-mod measure;
-mod pictures;
-mod problem;
-mod radial;
-mod series;
-mod sets;
-mod settings;
-mod sparse_vi;
-mod store;
-mod study;
-mod summary;
-mod theory;
-mod work;
-
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::Context;
+use corelet::wording::count;
+use corelet_cli::interrupt::Interrupt;
+use corelet_cli::process::Outcome;
+use corelet_cli::terminal::Terminal;
 
-pub(crate) use args::ReproduceArgs;
-
-use crate::Outcome;
-use crate::interrupt::Interrupt;
-use crate::output;
-use crate::terminal::Terminal;
-use crate::wording::count;
-use args::Experiment;
-use cell::Cell;
-use problem::Material;
-use series::{Series, Space};
-use sets::{Kind, Set};
-use settings::{Plan, Settings, settings};
-use store::{Found, Header, Store};
-use study::{Shown, Study};
-use work::Ready;
+use crate::args::{Experiment, PaperArgs};
+use crate::cell::Cell;
+use crate::problem::Material;
+use crate::series::{Series, Space};
+use crate::sets::{Kind, Set};
+use crate::settings::{Plan, Settings, settings};
+use crate::store::{Found, Header, Store};
+use crate::study::{Shown, Study};
+use crate::work::Ready;
+use crate::{document, work};
 
 /// What every step below needs to know.
 struct Run<'r> {
-    args: &'r ReproduceArgs,
+    args: &'r PaperArgs,
     seed: u64,
     terminal: &'r Terminal,
     interrupt: &'r Interrupt,
 }
 
 pub(crate) fn run(
-    args: &ReproduceArgs,
+    args: &PaperArgs,
     seed: u64,
     terminal: &Terminal,
     interrupt: &Interrupt,
@@ -241,12 +220,4 @@ fn has_space(kind: Kind, space: Space) -> bool {
 fn shown(ready: Ready) -> Option<Shown> {
     let set = Set::named(&ready.name)?;
     Some(Shown { set, source: ready.source, material: Some(ready.material) })
-}
-
-/// Writes one figure as SVG and PNG into `folder`; the SVG.
-fn write_figure(folder: &Path, figure: &curves::Figure) -> anyhow::Result<String> {
-    let drawing = figure.grid.draw()?;
-    output::write_text(&folder.join(format!("{}.svg", figure.name)), &drawing.svg)?;
-    output::write_bytes(&folder.join(format!("{}.png", figure.name)), &drawing.png)?;
-    Ok(drawing.svg)
 }

@@ -2,15 +2,17 @@
 
 use anyhow::Context;
 use corelet::generate::gaussian_paper;
-use sparse_nnls::theory::{Contraction, TracePoint, trace};
+use corelet::wording::number;
+use corelet_cli::figure::{Axis, Curve, Dash, Grid, Mark, Panel, Style};
+use corelet_cli::output::{csv_line, csv_number};
 use sparse_nnls::{Dense, Weights};
 
-use super::claims::{Claim, Verdict};
-use super::curves::Figure;
-use super::study::Study;
-use crate::figure::{Axis, Curve, Dash, Grid, Mark, Panel, Style};
-use crate::output::{csv_line, csv_number};
-use crate::wording::number;
+use super::isometry::Contraction;
+use super::length;
+use super::trace::{TracePoint, trace};
+use crate::claims::{Claim, Verdict};
+use crate::curves::Figure;
+use crate::study::Study;
 
 /// ‖ε‖ as a share of ‖Φw*‖ in the two panels.
 const NOISE: [f64; 2] = [0.0, 0.01];
@@ -148,8 +150,4 @@ pub(crate) fn claims(study: &Study, runs: &[Run]) -> Vec<Claim> {
         said("Theorem 1 bounds every iterate of A-IHT by the two before it", count(|point| point.invariant)),
         said("without noise A-IHT converges at the rate of Corollary 1", count(|point| point.distance_bound)),
     ]
-}
-
-fn length(x: &[f64]) -> f64 {
-    x.iter().map(|x| x * x).sum::<f64>().sqrt()
 }

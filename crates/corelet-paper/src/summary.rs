@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::args::Experiment;
-use super::cell::{Cell, Metric};
-use super::series::Series;
-use crate::output::{csv_line, csv_number};
-use crate::percentile::percentile;
+use corelet_cli::output::{csv_line, csv_number};
+use corelet_cli::percentile::percentile;
+
+use crate::args::Experiment;
+use crate::cell::{Cell, Metric};
+use crate::series::Series;
 
 /// A metric over the trials of one size.
 #[derive(Debug, Clone, Copy, PartialEq)]

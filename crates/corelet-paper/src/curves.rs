@@ -1,10 +1,11 @@
 //! Figures of medians and bands against k: which panels stand where, as in the paper.
 
-use super::args::Experiment;
-use super::cell::Metric;
-use super::study::{Shown, Study, ordered};
-use super::summary::Groups;
-use crate::figure::{Axis, Curve, Grid, Mark, Panel, style_of};
+use corelet_cli::figure::{Axis, Curve, Grid, Mark, Panel, style_of};
+
+use crate::args::Experiment;
+use crate::cell::Metric;
+use crate::study::{Shown, Study, ordered};
+use crate::summary::Groups;
 
 /// Divergences below this are drawn at it: double precision has little more to say.
 const FLOOR: f64 = 1e-14;
@@ -143,7 +144,7 @@ fn panel(groups: &Groups<'_>, shown: &Shown, metric: Metric, title: &str) -> Pan
 
 /// The name of a set together with its model, where sets of several models stand side by side.
 fn full_title(shown: &Shown) -> String {
-    use super::sets::Kind;
+    use crate::sets::Kind;
     use corelet::data::Task;
     match shown.set.kind {
         Kind::Regression(Task::Poisson) => format!("{} (Poisson)", shown.set.label),

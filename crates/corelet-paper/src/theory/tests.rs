@@ -1,13 +1,47 @@
 //! The paper's Theorem 1 and Corollary 1 on random Gaussian matrices, with every constant known by brute force.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod common;
-
-use common::{Matrix, normal};
-use rand::{RngExt, SeedableRng};
+use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use sparse_nnls::theory::{Contraction, RestrictedIsometry, TracePoint, trace};
 use sparse_nnls::{Dense, Error, Weights};
+
+use super::isometry::{Contraction, Gram, RestrictedIsometry};
+use super::length;
+use super::trace::{TracePoint, trace};
+
+/// Columns one after the other.
+struct Matrix {
+    entries: Vec<f64>,
+    dim: usize,
+}
+
+impl Matrix {
+    fn len(&self) -> usize {
+        self.entries.len() / self.dim
+    }
+
+    fn column(&self, i: usize) -> &[f64] {
+        &self.entries[i * self.dim..(i + 1) * self.dim]
+    }
+
+    fn dense(&self) -> Dense<f64> {
+        Dense::new(self.entries.clone(), self.dim).unwrap()
+    }
+
+    /// ‖y − Φw‖.
+    fn residual(&self, y: &[f64], weights: &Weights) -> f64 {
+        let mut r = y.to_vec();
+        for (&id, &w) in weights.ids.iter().zip(&weights.values) {
+            r.iter_mut().zip(self.column(id)).for_each(|(r, x)| *r -= w * x);
+        }
+        length(&r)
+    }
+}
+
+/// A standard normal number.
+fn normal(rng: &mut impl Rng) -> f64 {
+    let (u, v): (f64, f64) = (1.0 - rng.random::<f64>(), rng.random());
+    (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()
+}
 
 /// m × n with entries N(0, scale²/m), so that columns are about `scale` long.
 fn gaussian(seed: u64, m: usize, n: usize, scale: f64) -> Matrix {
@@ -33,10 +67,6 @@ fn planted(matrix: &Matrix, k: usize, seed: u64, noise: f64) -> (Weights, Vec<f6
     (optimum, target)
 }
 
-fn length(x: &[f64]) -> f64 {
-    x.iter().map(|x| x * x).sum::<f64>().sqrt()
-}
-
 /// Shapes in which ρ is small enough for the theorem to promise something: rows, columns, k.
 const SHAPES: [(usize, usize, usize); 3] = [(3000, 9, 2), (12000, 12, 2), (12000, 14, 3)];
 
@@ -55,16 +85,16 @@ fn isometry_constants_of_pairs_have_their_closed_form() {
             beta = beta.max(middle + radius);
         }
     }
-    let found = RestrictedIsometry::brute_force(&matrix.dense(), 2).unwrap();
+    let found = RestrictedIsometry::brute_force(&Gram::new(&matrix.dense()).unwrap(), 2).unwrap();
     assert!((found.alpha - alpha).abs() < 1e-13 && (found.beta - beta).abs() < 1e-13, "{found:?}");
 }
 
 #[test]
 fn isometry_constants_hold_for_sparse_vectors_and_are_nested() {
     let matrix = gaussian(2, 40, 9, 1.5);
-    let dense = matrix.dense();
+    let gram = Gram::new(&matrix.dense()).unwrap();
     let constants: Vec<RestrictedIsometry> =
-        (1..=11).map(|s| RestrictedIsometry::brute_force(&dense, s).unwrap()).collect();
+        (1..=11).map(|s| RestrictedIsometry::brute_force(&gram, s).unwrap()).collect();
     assert!(constants.windows(2).all(|w| w[1].alpha <= w[0].alpha && w[0].beta <= w[1].beta));
     // There are only nine columns.
     assert_eq!(constants[10].alpha, constants[8].alpha);
@@ -85,7 +115,7 @@ fn isometry_constants_hold_for_sparse_vectors_and_are_nested() {
     }
     // Orthonormal columns: every constant is one.
     let identity = Dense::new((0..25).map(|at| if at % 6 == 0 { 1.0 } else { 0.0 }).collect(), 5).unwrap();
-    let found = RestrictedIsometry::brute_force(&identity, 3).unwrap();
+    let found = RestrictedIsometry::brute_force(&Gram::new(&identity).unwrap(), 3).unwrap();
     assert!((found.alpha - 1.0).abs() < 1e-15 && (found.beta - 1.0).abs() < 1e-15);
     assert!(Contraction::brute_force(&identity, 1).unwrap().rho.abs() < 1e-14);
 }
@@ -162,18 +192,14 @@ fn the_printed_noise_term_is_no_bound() {
 fn what_is_too_large_for_brute_force_is_refused() {
     let dense = gaussian(5, 4, 60, 1.0).dense();
     for sparsity in [0, 20] {
-        let error = RestrictedIsometry::brute_force(&dense, sparsity).unwrap_err();
-        assert!(matches!(error, Error::Setting { name: "sparsity", .. }), "{error}");
+        let error = RestrictedIsometry::brute_force(&Gram::new(&dense).unwrap(), sparsity).unwrap_err();
+        assert!(matches!(error.downcast_ref(), Some(Error::Setting { name: "sparsity", .. })), "{error}");
     }
     let contraction = Contraction::brute_force(&dense, 1).unwrap();
-    let optimum = Weights { ids: vec![60], values: vec![1.0] };
-    assert!(matches!(
-        trace(&dense, &[0.0; 4], &optimum, &contraction, 3),
-        Err(Error::BadColumn { id: 60, columns: 60 })
-    ));
-    let optimum = Weights { ids: vec![0], values: vec![1.0] };
-    assert!(matches!(
-        trace(&dense, &[0.0; 3], &optimum, &contraction, 3),
-        Err(Error::TargetLength { target: 3, coordinates: 4 })
-    ));
+    let refused = |target: &[f64], id: usize| {
+        let optimum = Weights { ids: vec![id], values: vec![1.0] };
+        trace(&dense, target, &optimum, &contraction, 3).unwrap_err().downcast::<Error>().unwrap()
+    };
+    assert!(matches!(refused(&[0.0; 4], 60), Error::BadColumn { id: 60, columns: 60 }));
+    assert!(matches!(refused(&[0.0; 3], 0), Error::TargetLength { target: 3, coordinates: 4 }));
 }

@@ -1,19 +1,32 @@
-//! The flags of `corelet reproduce`.
+//! The flags of `corelet-paper`.
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Parser, ValueEnum};
+use corelet_cli::process::ProcessArgs;
 use serde::Deserialize;
 
-use super::series::Series;
+use crate::series::Series;
 
-#[derive(Debug, Args)]
-#[command(after_help = "\
+/// The experiments of the paper: cells, tables, figures and a report.
+#[derive(Debug, Parser)]
+#[command(name = "corelet-paper", version, arg_required_else_help = true, after_help = EXAMPLES)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) paper: PaperArgs,
+    #[command(flatten)]
+    pub(crate) process: ProcessArgs,
+}
+
+const EXAMPLES: &str = "\
 Examples:
-  corelet reproduce all --quick
-  corelet reproduce logistic --data DIR --methods giga,a-iht-2,pursuit --trials 5
-  corelet reproduce all --data DIR --out paper")]
-pub(crate) struct ReproduceArgs {
+  corelet-paper all --quick
+  corelet-paper logistic --data DIR --methods giga,a-iht-2,pursuit --trials 5
+  corelet-paper all --data DIR --out paper";
+
+/// Which experiments are run, on what, and how much of them.
+#[derive(Debug, Args)]
+pub(crate) struct PaperArgs {
     /// The experiment
     name: Name,
     /// Folder with the data files of the paper [default: what CORELET_DATA names]; without it the generated sets are run
@@ -97,7 +110,7 @@ impl Experiment {
     }
 }
 
-impl ReproduceArgs {
+impl PaperArgs {
     /// The experiments that were asked for.
     pub(crate) fn experiments(&self) -> Vec<Experiment> {
         let one = match self.name {

@@ -1,0 +1,75 @@
+//! How a program starts and ends: the flags of every command, threads, instruction set, Ctrl-C, and the exit code.
+
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Args;
+use sparse_nnls::simd::{self, INSTRUCTION_SETS, by_name};
+
+use crate::interrupt::{self, Interrupt};
+use crate::terminal::Terminal;
+
+/// What the process ends with where a coreset is not certified.
+const NOT_CERTIFIED: u8 = 3;
+
+/// The flags of every command.
+#[derive(Debug, Args)]
+pub struct ProcessArgs {
+    /// Seed of everything random; the same seed gives the same coreset for any number of threads
+    #[arg(long, global = true, default_value_t = 0)]
+    pub seed: u64,
+    /// Threads to use [default: all cores]
+    #[arg(long, global = true, value_parser = clap::value_parser!(u32).range(1..))]
+    threads: Option<u32>,
+    /// Print nothing but errors
+    #[arg(long, short, global = true)]
+    quiet: bool,
+}
+
+/// What a command that did not fail ended as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// All that was asked for is there.
+    Done,
+    /// The user pressed Ctrl-C.
+    Interrupted,
+    /// The result is there, but it is not certified.
+    NotCertified,
+}
+
+impl ProcessArgs {
+    /// Does the work with Ctrl-C taken over and the threads set up, and says why where it fails.
+    pub fn run(&self, work: impl FnOnce(&Terminal, &Interrupt) -> anyhow::Result<Outcome>) -> ExitCode {
+        let terminal = Terminal::new(self.quiet);
+        match self.prepare().and_then(|interrupt| work(&terminal, &interrupt)) {
+            Ok(Outcome::Done) => ExitCode::SUCCESS,
+            Ok(Outcome::Interrupted) => ExitCode::from(interrupt::EXIT_CODE),
+            Ok(Outcome::NotCertified) => ExitCode::from(NOT_CERTIFIED),
+            Err(error) => {
+                terminal.error(&error);
+                ExitCode::FAILURE
+            }
+        }
+    }
+
+    fn prepare(&self) -> anyhow::Result<Interrupt> {
+        let interrupt = Interrupt::install()?;
+        check_instruction_set()?;
+        if let Some(threads) = self.threads {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads as usize);
+            pool.build_global().context("--threads")?;
+        }
+        Ok(interrupt)
+    }
+}
+
+/// An instruction set that is named but not there would silently be another.
+fn check_instruction_set() -> anyhow::Result<()> {
+    let Some(name) = std::env::var_os(simd::VARIABLE).filter(|name| !name.is_empty()) else { return Ok(()) };
+    if name.to_str().and_then(by_name).is_some() {
+        return Ok(());
+    }
+    let known = INSTRUCTION_SETS.join(", ");
+    let variable = simd::VARIABLE;
+    anyhow::bail!("{variable} is {name:?}: it must be one of {known} that this processor has, or unset")
+}
