@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Args;
-use sparse_nnls::simd::{self, INSTRUCTION_SETS, by_name};
+use sparse_nnls::simd;
 
 use crate::interrupt::{self, Interrupt};
 use crate::terminal::Terminal;
@@ -54,7 +54,7 @@ impl ProcessArgs {
 
     fn prepare(&self) -> anyhow::Result<Interrupt> {
         let interrupt = Interrupt::install()?;
-        check_instruction_set()?;
+        choose_instruction_set()?;
         if let Some(threads) = self.threads {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads as usize);
             pool.build_global().context("--threads")?;
@@ -63,13 +63,9 @@ impl ProcessArgs {
     }
 }
 
-/// An instruction set that is named but not there would silently be another.
-fn check_instruction_set() -> anyhow::Result<()> {
-    let Some(name) = std::env::var_os(simd::VARIABLE).filter(|name| !name.is_empty()) else { return Ok(()) };
-    if name.to_str().and_then(by_name).is_some() {
-        return Ok(());
-    }
-    let known = INSTRUCTION_SETS.join(", ");
-    let variable = simd::VARIABLE;
-    anyhow::bail!("{variable} is {name:?}: it must be one of {known} that this processor has, or unset")
+/// Kernels run with the instruction set that `CORELET_SIMD` names; one that is not there is an error, not another.
+fn choose_instruction_set() -> anyhow::Result<()> {
+    const VARIABLE: &str = "CORELET_SIMD";
+    let Some(name) = std::env::var_os(VARIABLE).filter(|name| !name.is_empty()) else { return Ok(()) };
+    simd::choose(&name.to_string_lossy()).context(VARIABLE)
 }

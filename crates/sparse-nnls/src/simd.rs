@@ -1,28 +1,67 @@
-//! What kernels are made of: the instruction set they run with, the best at hand or a lesser one by name, and dot products.
+//! The instruction set that kernels run with, the best at hand or a lesser one by name; and dot products.
+//!
+//! A caller sees names only. How kernels are dispatched (`pulp`) is the business of the crates of this workspace: what they
+//! share of it is hidden from the documentation, and no part of the interface.
 
 use std::sync::OnceLock;
 
 use pulp::{Arch, Simd};
 
-/// The environment variable that names one of [`INSTRUCTION_SETS`].
-pub const VARIABLE: &str = "CORELET_SIMD";
+use crate::error::Error;
 
 /// The names, from the fastest to the one that every processor has.
 pub const INSTRUCTION_SETS: [&str; 3] = ["avx512", "avx2", "portable"];
 
-/// The instruction set for every kernel of this process: what `CORELET_SIMD` names, where the processor has it, else
-/// the best. A lesser one serves to test the kernels for other processors, and to get their last bits.
+static CHOSEN: OnceLock<Arch> = OnceLock::new();
+
+/// Has every kernel of this process run with the instruction set of that name, not the best one at hand: to test the
+/// kernels for other processors, and to get their last bits. To be called before any work is done.
+///
+/// # Errors
+/// [`Error::InstructionSet`] where the name is none of [`INSTRUCTION_SETS`] or the processor lacks it, and
+/// [`Error::InstructionSetInUse`] where kernels have run with another one already.
+pub fn choose(name: &str) -> Result<(), Error> {
+    let wanted = by_name(name).ok_or_else(|| Error::InstructionSet { name: name.to_string() })?;
+    CHOSEN.get_or_init(|| wanted);
+    let in_use = in_use();
+    if in_use == name { Ok(()) } else { Err(Error::InstructionSetInUse { name: name.to_string(), in_use }) }
+}
+
+/// The name of the instruction set that kernels run with.
+pub fn in_use() -> &'static str {
+    match instruction_set() {
+        #[cfg(target_arch = "x86_64")]
+        Arch::V4(_) => "avx512",
+        #[cfg(target_arch = "x86_64")]
+        Arch::V3(_) => "avx2",
+        _ => "portable",
+    }
+}
+
+/// The instruction set for every kernel of this process.
+#[doc(hidden)]
 #[inline]
 pub fn instruction_set() -> Arch {
-    static CHOSEN: OnceLock<Arch> = OnceLock::new();
-    *CHOSEN.get_or_init(|| {
-        let named = std::env::var(VARIABLE).ok();
-        named.and_then(|name| by_name(&name)).unwrap_or_default()
-    })
+    *CHOSEN.get_or_init(unasked)
+}
+
+/// The best that the processor has.
+#[cfg(not(feature = "simd-variable"))]
+fn unasked() -> Arch {
+    Arch::new()
+}
+
+/// What `CORELET_SIMD` names, so that the tests of every crate can run for every instruction set; else the best.
+#[cfg(feature = "simd-variable")]
+fn unasked() -> Arch {
+    let name = std::env::var("CORELET_SIMD").unwrap_or_default();
+    let known = name.is_empty() || INSTRUCTION_SETS.contains(&name.as_str());
+    assert!(known, "CORELET_SIMD is {name:?}: it must be one of {}", INSTRUCTION_SETS.join(", "));
+    by_name(&name).unwrap_or_default()
 }
 
 /// The instruction set of that name; `None` where there is none, or the processor lacks it.
-pub fn by_name(name: &str) -> Option<Arch> {
+fn by_name(name: &str) -> Option<Arch> {
     match name {
         "portable" => Some(Arch::Scalar),
         #[cfg(target_arch = "x86_64")]
@@ -34,6 +73,7 @@ pub fn by_name(name: &str) -> Option<Arch> {
 }
 
 /// Σ aᵢbᵢ over four registers of accumulators.
+#[doc(hidden)]
 #[inline(always)]
 pub fn dot_f64<S: Simd>(simd: S, a: &[f64], b: &[f64]) -> f64 {
     let ((a_body, a_tail), (b_body, b_tail)) = (S::as_simd_f64s(a), S::as_simd_f64s(b));
@@ -54,6 +94,7 @@ pub fn dot_f64<S: Simd>(simd: S, a: &[f64], b: &[f64]) -> f64 {
 }
 
 /// [`dot_f64`] in f32.
+#[doc(hidden)]
 #[inline(always)]
 pub fn dot_f32<S: Simd>(simd: S, a: &[f32], b: &[f32]) -> f32 {
     let ((a_body, a_tail), (b_body, b_tail)) = (S::as_simd_f32s(a), S::as_simd_f32s(b));
@@ -78,9 +119,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_is_in_use_may_be_chosen_again_and_nothing_else() {
+        let in_use = in_use();
+        choose(in_use).unwrap();
+        for name in INSTRUCTION_SETS.into_iter().filter(|&name| name != in_use && by_name(name).is_some()) {
+            let message = choose(name).unwrap_err().to_string();
+            assert!(message.contains(in_use) && message.contains(name), "{message}");
+        }
+        assert!(choose("abacus").unwrap_err().to_string().contains("abacus"));
+    }
+
+    #[cfg(feature = "simd-variable")]
+    #[test]
     fn the_variable_is_heeded() {
-        let named = std::env::var(VARIABLE).ok().and_then(|name| by_name(&name));
-        assert_eq!(format!("{:?}", instruction_set()), format!("{:?}", named.unwrap_or_default()));
-        assert!(by_name("portable").is_some() && by_name("abacus").is_none());
+        let named = std::env::var("CORELET_SIMD").unwrap_or_default();
+        if by_name(&named).is_some() {
+            assert_eq!(in_use(), named);
+        }
     }
 }
