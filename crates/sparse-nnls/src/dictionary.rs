@@ -5,11 +5,14 @@
 //! each pass, read from a file, kept on a device or spread over a cluster; the methods of this crate cannot tell
 //! which. No answer has size n: `top` returns O(count) ids and scores, whatever n is.
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::DictionaryError;
 use crate::random::{Purpose, uniform};
 
 /// How `top` scores a column φ with norm ‖φ‖ against the vectors u (and v) of a [`Query`].
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Score {
     /// ⟨φ, u⟩.
     Raw,
@@ -29,7 +32,7 @@ pub enum Score {
 }
 
 /// One ranking to be returned by a pass: the best `count` columns by `score`.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Ranking {
     /// What is ranked.
     pub score: Score,
@@ -38,7 +41,7 @@ pub struct Ranking {
 }
 
 /// A seeded random subset of the columns, each of them in it with probability `fraction`, independently.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Batch {
     /// The seed of the subset.
     pub seed: u64,
@@ -54,7 +57,9 @@ impl Batch {
 }
 
 /// One pass over the dictionary: one or two vectors, and the rankings wanted of their correlations.
-#[derive(Debug, Clone, Copy)]
+///
+/// It borrows what it asks with; where it arrives elsewhere, it is an [`OwnedQuery`].
+#[derive(Debug, Clone, Copy, Serialize)]
 pub struct Query<'a> {
     /// u, then v for [`Score::Geodesic`]; each as long as a column. Empty for [`Score::Race`] alone.
     pub vectors: &'a [&'a [f64]],
@@ -73,8 +78,36 @@ impl Query<'_> {
     }
 }
 
+/// A [`Query`] that has travelled: the same fields, serialised the same way, owned.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OwnedQuery {
+    /// See [`Query::vectors`].
+    pub vectors: Vec<Vec<f64>>,
+    /// See [`Query::rankings`].
+    pub rankings: Vec<Ranking>,
+    /// See [`Query::exclude`].
+    pub exclude: Vec<usize>,
+    /// See [`Query::batch`].
+    pub batch: Option<Batch>,
+}
+
+impl OwnedQuery {
+    /// Asks a dictionary: one answer a ranking.
+    ///
+    /// # Errors
+    /// Whatever the dictionary fails with.
+    pub fn ask(&self, dictionary: &dyn Dictionary) -> Result<Vec<Vec<Candidate>>, DictionaryError> {
+        let vectors: Vec<&[f64]> = self.vectors.iter().map(Vec::as_slice).collect();
+        let Self { rankings, exclude, batch, .. } = self;
+        let query = Query { vectors: &vectors, rankings, exclude, batch: *batch };
+        let mut answers = vec![Vec::new(); rankings.len()];
+        dictionary.top(&query, &mut answers)?;
+        Ok(answers)
+    }
+}
+
 /// A column and its score.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Candidate {
     /// Which column.
     pub id: usize,
@@ -83,7 +116,7 @@ pub struct Candidate {
 }
 
 /// The sum of the columns, and of their lengths.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sum {
     /// y = Σᵢ φᵢ.
     pub vector: Vec<f64>,

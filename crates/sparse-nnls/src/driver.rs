@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 use crate::dictionary::{Dictionary, Oracle};
 use crate::error::Error;
 use crate::kernel::{axpy, norm};
-use crate::method::Method;
 use crate::nnls::nnls_on_support;
 use crate::status::Status;
 
@@ -74,6 +73,13 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self { k: 100, total: None, seed: 0, polish: false, limits: Limits::default() }
+    }
+}
+
+impl From<usize> for Settings {
+    /// k points, and otherwise the defaults.
+    fn from(k: usize) -> Self {
+        Self { k, ..Self::default() }
     }
 }
 
@@ -177,6 +183,37 @@ pub trait Algorithm {
     }
 }
 
+/// What an algorithm starts from: a [`Method`](crate::Method), settings of your own, or just a closure that makes an
+/// [`Algorithm`] of a [`Problem`].
+pub trait Start {
+    /// The name a user knows it by.
+    fn name(&self) -> &'static str {
+        "this method"
+    }
+
+    /// Whether Σw = L can be asked for.
+    fn can_hold_total(&self) -> bool {
+        false
+    }
+
+    /// Checks the settings, before any work is done.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] naming the first one out of range.
+    fn check(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// The algorithm before its first step.
+    fn start(&self, problem: &Problem) -> Box<dyn Algorithm>;
+}
+
+impl<A: Algorithm + 'static, F: Fn(&Problem) -> A> Start for F {
+    fn start(&self, problem: &Problem) -> Box<dyn Algorithm> {
+        Box::new(self(problem))
+    }
+}
+
 /// The result of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Solution {
@@ -240,61 +277,114 @@ pub(crate) fn residual_norms(
     Ok(residuals.iter().map(|residual| norm(residual)).collect())
 }
 
-/// Solves min ‖y − Φw‖², w ≥ 0, ‖w‖₀ ≤ k by `method`. The target is y = Φ1 unless another is given.
+/// Solves min ‖y − Φw‖², w ≥ 0, ‖w‖₀ ≤ k: owns the limits, the clock and the callback, whatever the method.
 ///
-/// The callback sees [`Info`] after every step and may stop the run; nothing is printed.
+/// ```
+/// use std::ops::ControlFlow;
+/// use sparse_nnls::{Dense, Method, Settings, Solver};
+///
+/// let phi = Dense::new(vec![1.0, 0.0, 0.0, 1.0, 2.0, 2.0, 1.0, 1.0], 2)?;
+/// let solution = Solver::new(&phi, Settings { k: 2, seed: 7, ..Settings::default() })
+///     .target(&[3.0, 1.0])
+///     .callback(|info| if info.passes > 50.0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+///     .run(&Method::Omp)?;
+/// assert!(solution.residual < 1e-12);
+/// # Ok::<(), sparse_nnls::Error>(())
+/// ```
+pub struct Solver<'a> {
+    dictionary: &'a dyn Dictionary,
+    target: Option<&'a [f64]>,
+    settings: Settings,
+    callback: Box<dyn FnMut(&Info) -> ControlFlow<()> + 'a>,
+}
+
+impl<'a> Solver<'a> {
+    /// For the target y = Φ1, with [`Settings`] or simply k.
+    pub fn new(dictionary: &'a dyn Dictionary, settings: impl Into<Settings>) -> Self {
+        let callback = Box::new(|_: &Info| ControlFlow::Continue(()));
+        Self { dictionary, target: None, settings: settings.into(), callback }
+    }
+
+    /// Another target than Φ1.
+    #[must_use]
+    pub fn target(mut self, target: &'a [f64]) -> Self {
+        self.target = Some(target);
+        self
+    }
+
+    /// Sees [`Info`] after every step and may stop the run; without one nothing is said.
+    #[must_use]
+    pub fn callback(mut self, callback: impl FnMut(&Info) -> ControlFlow<()> + 'a) -> Self {
+        self.callback = Box::new(callback);
+        self
+    }
+
+    /// Runs a [`Method`](crate::Method), or whatever else an [`Algorithm`] can be started from.
+    ///
+    /// # Errors
+    /// A typed error naming the value at fault, before any work is done; whatever the dictionary fails with.
+    pub fn run(mut self, method: &(impl Start + ?Sized)) -> Result<Solution, Error> {
+        let start = Instant::now();
+        check(self.dictionary, self.target, method, &self.settings)?;
+        let mut oracle = Oracle::new(self.dictionary);
+        let problem = pose(&mut oracle, self.target, &self.settings)?;
+        let mut algorithm = method.start(&problem);
+        let (status, iterations) = self.drive(&mut *algorithm, &problem, &mut oracle, start)?;
+        let mut weights = algorithm.weights();
+        if self.settings.polish {
+            let polished = nnls_on_support(&oracle, &problem.target, &weights.ids, Some(&weights.values))?;
+            weights = Weights { ids: polished.ids, values: polished.weights };
+        }
+        let residual = residual_norm(&oracle, &problem.target, &weights)?;
+        let path = algorithm.path(&problem, &mut oracle)?;
+        let (passes, seconds) = (oracle.passes(), start.elapsed().as_secs_f64());
+        let target_norm = problem.target_norm;
+        Ok(Solution { weights, residual, target_norm, status, iterations, passes, seconds, path })
+    }
+
+    /// Steps until the algorithm, the callback or a limit ends it: why, and after how many.
+    fn drive(
+        &mut self,
+        algorithm: &mut dyn Algorithm,
+        problem: &Problem,
+        oracle: &mut Oracle<'_>,
+        start: Instant,
+    ) -> Result<(Status, usize), Error> {
+        let mut iterations = 0;
+        loop {
+            let step = algorithm.step(problem, oracle)?;
+            iterations += 1;
+            let (points, residual) = algorithm.progress();
+            let (passes, seconds) = (oracle.passes(), start.elapsed().as_secs_f64());
+            let target_norm = problem.target_norm;
+            let info = Info { iterations, passes, seconds, points, k: problem.k, residual, target_norm };
+            let go_on = (self.callback)(&info);
+            if let Step::Finished(status) = step {
+                return Ok((status, iterations));
+            }
+            if go_on.is_break() {
+                return Ok((Status::Stopped, iterations));
+            }
+            if let Some(limit) = self.settings.limits.reached(&info) {
+                return Ok((limit, iterations));
+            }
+        }
+    }
+}
+
+/// A [`Solver`] in one call, for those who have everything at hand.
 ///
 /// # Errors
-/// A typed error naming the value at fault, before any work is done; whatever the dictionary fails with.
+/// See [`Solver::run`].
 pub fn solve(
     dictionary: &dyn Dictionary,
     target: Option<&[f64]>,
-    method: &Method,
+    method: &(impl Start + ?Sized),
     settings: &Settings,
     callback: &mut dyn FnMut(&Info) -> ControlFlow<()>,
 ) -> Result<Solution, Error> {
-    let start = Instant::now();
-    check(dictionary, target, method, settings)?;
-    let mut oracle = Oracle::new(dictionary);
-    let problem = pose(&mut oracle, target, settings)?;
-    let mut algorithm = method.start(&problem);
-    let mut iterations = 0;
-    let status = loop {
-        let step = algorithm.step(&problem, &mut oracle)?;
-        iterations += 1;
-        let (points, residual) = algorithm.progress();
-        let (passes, seconds) = (oracle.passes(), start.elapsed().as_secs_f64());
-        let target_norm = problem.target_norm;
-        let info = Info { iterations, passes, seconds, points, k: problem.k, residual, target_norm };
-        let go_on = callback(&info);
-        if let Step::Finished(status) = step {
-            break status;
-        }
-        if go_on.is_break() {
-            break Status::Stopped;
-        }
-        if let Some(limit) = settings.limits.reached(&info) {
-            break limit;
-        }
-    };
-    let mut weights = algorithm.weights();
-    if settings.polish {
-        let polished = nnls_on_support(&oracle, &problem.target, &weights.ids, Some(&weights.values))?;
-        weights = Weights { ids: polished.ids, values: polished.weights };
-    }
-    let residual = residual_norm(&oracle, &problem.target, &weights)?;
-    let path = algorithm.path(&problem, &mut oracle)?;
-    let (passes, seconds) = (oracle.passes(), start.elapsed().as_secs_f64());
-    Ok(Solution {
-        weights,
-        residual,
-        target_norm: problem.target_norm,
-        status,
-        iterations,
-        passes,
-        seconds,
-        path,
-    })
+    let solver = Solver::new(dictionary, settings.clone()).callback(callback);
+    Solver { target, ..solver }.run(method)
 }
 
 fn pose(oracle: &mut Oracle<'_>, target: Option<&[f64]>, settings: &Settings) -> Result<Problem, Error> {
@@ -316,7 +406,7 @@ fn finite(target: &[f64]) -> Result<(), Error> {
 fn check(
     dictionary: &dyn Dictionary,
     target: Option<&[f64]>,
-    method: &Method,
+    method: &(impl Start + ?Sized),
     settings: &Settings,
 ) -> Result<(), Error> {
     let (columns, coordinates) = (dictionary.len(), dictionary.coordinates());

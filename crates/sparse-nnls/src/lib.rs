@@ -8,17 +8,18 @@
 //! that lives elsewhere.
 //!
 //! ```
-//! use std::ops::ControlFlow;
-//! use sparse_nnls::{Dense, Method, Settings, solve};
+//! use sparse_nnls::{Dense, Method};
 //!
 //! // Four columns in the plane; y is their sum, (4, 4), and one column of weight 2 is enough.
 //! let phi = Dense::new(vec![1.0, 0.0, 0.0, 1.0, 2.0, 2.0, 1.0, 1.0], 2)?;
-//! let settings = Settings { k: 2, ..Settings::default() };
-//! let solution = solve(&phi, None, &Method::default(), &settings, &mut |_| ControlFlow::Continue(()))?;
+//! let solution = Method::default().solve(&phi, 2)?;
 //! assert_eq!(solution.weights.ids, [2]);
 //! assert!((solution.weights.values[0] - 2.0).abs() < 1e-12);
 //! # Ok::<(), sparse_nnls::Error>(())
 //! ```
+//!
+//! A [`Solver`] takes another target, [`Settings`] and a callback, and runs whatever implements [`Algorithm`]: [`Method`] is
+//! the list of those that come with the crate.
 
 mod constraint;
 mod dense;
@@ -37,9 +38,10 @@ mod top_k;
 
 pub use constraint::Constraint;
 pub use dense::Dense;
-pub use dictionary::{Batch, Candidate, Dictionary, Oracle, Query, Ranking, Score, Sum};
+pub use dictionary::{Batch, Candidate, Dictionary, Oracle, OwnedQuery, Query, Ranking, Score, Sum};
 pub use driver::{
-    Algorithm, Info, Limits, PathPoint, Problem, Settings, Solution, Step, Weights, residual_norm, solve,
+    Algorithm, Info, Limits, PathPoint, Problem, Settings, Solution, Solver, Start, Step, Weights,
+    residual_norm, solve,
 };
 pub use error::{DictionaryError, Error};
 pub use kernel::Element;

@@ -22,7 +22,8 @@ pub use hard_thresholding::{HardThresholding, LineSearch};
 pub use pursuit::Pursuit;
 pub use sampling::SampleWeights;
 
-use crate::driver::{Algorithm, Problem};
+use crate::dictionary::Dictionary;
+use crate::driver::{Algorithm, Problem, Settings, Solution, Solver, Start};
 use crate::error::Error;
 use sampling::Chance;
 
@@ -128,8 +129,33 @@ impl Method {
         }
     }
 
-    /// The method at its start.
-    pub(crate) fn start(&self, problem: &Problem) -> Box<dyn Algorithm> {
+    /// Solves for y = Φ1, with [`Settings`] or simply k; a [`Solver`] also takes another target and a callback.
+    ///
+    /// # Errors
+    /// See [`Solver::run`].
+    pub fn solve(
+        &self,
+        dictionary: &dyn Dictionary,
+        settings: impl Into<Settings>,
+    ) -> Result<Solution, Error> {
+        Solver::new(dictionary, settings).run(self)
+    }
+}
+
+impl Start for Method {
+    fn name(&self) -> &'static str {
+        self.name()
+    }
+
+    fn can_hold_total(&self) -> bool {
+        self.can_hold_total()
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        self.check()
+    }
+
+    fn start(&self, problem: &Problem) -> Box<dyn Algorithm> {
         let thresholding = |settings, variant| -> Box<dyn Algorithm> {
             Box::new(hard_thresholding::Engine::new(problem, settings, variant))
         };
