@@ -239,14 +239,6 @@ def coreset_from(fields: Mapping[str, Any], options: Optional[Mapping[str, Any]]
         map_distance=summary.get("map_distance"),
     )
     options, sampling = dict(options or {}), dict(fields["sampling"])
-    if sampling:
-        sampling.update(
-            model=options["model"],
-            link=options["link"] or "log",
-            sigma=options["sigma"] if sampling["sigma"] is None else sampling["sigma"],
-            prior_sd=options["prior_sd"],
-            standardisation=fields["metadata"]["corelet.standardisation"],
-        )
     return Coreset(
         rows=fields["rows"],
         weights=fields["weights"],

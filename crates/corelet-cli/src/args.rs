@@ -5,13 +5,11 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValuesParser, TypedValueParser, ValueParser};
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
-use corelet::coreset::{
-    BuildError, BuildOptions, BuildRequest, ModelOptions, ModelRequest, RoundOptions, RoundsBy, Selector,
-    Start,
-};
+use corelet::coreset::{RoundsBy, Selector, Start};
 use corelet::data::{DesignOptions, Format, Standardise, Task};
 use corelet::embed::Choice;
 use corelet::model::Link;
+use corelet::study::{BuildSpecification, ModelSpecification, Specification};
 use corelet_cli::process::ProcessArgs;
 use sparse_nnls::Method;
 
@@ -279,10 +277,8 @@ enum MethodArg {
 }
 
 impl DataArgs {
-    /// The design these flags ask for.
-    pub(crate) fn design(&self, model: &ModelArgs) -> DesignOptions {
+    fn design(&self) -> DesignOptions {
         DesignOptions {
-            task: model.kind(),
             target: self.target.clone(),
             features: self.features.clone(),
             exposure: self.exposure.clone(),
@@ -294,54 +290,39 @@ impl DataArgs {
                 StandardiseArg::Whiten => Standardise::Whiten,
             },
             drop_missing: self.drop_missing,
+            ..DesignOptions::default()
         }
+    }
+
+    /// What these flags and those of the model ask for.
+    pub(crate) fn specification(&self, model: &ModelArgs) -> Specification {
+        Specification { design: self.design(), model: model.specification(), ..Specification::default() }
     }
 }
 
 impl ModelArgs {
-    fn kind(&self) -> Task {
-        match self.model {
-            ModelArg::Gaussian => Task::Gaussian,
-            ModelArg::Linear => Task::Linear,
-            ModelArg::Logistic => Task::Logistic,
-            ModelArg::Poisson => Task::Poisson,
-        }
-    }
-
-    /// The model these flags ask for.
-    pub(crate) fn options(&self) -> ModelOptions {
-        self.request(None).options()
-    }
-
-    /// The same with what the flags of the data have to do with it.
-    fn request(&self, data: Option<&DataArgs>) -> ModelRequest {
-        ModelRequest {
-            kind: self.kind(),
+    fn specification(&self) -> ModelSpecification {
+        ModelSpecification {
+            model: match self.model {
+                ModelArg::Gaussian => Task::Gaussian,
+                ModelArg::Linear => Task::Linear,
+                ModelArg::Logistic => Task::Logistic,
+                ModelArg::Poisson => Task::Poisson,
+            },
             link: self.link.map(|link| match link {
                 LinkArg::Log => Link::Log,
                 LinkArg::Softplus => Link::Softplus,
             }),
             sigma: self.sigma,
             prior_sd: self.prior_sd,
-            exposure: data.is_some_and(|data| data.exposure.is_some()),
-            positive: data.is_some_and(|data| data.positive.is_some()),
         }
     }
 }
 
 impl ChooseArgs {
-    /// The rounds these flags ask for.
-    pub(crate) fn rounds(&self) -> RoundOptions {
-        self.request(0).rounds()
-    }
-
-    /// The build these flags ask for, of `rows` rows. A `-k` that was not given never exceeds them.
-    pub(crate) fn options(&self, seed: u64, rows: usize) -> BuildOptions {
-        self.request(seed).options(rows)
-    }
-
-    fn request(&self, seed: u64) -> BuildRequest {
-        BuildRequest {
+    /// The build these flags ask for.
+    pub(crate) fn specification(&self, seed: u64) -> BuildSpecification {
+        BuildSpecification {
             method: self.method,
             reference: self.embed.reference,
             k: self.k,
@@ -356,6 +337,29 @@ impl ChooseArgs {
                 RoundsByArg::Nuts => RoundsBy::Nuts,
             },
         }
+    }
+}
+
+impl BuildArgs {
+    /// What these flags ask for.
+    pub(crate) fn specification(&self, seed: u64) -> Specification {
+        Specification { build: self.choose.specification(seed), ..self.data.specification(&self.model) }
+    }
+}
+
+impl EvaluateArgs {
+    /// What these flags ask for.
+    pub(crate) fn specification(&self, seed: u64) -> Specification {
+        let build = BuildSpecification { embedding: self.embedding, seed, ..BuildSpecification::default() };
+        Specification { build, ..self.data.specification(&self.model) }
+    }
+}
+
+impl CompareArgs {
+    /// What these flags ask for; its builds are in the comparison.
+    pub(crate) fn specification(&self, seed: u64) -> Specification {
+        let build = BuildSpecification { seed, ..BuildSpecification::default() };
+        Specification { build, ..self.data.specification(&self.model) }
     }
 }
 
@@ -381,28 +385,21 @@ impl CompareArgs {
 impl Cli {
     /// Refuses flags that do not go together, as clap refuses those it does not know.
     pub(crate) fn check_usage(&self) {
-        let checked = match &self.command {
-            Command::Build(args) => check_choose(&args.choose, &args.data, &args.model),
-            Command::Fit(args) => check_choose(&args.choose, &args.data, &args.model),
-            Command::Sample(args) => check_model(&args.data, &args.model),
-            Command::Path(args) => check_model(&args.data, &args.model),
-            Command::Compare(args) => check_model(&args.data, &args.model),
-            Command::Evaluate(args) => check_model(&args.data, &args.model),
-            Command::Demo(_) => Ok(()),
+        let seed = self.process.seed;
+        let specification = match &self.command {
+            Command::Build(args) => args.specification(seed),
+            Command::Fit(args) => args.specification(seed),
+            Command::Sample(args) => args.specification(seed),
+            Command::Path(args) => args.specification(seed),
+            Command::Compare(args) => args.specification(seed),
+            Command::Evaluate(args) => args.specification(seed),
+            Command::Demo(_) => Specification::default(),
         };
-        if let Err(error) = checked {
-            Self::command().error(ErrorKind::ArgumentConflict, error).exit();
+        if let Err(error) = specification.check() {
+            let flag = |setting: &str| format!("--{}", setting.replace('_', "-"));
+            Self::command().error(ErrorKind::ArgumentConflict, error.worded(flag)).exit();
         }
     }
-}
-
-fn check_choose(choose: &ChooseArgs, data: &DataArgs, model: &ModelArgs) -> Result<(), BuildError> {
-    choose.request(0).check()?;
-    check_model(data, model)
-}
-
-fn check_model(data: &DataArgs, model: &ModelArgs) -> Result<(), BuildError> {
-    model.request(Some(data)).check()
 }
 
 fn method_parser() -> ValueParser {

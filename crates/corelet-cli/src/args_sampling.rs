@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use corelet::coreset::BuildOptions;
 use corelet::embed::Choice;
-use corelet::sample::SampleSettings;
+use corelet::posterior::SampleSettings;
+use corelet::study::{BuildSpecification, Specification};
 
 use crate::args::{ChooseArgs, DataArgs, ModelArgs, positive_count, positive_number};
 
@@ -122,17 +122,34 @@ pub(crate) struct PathArgs {
 
 impl ChainArgs {
     /// The settings these flags ask for.
-    pub(crate) fn settings(&self) -> SampleSettings {
+    fn settings(&self) -> SampleSettings {
         let Self { chains, warmup, draws, target_accept } = *self;
         SampleSettings { chains, warmup, draws, target_accept, ..SampleSettings::default() }
     }
 }
 
+impl SampleArgs {
+    /// What these flags ask for.
+    pub(crate) fn specification(&self, seed: u64) -> Specification {
+        let build = BuildSpecification { seed, ..BuildSpecification::default() };
+        let sample = self.chains.settings();
+        Specification { build, sample, ..self.data.specification(&self.model) }
+    }
+}
+
+impl FitArgs {
+    /// What these flags ask for.
+    pub(crate) fn specification(&self, seed: u64) -> Specification {
+        let (build, sample) = (self.choose.specification(seed), self.chains.settings());
+        Specification { build, sample, ..self.data.specification(&self.model) }
+    }
+}
+
 impl PathArgs {
-    /// The build these flags ask for, of `rows` rows.
-    pub(crate) fn options(&self, seed: u64, rows: usize) -> BuildOptions {
-        let default = BuildOptions::default();
-        let k = self.k.unwrap_or(default.k.min(rows));
-        BuildOptions { k, embedding: self.embedding, seed, ..default }
+    /// What these flags ask for.
+    pub(crate) fn specification(&self, seed: u64) -> Specification {
+        let Self { k, embedding, .. } = *self;
+        let build = BuildSpecification { k, embedding, seed, ..BuildSpecification::default() };
+        Specification { build, ..self.data.specification(&self.model) }
     }
 }

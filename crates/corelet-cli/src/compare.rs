@@ -3,16 +3,17 @@
 use std::path::Path;
 
 use anyhow::Context;
+use corelet::study::Comparison;
 use sparse_nnls::Limits;
 
 use crate::Outcome;
 use crate::args::CompareArgs;
-use crate::cells::{Plan, to_csv, to_table};
+use crate::cells::{to_csv, to_table};
 use crate::interrupt::Interrupt;
-use crate::load;
+use crate::load::{self, Follower};
 use crate::output;
 use crate::terminal::Terminal;
-use crate::wording::count;
+use crate::words::count;
 
 pub(crate) fn run(
     args: &CompareArgs,
@@ -22,27 +23,30 @@ pub(crate) fn run(
 ) -> anyhow::Result<Outcome> {
     let outputs: Vec<&Path> = args.output.iter().map(|path| path.as_path()).collect();
     output::check(&outputs, &[&args.data.data])?;
-    let plan = Plan {
+    let comparison = Comparison {
         methods: args.methods(),
         sizes: args.k.clone(),
         seeds: seed..seed.saturating_add(args.seeds),
         embedding: args.embed.embedding,
         limits: Limits::default(),
     };
-    let design = args.data.design(&args.model);
-    let data = load::read(&args.data.data, args.data.format, &design, terminal)?;
-    plan.check(data.len()).with_context(|| data.source().to_owned())?;
-    let fitted = data.fit(&args.model.options(), terminal)?;
-    let cells = plan.run(&fitted, terminal, interrupt)?;
+    let opened = load::open(&args.data, &args.specification(seed), terminal)?;
+    let study = &opened.study;
+    let mut follower = Follower::new(terminal, interrupt);
+    let cells = study
+        .compare(&comparison, &mut |_| interrupt.worth_writing(), &mut |progress| follower.heard(progress))
+        .with_context(|| study.frame().source.clone())?;
+    drop(follower);
+    opened.warn(terminal);
 
     interrupt.writing();
     if let Some(path) = &args.output {
         output::write_text(path, &to_csv(&cells)?)?;
     }
     let embedding = cells.first().map_or("-", |cell| cell.coreset.embedding.name.as_str());
-    let (n, features) = (count(fitted.len()), fitted.names.len());
+    let (n, coefficients) = (count(study.len()), study.frame().names.len());
     terminal.say(&format!(
-        "{n} rows, {features} coefficients, {embedding}; medians over {} seed{}, divergences in nats\n\n{}",
+        "{n} rows, {coefficients} coefficients, {embedding}; medians over {} seed{}, divergences in nats\n\n{}",
         args.seeds,
         if args.seeds == 1 { "" } else { "s" },
         to_table(&cells)

@@ -4,23 +4,22 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::Context;
-use corelet::coreset::{BuildOptions, ModelOptions, Selector};
+use corelet::coreset::Selector;
 use corelet::data::{DesignOptions, Table, Values, ensure_writable};
 use corelet::embed::Choice;
 use corelet::generate;
+use corelet::study::{Cell, Comparison, Specification, Study};
 use sparse_nnls::{Limits, Method};
 
 use crate::Outcome;
 use crate::args::DemoArgs;
-use crate::build::write_coreset;
-use crate::cells::{Cell, Plan, to_csv, to_table};
+use crate::cells::{to_csv, to_table};
 use crate::interrupt::Interrupt;
-use crate::load::{self, Fitted};
+use crate::load::{self, Follower};
 use crate::memory;
 use crate::output;
-use crate::summary::{Seconds, Summary};
 use crate::terminal::Terminal;
-use crate::wording::{count, judgement};
+use crate::words::{count, judgement};
 
 /// Points each method may choose.
 const POINTS: usize = 10;
@@ -49,15 +48,20 @@ pub(crate) fn run(
     drop(observations);
     let data_csv = table_as_csv(&table);
     let design = DesignOptions { target: Some("y".to_owned()), ..DesignOptions::default() };
-    let fitted = load::design(table, &design, start, terminal)?.fit(&ModelOptions::default(), terminal)?;
-    let plan = Plan {
+    let specification = Specification { design, ..Specification::default() };
+    let opened = load::study(table, &specification, start, terminal)?;
+    let comparison = Comparison {
         methods: Method::all().into_iter().map(Selector::from).collect(),
         sizes: vec![POINTS],
         seeds: seed..seed.saturating_add(1),
         embedding: Choice::Auto,
         limits: Limits { passes: Some(MAX_PASSES), ..Limits::default() },
     };
-    let cells = plan.run(&fitted, terminal, interrupt)?;
+    let mut follower = Follower::new(terminal, interrupt);
+    let cells = opened
+        .study
+        .compare(&comparison, &mut |_| interrupt.worth_writing(), &mut |progress| follower.heard(progress))?;
+    drop(follower);
 
     interrupt.writing();
     output::write_text(&files.data, &data_csv)?;
@@ -67,10 +71,11 @@ pub(crate) fn run(
         return Ok(Outcome::Interrupted);
     }
     let best = cells.last().context("no method was run")?;
-    let summary = summarise(&fitted, best, seed);
-    write_coreset(&fitted, &best.coreset, &summary, &files.coreset)?;
+    // The last of all methods is the default one.
+    let summary = opened.study.summary_of_cell(best).with_peak_memory(memory::peak_bytes());
+    opened.write_coreset(&best.coreset.rows, &best.coreset.weights, &summary, &files.coreset)?;
     output::write_text(&files.summary, &summary.to_json()?)?;
-    report(args, &files, &fitted, &cells, best, terminal);
+    report(args, &files, &opened.study, &cells, best, terminal);
     Ok(Outcome::Done)
 }
 
@@ -88,19 +93,6 @@ fn prepare(args: &DemoArgs) -> anyhow::Result<Files> {
     Ok(files)
 }
 
-/// The last of all methods is the default one.
-fn summarise(fitted: &Fitted, best: &Cell, seed: u64) -> Summary {
-    let options = BuildOptions { seed, k: POINTS, ..BuildOptions::default() };
-    let seconds = Seconds {
-        read: fitted.read_seconds,
-        laplace: fitted.laplace_seconds,
-        build: best.build_seconds,
-        evaluate: best.evaluate_seconds,
-    };
-    let summary = Summary::of_build(&fitted.subject(), &options, &best.coreset, &best.evaluation, seconds);
-    summary.with_peak_memory(memory::peak_bytes())
-}
-
 fn table_as_csv(table: &Table) -> String {
     let mut text = output::csv_line(table.columns.iter().map(|column| column.name.clone()));
     for row in 0..table.rows {
@@ -112,8 +104,8 @@ fn table_as_csv(table: &Table) -> String {
     text
 }
 
-fn report(args: &DemoArgs, files: &Files, fitted: &Fitted, cells: &[Cell], best: &Cell, terminal: &Terminal) {
-    let (n, points) = (count(fitted.len()), best.coreset.rows.len());
+fn report(args: &DemoArgs, files: &Files, study: &Study, cells: &[Cell], best: &Cell, terminal: &Terminal) {
+    let (n, points) = (count(study.len()), best.coreset.rows.len());
     let Files { data, coreset, table, summary } = files;
     let [data, coreset, table, summary] = [data, coreset, table, summary].map(|path| path.display());
     terminal.say(&format!(

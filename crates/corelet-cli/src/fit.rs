@@ -2,19 +2,19 @@
 
 use std::path::Path;
 
+use anyhow::Context;
 use corelet::data::ensure_writable;
-use corelet::laplace::{LaplaceSettings, laplace};
-use corelet::model::Rows;
-use corelet::verdict::Grade;
+use corelet::trust::Grade;
+use corelet::words::Summary;
 use serde::Serialize;
 
 use crate::args_sampling::FitArgs;
-use crate::build::{Chosen, choose, write_coreset};
+use crate::build::{subject, with_memory};
 use crate::interrupt::Interrupt;
+use crate::load::{self, Follower};
 use crate::posterior::{self, PosteriorSummary};
-use crate::summary::{self, Summary};
 use crate::terminal::Terminal;
-use crate::{Outcome, load, output, report};
+use crate::{Outcome, output, report};
 
 /// The keys of `--json`: those of `build` under `coreset`, and those of `sample`.
 #[derive(Serialize)]
@@ -30,44 +30,49 @@ pub(crate) fn run(
     terminal: &Terminal,
     interrupt: &Interrupt,
 ) -> anyhow::Result<Outcome> {
-    let settings = args.chains.settings();
-    settings.check()?;
+    let specification = args.specification(seed);
+    specification.sample.check()?;
     posterior::check_files(&args.files, &also(args), &[&args.data.data])?;
     args.coreset.as_deref().map_or(Ok(()), ensure_writable)?;
-    let design = args.data.design(&args.model);
-    let data = load::read(&args.data.data, args.data.format, &design, terminal)?;
-    let Some(chosen) = choose(data, &args.choose, &args.model, seed, terminal, interrupt)? else {
-        return Ok(Outcome::Interrupted);
-    };
-    let Chosen { fitted, coreset, summary } = &chosen;
+    let opened = load::open(&args.data, &specification, terminal)?;
+    let source = || opened.study.frame().source.clone();
+    let mut follower = Follower::new(terminal, interrupt);
+    let chosen = opened
+        .study
+        .build(&specification.build, &mut |progress| follower.heard(progress))
+        .with_context(source)?;
+    drop(follower);
+    opened.warn(terminal);
+    let Some(chosen) = chosen.map(with_memory) else { return Ok(Outcome::Interrupted) };
+    let (coreset, summary) = (chosen.coreset(), &chosen.summary);
     if let Some(path) = &args.coreset {
-        write_coreset(fitted, coreset, summary, path)?;
+        opened.write_coreset(&coreset.rows, &coreset.weights, summary, path)?;
     }
     if interrupt.asked() {
         return Ok(stopped(args.coreset.as_deref(), terminal));
     }
-    let rows = Rows::Weighted { ids: &coreset.rows, weights: &coreset.weights };
-    let near = Some(&fitted.laplace.posterior.mean[..]);
-    let start = laplace(&*fitted.model, &fitted.prior, rows, near, &LaplaceSettings::default())?.posterior;
-    let Some(drawn) = posterior::draw(fitted, rows, &start, &settings, seed, terminal, interrupt)? else {
+    let weighted = opened.study.weighted(&coreset.rows, &coreset.weights).with_context(source)?;
+    let Some(drawn) =
+        posterior::draw(&opened, Some(&weighted), &specification.sample, seed, terminal, interrupt)?
+    else {
         return Ok(stopped(args.coreset.as_deref(), terminal));
     };
 
     interrupt.writing();
-    let posterior = drawn.summary(fitted);
-    drawn.write(fitted, &posterior, &args.files)?;
+    let posterior = PosteriorSummary::new(&opened.study, &drawn);
+    posterior::write(&opened.study, &drawn, &posterior, &args.files)?;
     if let Some(json) = &args.files.json {
         let both = FitSummary { coreset: summary, posterior: &posterior };
         output::write_text(json, &(serde_json::to_string_pretty(&both)? + "\n"))?;
     }
     if let Some(path) = &args.report {
-        let subject = chosen.report(&args.choose, drawn.judged(), drawn.warnings());
+        let subject = subject(&opened, &chosen, specification.build.start, Some(&drawn));
         output::write_text(path, &report::to_html(&subject)?)?;
     }
-    drawn.show(fitted, &posterior, coreset.rows.len(), terminal);
+    posterior::show(&opened.study, &drawn, &posterior, coreset.rows.len(), terminal);
     let written: Vec<&Path> = posterior::written(&args.files).into_iter().chain(also(args)).collect();
-    summary::show(summary, terminal, &written);
-    summary::warn(summary, terminal);
+    load::show(summary, terminal, &written);
+    load::warn(summary, terminal);
     Ok(if drawn.grade() == Some(Grade::C) { Outcome::NotCertified } else { Outcome::Done })
 }
 

@@ -1,134 +1,135 @@
-//! From the flags to a model with its Laplace fit.
+//! From the flags to a study, and what is heard while it works.
 
-use std::ops::Deref;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Instant;
 
-use anyhow::{Context, bail};
-use corelet::coreset::ModelOptions;
-use corelet::data::{self, Dataset, DesignOptions, Format, Table};
-use corelet::fitted;
-use corelet::laplace::{Laplace, LaplaceError, LaplaceSettings, Prior, laplace};
-use corelet::model::{Model, Rows};
+use anyhow::Context;
+use corelet::data::{self, Extra, Table, read_coreset, write_rows};
+use corelet::rows::Weighted;
+use corelet::study::{Progress, Specification, Study};
+use corelet::words::Summary;
 
-use crate::summary::Subject;
-use crate::terminal::Terminal;
-use crate::wording::count;
+use crate::args::DataArgs;
+use crate::interrupt::Interrupt;
+use crate::terminal::{self, Terminal};
 
-/// A data file and what models are built on.
-pub(crate) struct Data {
+/// A data file and the study of it.
+pub(crate) struct Opened {
     table: Table,
-    dataset: Dataset,
-    read_seconds: f64,
+    pub(crate) study: Study,
 }
 
-/// A data file, a model of it and its Laplace fit, which it can be used as.
-pub(crate) struct Fitted {
-    pub(crate) table: Table,
-    fitted: fitted::Fitted,
-    pub(crate) read_seconds: f64,
-    pub(crate) laplace_seconds: f64,
-}
-
-impl Deref for Fitted {
-    type Target = fitted::Fitted;
-
-    fn deref(&self) -> &fitted::Fitted {
-        &self.fitted
-    }
-}
-
-/// Reads the file and makes the design.
-pub(crate) fn read(
-    path: &Path,
-    format: Option<Format>,
-    options: &DesignOptions,
+/// Reads the file, makes the design and the model.
+pub(crate) fn open(
+    args: &DataArgs,
+    specification: &Specification,
     terminal: &Terminal,
-) -> anyhow::Result<Data> {
-    let start = Instant::now();
-    let _progress = terminal.progress(format!("reading {}", path.display()));
-    let table = data::read(path, format)?;
-    design(table, options, start, terminal)
+) -> anyhow::Result<Opened> {
+    let clock = Instant::now();
+    let progress = terminal.progress(format!("reading {}", args.data.display()));
+    let table = data::read(&args.data, args.format)?;
+    drop(progress);
+    study(table, specification, clock, terminal)
 }
 
-/// Makes the design of a table that has been read, or generated, since `start`.
-pub(crate) fn design(
+/// The study of a table that has been read, or generated, since `clock`.
+pub(crate) fn study(
     table: Table,
-    options: &DesignOptions,
-    start: Instant,
+    specification: &Specification,
+    clock: Instant,
     terminal: &Terminal,
-) -> anyhow::Result<Data> {
-    let dataset = data::design(&table, options)?;
-    if dataset.dropped > 0 {
-        let (dropped, rows) = (count(dataset.dropped), count(table.rows));
-        terminal.warn(&format!("{dropped} of {rows} rows have missing values and were left out"));
-    }
-    dataset.warnings.iter().for_each(|warning| terminal.warn(warning));
-    Ok(Data { table, dataset, read_seconds: start.elapsed().as_secs_f64() })
+) -> anyhow::Result<Opened> {
+    let _progress = terminal.progress(format!("encoding {}", table.source));
+    let dataset = data::design(&table, &specification.design())?;
+    let read = clock.elapsed().as_secs_f64();
+    let study = Study::new(&table.source, dataset, &specification.model, read)
+        .with_context(|| table.source.clone())?;
+    Ok(Opened { table, study })
 }
 
-impl Data {
-    /// Number of usable rows, n.
-    pub(crate) fn len(&self) -> usize {
-        self.dataset.observations.len()
+impl Opened {
+    /// The weighted rows of a coreset file, as observations and fetched.
+    pub(crate) fn coreset(&self, path: &Path) -> anyhow::Result<(Vec<usize>, Weighted)> {
+        let (rows, weights) = read_coreset(path)?;
+        let named = || path.display().to_string();
+        let observations = self.study.observations_of(&rows).with_context(named)?;
+        let weighted = self.study.weighted(&observations, &weights).with_context(named)?;
+        Ok((observations, weighted))
     }
 
-    /// How messages name the file.
-    pub(crate) fn source(&self) -> &str {
-        &self.table.source
+    /// Writes the chosen rows with their weights and original columns, the summary in the file's metadata.
+    pub(crate) fn write_coreset(
+        &self,
+        observations: &[usize],
+        weights: &[f64],
+        summary: &Summary,
+        path: &Path,
+    ) -> anyhow::Result<()> {
+        let frame = self.study.frame();
+        let rows = self.study.rows_of(observations);
+        let weights = Extra::Float(weights.to_vec());
+        let metadata = summary.metadata(&frame.levels, &frame.standardisation)?;
+        Ok(write_rows(&self.table, &rows, &[("weight", weights)], &metadata, path)?)
     }
 
-    /// The observation that each row of the data file became; `coreset` is the file that names them.
-    pub(crate) fn observations_of(&self, file_rows: &[usize], coreset: &Path) -> anyhow::Result<Vec<usize>> {
-        let source = self.source();
-        let find = |&row: &usize| match self.dataset.rows.binary_search(&row) {
-            Ok(observation) => Ok(observation),
-            Err(_) if row < self.table.rows => {
-                bail!("row {row} has missing values in {source} and was left out")
+    /// Says what the user should know about data, model and fit.
+    pub(crate) fn warn(&self, terminal: &Terminal) {
+        self.study.warnings().iter().for_each(|warning| terminal.warn(warning));
+    }
+}
+
+/// Shows on the terminal what a study is doing, and tells it of Ctrl-C.
+pub(crate) struct Follower<'a> {
+    line: terminal::Progress,
+    interrupt: &'a Interrupt,
+    chains: Vec<(usize, usize)>,
+}
+
+impl<'a> Follower<'a> {
+    pub(crate) fn new(terminal: &Terminal, interrupt: &'a Interrupt) -> Self {
+        Self { line: terminal.progress("fitting the posterior"), interrupt, chains: Vec::new() }
+    }
+
+    /// What a study calls.
+    pub(crate) fn heard(&mut self, progress: Progress<'_>) -> ControlFlow<()> {
+        match progress {
+            Progress::Fitting => self.line.set("fitting the posterior".to_owned()),
+            Progress::Embedding => self.line.set("embedding the data".to_owned()),
+            Progress::Choosing { info, run: (run, runs), method } => {
+                if runs == 1 && info.points > 0 {
+                    self.interrupt.worth_writing();
+                }
+                let prefix = if runs > 1 { format!("run {run} of {runs}, ") } else { String::new() };
+                self.line.follow(&prefix, method, info);
             }
-            Err(_) => bail!("row {row} is named, but {source} has {} rows", self.table.rows),
-        };
-        let rows: anyhow::Result<Vec<usize>> = file_rows.iter().map(find).collect();
-        rows.with_context(|| coreset.display().to_string())
-    }
-
-    /// Fits the model to all rows.
-    pub(crate) fn fit(self, options: &ModelOptions, terminal: &Terminal) -> anyhow::Result<Fitted> {
-        self.fit_with(options, terminal, |model, prior| {
-            laplace(model, prior, Rows::All, None, &LaplaceSettings::default())
-        })
-    }
-
-    /// Fits the model in the way given.
-    pub(crate) fn fit_with(
-        self,
-        options: &ModelOptions,
-        terminal: &Terminal,
-        fit: impl FnOnce(&dyn Model, &Prior) -> Result<Laplace, LaplaceError>,
-    ) -> anyhow::Result<Fitted> {
-        let Self { table, dataset, read_seconds } = self;
-        let start = Instant::now();
-        let _progress = terminal.progress("fitting the posterior");
-        let fitted = fitted::fit_with(dataset, options, fit).with_context(|| table.source.clone())?;
-        fitted.warnings.iter().for_each(|warning| terminal.warn(warning));
-        Ok(Fitted { table, fitted, read_seconds, laplace_seconds: start.elapsed().as_secs_f64() })
+            Progress::Evaluating => self.line.set("evaluating on fresh draws".to_owned()),
+            Progress::Judging => self.line.set("judging the draws on all rows".to_owned()),
+            Progress::Sampling(step) => {
+                while self.chains.len() <= step.chain {
+                    self.chains.push((0, 0));
+                }
+                self.chains[step.chain].0 = step.done;
+                self.chains[step.chain].1 = step.divergences;
+                let done: usize = self.chains.iter().map(|chain| chain.0).sum();
+                let divergences: usize = self.chains.iter().map(|chain| chain.1).sum();
+                let share = 100.0 * done as f64 / (step.total * step.chains) as f64;
+                self.line.set(format!("sampling: {share:.0} %, {divergences} divergences"));
+            }
+        }
+        if self.interrupt.asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }
 
-impl Fitted {
-    /// Number of observations, n.
-    pub(crate) fn len(&self) -> usize {
-        self.rows.len()
+/// Says what came out, and which files were written.
+pub(crate) fn show(summary: &Summary, terminal: &Terminal, written: &[&Path]) {
+    summary.lines().iter().for_each(|line| terminal.say(line));
+    for path in written {
+        terminal.say(&format!("  written        {}", path.display()));
     }
+}
 
-    /// What a summary says of it.
-    pub(crate) fn subject(&self) -> Subject<'_> {
-        Subject {
-            data: &self.table.source,
-            n: self.len(),
-            names: &self.names,
-            model: self.model.name(),
-            dropped: self.dropped,
-        }
-    }
+/// Says what the user should not overlook.
+pub(crate) fn warn(summary: &Summary, terminal: &Terminal) {
+    summary.warnings().iter().for_each(|warning| terminal.warn(warning));
 }

@@ -14,13 +14,11 @@ mod path;
 mod posterior;
 mod report;
 mod sample;
-mod summary;
-mod trust;
 
 use std::process::ExitCode;
 
 use clap::Parser;
-use corelet::wording;
+use corelet::words;
 use corelet_cli::process::Outcome;
 use corelet_cli::{figure, interrupt, output, page, percentile, terminal};
 
@@ -34,7 +32,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(args, seed, terminal, interrupt),
         Command::Build(args) => build::run(args, seed, terminal, interrupt),
         Command::Compare(args) => compare::run(args, seed, terminal, interrupt),
-        Command::Evaluate(args) => evaluate::run(args, seed, terminal),
+        Command::Evaluate(args) => evaluate::run(args, seed, terminal, interrupt),
         Command::Sample(args) => sample::run(args, seed, terminal, interrupt),
         Command::Fit(args) => fit::run(args, seed, terminal, interrupt),
         Command::Path(args) => path::run(args, seed, terminal, interrupt),

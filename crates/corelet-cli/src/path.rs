@@ -1,20 +1,20 @@
 //! `corelet path`: the divergence against the number of points, as a table and as CSV.
 
-use std::ops::ControlFlow;
 use std::path::Path;
 
 use anyhow::{Context, bail};
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-use corelet::coreset::{HeldOut, PathRow, PathTable, path};
+use corelet::coreset::{PathRow, PathTable};
 
 use crate::args_sampling::PathArgs;
 use crate::figure::Drawing;
 use crate::interrupt::Interrupt;
+use crate::load::{self, Follower};
 use crate::output::{csv_line, csv_number};
 use crate::report::path_figure;
 use crate::terminal::Terminal;
-use crate::wording::{count, number, optional};
-use crate::{Outcome, load, output};
+use crate::words::{count, number, optional};
+use crate::{Outcome, output};
 
 /// Sizes that the table shows; the CSV has them all.
 const SHOWN: usize = 20;
@@ -28,22 +28,15 @@ pub(crate) fn run(
     let outputs: Vec<&Path> = args.output.iter().chain(&args.figure).map(|path| path.as_path()).collect();
     let picture = args.figure.as_deref().map(picture_format).transpose()?;
     output::check(&outputs, &[&args.data.data])?;
-    let design = args.data.design(&args.model);
-    let data = load::read(&args.data.data, args.data.format, &design, terminal)?;
-    let options = args.options(seed, data.len());
-    options.check(data.len()).with_context(|| data.source().to_owned())?;
-    let fitted = data.fit(&args.model.options(), terminal)?;
-    let posterior = &fitted.laplace.posterior;
-    let held_out = HeldOut::new(&*fitted.model, posterior, seed);
-    let progress = terminal.progress("embedding the data");
-    let full = Some((&fitted.prior, posterior));
-    let table = path(&*fitted.model, posterior, &held_out, full, &options, &mut |info| {
-        interrupt.worth_writing();
-        progress.follow("", &options.method, info);
-        if interrupt.asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    })
-    .with_context(|| fitted.table.source.clone())?;
-    drop(progress);
+    let specification = args.specification(seed);
+    let opened = load::open(&args.data, &specification, terminal)?;
+    let mut follower = Follower::new(terminal, interrupt);
+    let table = opened
+        .study
+        .path(&specification.build, &mut |progress| follower.heard(progress))
+        .with_context(|| opened.study.frame().source.clone())?;
+    drop(follower);
+    opened.warn(terminal);
 
     interrupt.writing();
     if let Some(path) = &args.output {
@@ -56,7 +49,7 @@ pub(crate) fn run(
             Picture::Png => output::write_bytes(path, &drawing.png)?,
         }
     }
-    let (n, embedding) = (count(fitted.len()), &table.embedding.name);
+    let (n, embedding) = (count(opened.study.len()), &table.embedding.name);
     terminal.say(&format!("{n} rows, {embedding}; divergences in nats\n\n{}", to_table(&table)));
     terminal.say(&match table.knee {
         Some(at) => format!("\nthe knee is at {} points: further ones help less", table.rows[at].points),

@@ -1,53 +1,36 @@
 //! Draws of a posterior, from chains to files: what `sample` and `fit` have in common.
 
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
 
 use anyhow::Context;
 use corelet::data::{Extra, ensure_writable, write_columns};
-use corelet::laplace::Gaussian;
-use corelet::model::Rows;
-use corelet::sample::{
-    ArvizGroup, Chains, Diagnostics, Moments, ParameterSummary, SampleError, SampleSettings, resample,
-    sample, write_arviz,
+use corelet::posterior::{
+    ArvizGroup, Chains, Diagnostics, Marginal, ParameterSummary, SampleError, SampleSettings, write_arviz,
 };
-use corelet::verdict::{Draws, Grade, Reason, Verdict, verdict};
+use corelet::rows::Weighted;
+use corelet::study::{Drawn, Study, StudyError};
+use corelet::trust::{Grade, Reason, Verdict};
+use corelet::words::{headline, lines};
 use serde::Serialize;
 
 use crate::args_sampling::DrawFiles;
 use crate::interrupt::Interrupt;
-use crate::load::Fitted;
+use crate::load::{Follower, Opened};
 use crate::output;
 use crate::terminal::Terminal;
-use crate::trust;
-use crate::wording::{count, duration, number};
-
-/// Draws on which a verdict rests at most; further ones are thinned.
-const VERDICT_DRAWS: usize = 4000;
+use crate::words::{count, duration, number};
 
 /// Rows of the table of parameters.
 const SHOWN: usize = 12;
-
-/// Draws, what they say of themselves, and the verdict on the coreset they came from.
-pub(crate) struct Posterior {
-    chains: Chains,
-    diagnostics: Diagnostics,
-    verdict: Option<Verdict>,
-    settings: SampleSettings,
-    sample_seconds: f64,
-    verdict_seconds: f64,
-}
 
 /// One parameter on both scales, reweighted for grade B.
 #[derive(Debug, Clone, Serialize)]
 struct NamedParameter {
     name: String,
     #[serde(flatten)]
-    original: Moments,
-    standardised: Moments,
+    original: Marginal,
+    standardised: Marginal,
     r_hat: f64,
     ess_bulk: f64,
     ess_tail: f64,
@@ -115,182 +98,129 @@ pub(crate) fn written(files: &DrawFiles) -> Vec<&Path> {
 
 /// Samples, and for weighted rows judges; none where the user stopped it.
 pub(crate) fn draw(
-    fitted: &Fitted,
-    rows: Rows<'_>,
-    start: &Gaussian,
+    opened: &Opened,
+    coreset: Option<&Weighted>,
     settings: &SampleSettings,
     seed: u64,
     terminal: &Terminal,
     interrupt: &Interrupt,
-) -> anyhow::Result<Option<Posterior>> {
-    let clock = Instant::now();
-    let chains = match run_chains(fitted, rows, start, settings, seed, terminal, interrupt) {
-        Err(SampleError::Stopped) => return Ok(None),
-        result => result.with_context(|| fitted.table.source.clone())?,
-    };
-    let sample_seconds = clock.elapsed().as_secs_f64();
-    let diagnostics = Diagnostics::new(&chains);
-    let clock = Instant::now();
-    let verdict = match rows {
-        Rows::All => None,
-        Rows::Weighted { ids, weights } => {
-            let _progress = terminal.progress("judging the draws on all rows");
-            let draws = Draws::from_chains(&chains, VERDICT_DRAWS);
-            Some(verdict(&*fitted.model, ids, weights, &draws)?)
-        }
-    };
-    let verdict_seconds = clock.elapsed().as_secs_f64();
-    Ok(Some(Posterior { chains, diagnostics, verdict, settings: *settings, sample_seconds, verdict_seconds }))
+) -> anyhow::Result<Option<Drawn>> {
+    let mut follower = Follower::new(terminal, interrupt);
+    match opened.study.sample(coreset, settings, seed, &mut |progress| follower.heard(progress)) {
+        Err(StudyError::Sample(SampleError::Stopped)) => Ok(None),
+        result => result.map(Some).with_context(|| opened.study.frame().source.clone()),
+    }
 }
 
-fn run_chains(
-    fitted: &Fitted,
-    rows: Rows<'_>,
-    start: &Gaussian,
-    settings: &SampleSettings,
-    seed: u64,
-    terminal: &Terminal,
-    interrupt: &Interrupt,
-) -> Result<Chains, SampleError> {
-    let progress = terminal.progress("sampling");
-    let done: Vec<AtomicUsize> = (0..settings.chains).map(|_| AtomicUsize::new(0)).collect();
-    let mut divergences = vec![0; settings.chains];
-    sample(&*fitted.model, &fitted.prior, rows, start, settings, seed, &mut |info| {
-        done[info.chain].store(info.done, Ordering::Relaxed);
-        divergences[info.chain] = info.divergences;
-        let steps: usize = done.iter().map(|done| done.load(Ordering::Relaxed)).sum();
-        let share = 100.0 * steps as f64 / (info.total * settings.chains) as f64;
-        let divergent: usize = divergences.iter().sum();
-        progress.set(format!("sampling: {share:.0} %, {divergent} divergences"));
-        if interrupt.asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    })
-}
-
-impl Posterior {
-    /// A, B or C; none for the posterior of all rows.
-    pub(crate) fn grade(&self) -> Option<Grade> {
-        self.verdict.as_ref().map(|verdict| verdict.grade)
-    }
-
-    /// The draws and the verdict on them; none for the posterior of all rows.
-    pub(crate) fn judged(&self) -> Option<(&Chains, &Verdict)> {
-        Some((&self.chains, self.verdict.as_ref()?))
-    }
-
-    /// What the chains have to be blamed for.
-    pub(crate) fn warnings(&self) -> Vec<String> {
-        self.diagnostics.warnings()
-    }
-
-    /// The draws that are written: for grade B those that have weights.
-    fn kept(&self) -> (Chains, Vec<f64>) {
-        match &self.verdict {
-            Some(verdict) if verdict.grade == Grade::B => {
-                let size = verdict.draws as f64;
-                let weights = verdict.log_weights.iter().map(|w| w.exp() * size).collect();
-                (self.chains.thinned(VERDICT_DRAWS), weights)
-            }
-            _ => (self.chains.clone(), vec![1.0; self.chains.total_draws()]),
-        }
-    }
-
-    pub(crate) fn summary(&self, fitted: &Fitted) -> PosteriorSummary {
+impl PosteriorSummary {
+    pub(crate) fn new(study: &Study, drawn: &Drawn) -> Self {
         let Diagnostics { divergences, max_depth_reached, r_hat, ess_bulk, ess_tail, e_bfmi, .. } =
-            self.diagnostics;
-        PosteriorSummary {
-            verdict: self.verdict.as_ref().map(summarise),
+            drawn.diagnostics;
+        Self {
+            verdict: drawn.verdict.as_ref().map(summarise),
             sampling: Sampling {
-                settings: self.settings,
+                settings: drawn.settings,
                 divergences,
                 max_depth_reached,
                 r_hat,
                 ess_bulk,
                 ess_tail,
                 e_bfmi,
-                mixed: self.diagnostics.mixed(),
-                gradients: self.chains.gradients(),
-                warnings: self.diagnostics.warnings(),
+                mixed: drawn.diagnostics.mixed(),
+                gradients: drawn.chains.gradients(),
+                warnings: drawn.diagnostics.warnings(),
             },
-            parameters: self.parameters(fitted),
-            seconds: Some(SampleSeconds { sample: self.sample_seconds, verdict: self.verdict_seconds }),
+            parameters: parameters(study, drawn),
+            seconds: Some(SampleSeconds { sample: drawn.sample_seconds, verdict: drawn.verdict_seconds }),
         }
     }
+}
 
-    fn parameters(&self, fitted: &Fitted) -> Vec<NamedParameter> {
-        let (chains, weights) = self.kept();
-        let (standardised, original) = both_scales(&chains, fitted);
-        let of = |(j, name): (usize, &String)| {
-            let ParameterSummary { r_hat, ess_bulk, ess_tail, .. } = self.diagnostics.parameters[j];
-            let moments = |columns: &[Vec<f64>]| Moments::new(&columns[j], &weights);
-            let (original, standardised) = (moments(&original), moments(&standardised));
-            NamedParameter { name: name.clone(), original, standardised, r_hat, ess_bulk, ess_tail }
-        };
-        fitted.names.iter().enumerate().map(of).collect()
+fn parameters(study: &Study, drawn: &Drawn) -> Vec<NamedParameter> {
+    let each = study.frame().names.iter().zip(drawn.marginals(study)).zip(&drawn.diagnostics.parameters);
+    each.map(|((name, (original, standardised)), of_chains)| {
+        let ParameterSummary { r_hat, ess_bulk, ess_tail, .. } = *of_chains;
+        NamedParameter { name: name.clone(), original, standardised, r_hat, ess_bulk, ess_tail }
+    })
+    .collect()
+}
+
+/// Writes the draws as a table, and for ArviZ where asked for.
+pub(crate) fn write(
+    study: &Study,
+    drawn: &Drawn,
+    summary: &PosteriorSummary,
+    files: &DrawFiles,
+) -> anyhow::Result<()> {
+    let lasting = PosteriorSummary { seconds: None, ..summary.clone() };
+    let metadata = BTreeMap::from([
+        ("corelet".to_owned(), serde_json::to_string(&lasting)?),
+        ("corelet.standardisation".to_owned(), serde_json::to_string(&study.frame().standardisation)?),
+    ]);
+    let (chains, weights) = drawn.kept();
+    write_columns(&columns(&chains, weights, study), &metadata, &files.output)?;
+    match &files.arviz {
+        Some(path) => write_for_arviz(study, drawn, path),
+        None => Ok(()),
     }
+}
 
-    /// Writes the draws as a table, and for ArviZ where asked for.
-    pub(crate) fn write(
-        &self,
-        fitted: &Fitted,
-        summary: &PosteriorSummary,
-        files: &DrawFiles,
-    ) -> anyhow::Result<()> {
-        let lasting = PosteriorSummary { seconds: None, ..summary.clone() };
-        let metadata = BTreeMap::from([
-            ("corelet".to_owned(), serde_json::to_string(&lasting)?),
-            ("corelet.standardisation".to_owned(), serde_json::to_string(&fitted.standardisation)?),
-        ]);
-        let (chains, weights) = self.kept();
-        write_columns(&columns(&chains, weights, fitted), &metadata, &files.output)?;
-        match &files.arviz {
-            Some(path) => self.write_for_arviz(&chains, fitted, path),
-            None => Ok(()),
+/// ArviZ knows no weights: for grade B its draws are resampled by them.
+fn write_for_arviz(study: &Study, drawn: &Drawn, path: &Path) -> anyhow::Result<()> {
+    let resampled = drawn.resampled();
+    let to_original = |theta: &[f64]| study.to_original(theta);
+    let groups = [
+        ArvizGroup { name: "original", transform: &to_original },
+        ArvizGroup { name: "standardised", transform: &<[f64]>::to_vec },
+    ];
+    let grade = drawn.grade().map_or_else(|| "none: all rows".to_owned(), |grade| format!("{grade:?}"));
+    let attributes = BTreeMap::from([
+        ("created_by".to_owned(), format!("corelet {}", env!("CARGO_PKG_VERSION"))),
+        ("inference_library".to_owned(), "corelet, nuts-rs".to_owned()),
+        ("model".to_owned(), study.model().to_owned()),
+        ("verdict".to_owned(), grade),
+        ("resampled_by_importance_weights".to_owned(), resampled.is_some().to_string()),
+    ]);
+    let mut text = Vec::new();
+    let chains = resampled.as_ref().unwrap_or(&drawn.chains);
+    write_arviz(chains, &study.frame().names, &groups, &attributes, &mut text)?;
+    output::write_bytes(path, &text)
+}
+
+/// In words, the verdict first.
+pub(crate) fn show(
+    study: &Study,
+    drawn: &Drawn,
+    summary: &PosteriorSummary,
+    points: usize,
+    terminal: &Terminal,
+) {
+    match &drawn.verdict {
+        Some(verdict) => {
+            terminal.say(&headline(verdict, points, study.len()));
+            lines(verdict).iter().for_each(|line| terminal.say(line));
         }
+        None => terminal.say(&format!("the posterior of all {} rows", count(study.len()))),
     }
+    show_chains(&drawn.diagnostics, drawn.chains.gradients(), terminal);
+    show_parameters(&summary.parameters, terminal);
+    let [sample, verdict] = [drawn.sample_seconds, drawn.verdict_seconds].map(duration);
+    terminal.say(&format!("  time           sample {sample}, verdict {verdict}"));
+}
 
-    /// ArviZ knows no weights: for grade B its draws are resampled by them.
-    fn write_for_arviz(&self, chains: &Chains, fitted: &Fitted, path: &Path) -> anyhow::Result<()> {
-        let reweighted = self.verdict.as_ref().filter(|verdict| verdict.grade == Grade::B);
-        let resampled = reweighted.map(|verdict| resample(chains, &verdict.log_weights));
-        let to_original = |theta: &[f64]| fitted.to_original(theta);
-        let groups = [
-            ArvizGroup { name: "original", transform: &to_original },
-            ArvizGroup { name: "standardised", transform: &<[f64]>::to_vec },
-        ];
-        let grade = self.grade().map_or_else(|| "none: all rows".to_owned(), |grade| format!("{grade:?}"));
-        let attributes = BTreeMap::from([
-            ("created_by".to_owned(), format!("corelet {}", env!("CARGO_PKG_VERSION"))),
-            ("inference_library".to_owned(), "corelet, nuts-rs".to_owned()),
-            ("model".to_owned(), fitted.model.name().to_owned()),
-            ("verdict".to_owned(), grade),
-            ("resampled_by_importance_weights".to_owned(), resampled.is_some().to_string()),
-        ]);
-        let mut text = Vec::new();
-        let chains = resampled.as_ref().unwrap_or(chains);
-        write_arviz(chains, &fitted.names, &groups, &attributes, &mut text)?;
-        output::write_bytes(path, &text)
-    }
-
-    /// In words, the verdict first.
-    pub(crate) fn show(
-        &self,
-        fitted: &Fitted,
-        summary: &PosteriorSummary,
-        points: usize,
-        terminal: &Terminal,
-    ) {
-        match &self.verdict {
-            Some(verdict) => {
-                terminal.say(&trust::headline(verdict, points, fitted.len()));
-                trust::show(verdict, terminal);
-            }
-            None => terminal.say(&format!("the posterior of all {} rows", count(fitted.len()))),
-        }
-        trust::show_chains(&self.diagnostics, self.chains.gradients(), terminal);
-        show_parameters(&summary.parameters, terminal);
-        let [sample, verdict] = [self.sample_seconds, self.verdict_seconds].map(duration);
-        terminal.say(&format!("  time           sample {sample}, verdict {verdict}"));
-    }
+/// What the chains say of themselves, in words.
+fn show_chains(diagnostics: &Diagnostics, gradients: u64, terminal: &Terminal) {
+    let Diagnostics { chains, draws, divergences, .. } = diagnostics;
+    terminal.say(&format!(
+        "  sampling       {chains} chains, {} draws, {divergences} divergences, R-hat at most {:.3}, ESS at least {} \
+         (bulk) and {} (tail), {} gradients",
+        count(*draws),
+        diagnostics.r_hat,
+        number(diagnostics.ess_bulk),
+        number(diagnostics.ess_tail),
+        count(gradients as usize)
+    ));
+    diagnostics.warnings().iter().for_each(|line| terminal.warn(line));
 }
 
 fn summarise(verdict: &Verdict) -> VerdictSummary {
@@ -312,17 +242,17 @@ fn summarise(verdict: &Verdict) -> VerdictSummary {
 }
 
 /// One column a parameter, standardised and on the original scale.
-fn both_scales(chains: &Chains, fitted: &Fitted) -> (Vec<Vec<f64>>, Vec<Vec<f64>>) {
+fn both_scales(chains: &Chains, study: &Study) -> (Vec<Vec<f64>>, Vec<Vec<f64>>) {
     let theta = chains.theta();
     let draws: Vec<&[f64]> = theta.chunks_exact(chains.dim.max(1)).collect();
-    let original: Vec<Vec<f64>> = draws.iter().map(|draw| fitted.to_original(draw)).collect();
+    let original: Vec<Vec<f64>> = draws.iter().map(|draw| study.to_original(draw)).collect();
     let column = |j: usize| draws.iter().map(|draw| draw[j]).collect();
     let original_column = |j: usize| original.iter().map(|draw| draw[j]).collect();
     ((0..chains.dim).map(column).collect(), (0..chains.dim).map(original_column).collect())
 }
 
 /// chain, draw, weight, each parameter on the original scale, and each on the standardised one.
-fn columns(chains: &Chains, weights: Vec<f64>, fitted: &Fitted) -> Vec<(String, Extra)> {
+fn columns(chains: &Chains, weights: Vec<f64>, study: &Study) -> Vec<(String, Extra)> {
     let (count, length) = (chains.chains.len() as i64, chains.draws_per_chain() as i64);
     let number = |of: fn((i64, i64)) -> i64| {
         Extra::Integer((0..count).flat_map(|c| (0..length).map(move |t| (c, t))).map(of).collect())
@@ -332,9 +262,9 @@ fn columns(chains: &Chains, weights: Vec<f64>, fitted: &Fitted) -> Vec<(String, 
         ("draw".to_owned(), number(|(_, draw)| draw)),
         ("weight".to_owned(), Extra::Float(weights)),
     ];
-    let (standardised, original) = both_scales(chains, fitted);
+    let (standardised, original) = both_scales(chains, study);
     let named = |prefix: &str, values: Vec<Vec<f64>>| -> Vec<(String, Extra)> {
-        let name = fitted.names.iter().map(|name| format!("{prefix}{name}"));
+        let name = study.frame().names.iter().map(|name| format!("{prefix}{name}"));
         name.zip(values.into_iter().map(Extra::Float)).collect()
     };
     columns.extend(named("", original));
@@ -346,7 +276,7 @@ fn show_parameters(parameters: &[NamedParameter], terminal: &Terminal) {
     let width = parameters.iter().take(SHOWN).map(|p| p.name.chars().count()).max().unwrap_or(0);
     for (i, parameter) in parameters.iter().take(SHOWN).enumerate() {
         let label = if i == 0 { "  parameters     " } else { "                 " };
-        let NamedParameter { name, original: Moments { mean, sd, q5, q95, .. }, .. } = parameter;
+        let NamedParameter { name, original: Marginal { mean, sd, q5, q95, .. }, .. } = parameter;
         let [mean, sd, q5, q95] = [mean, sd, q5, q95].map(|x| number(*x));
         terminal.say(&format!("{label}{name:width$}  {mean} ± {sd}  [{q5}, {q95}]"));
     }

@@ -2,16 +2,14 @@
 
 use std::path::Path;
 
-use corelet::data::read_coreset;
-use corelet::laplace::{LaplaceSettings, laplace};
-use corelet::model::Rows;
-use corelet::verdict::Grade;
+use corelet::study::Study;
+use corelet::trust::Grade;
 use serde::Serialize;
 
 use crate::Outcome;
 use crate::args_sampling::SampleArgs;
 use crate::interrupt::Interrupt;
-use crate::load::{self, Fitted};
+use crate::load;
 use crate::output;
 use crate::posterior::{self, PosteriorSummary};
 use crate::terminal::Terminal;
@@ -36,39 +34,26 @@ pub(crate) fn run(
     terminal: &Terminal,
     interrupt: &Interrupt,
 ) -> anyhow::Result<Outcome> {
-    let settings = args.chains.settings();
-    settings.check()?;
+    let specification = args.specification(seed);
+    specification.sample.check()?;
     let inputs: Vec<&Path> =
         std::iter::once(&args.data.data).chain(&args.coreset).map(|p| p.as_path()).collect();
     posterior::check_files(&args.files, &[], &inputs)?;
-    let coreset =
-        args.coreset.as_ref().map(|path| read_coreset(path).map(|read| (path, read))).transpose()?;
-    let design = args.data.design(&args.model);
-    let data = load::read(&args.data.data, args.data.format, &design, terminal)?;
-    let chosen = match coreset {
-        Some((path, (file_rows, weights))) => Some((data.observations_of(&file_rows, path)?, weights)),
-        None => None,
-    };
-    let rows = match &chosen {
-        Some((ids, weights)) => Rows::Weighted { ids, weights },
-        None => Rows::All,
-    };
-    let fitted = data.fit_with(&args.model.options(), terminal, |model, prior| {
-        laplace(model, prior, rows, None, &LaplaceSettings::default())
-    })?;
-    let start = &fitted.laplace.posterior;
-    let Some(drawn) = posterior::draw(&fitted, rows, start, &settings, seed, terminal, interrupt)? else {
-        return Ok(Outcome::Interrupted);
-    };
+    let opened = load::open(&args.data, &specification, terminal)?;
+    let coreset = args.coreset.as_ref().map(|path| opened.coreset(path)).transpose()?;
+    let weighted = coreset.as_ref().map(|(_, weighted)| weighted);
+    let drawn = posterior::draw(&opened, weighted, &specification.sample, seed, terminal, interrupt)?;
+    opened.warn(terminal);
+    let Some(drawn) = drawn else { return Ok(Outcome::Interrupted) };
 
     interrupt.writing();
-    let summary = drawn.summary(&fitted);
-    drawn.write(&fitted, &summary, &args.files)?;
-    let points = chosen.as_ref().map(|(rows, _)| rows.len());
+    let summary = PosteriorSummary::new(&opened.study, &drawn);
+    posterior::write(&opened.study, &drawn, &summary, &args.files)?;
+    let points = coreset.as_ref().map(|(observations, _)| observations.len());
     if let Some(json) = &args.files.json {
-        output::write_text(json, &to_json(&fitted, points, seed, &summary)?)?;
+        output::write_text(json, &to_json(&opened.study, points, seed, &summary)?)?;
     }
-    drawn.show(&fitted, &summary, points.unwrap_or(fitted.len()), terminal);
+    posterior::show(&opened.study, &drawn, &summary, points.unwrap_or(opened.study.len()), terminal);
     posterior::written(&args.files)
         .iter()
         .for_each(|path| terminal.say(&format!("  written        {}", path.display())));
@@ -76,18 +61,18 @@ pub(crate) fn run(
 }
 
 fn to_json(
-    fitted: &Fitted,
+    study: &Study,
     points: Option<usize>,
     seed: u64,
     posterior: &PosteriorSummary,
 ) -> anyhow::Result<String> {
     let summary = Summary {
-        n: fitted.len(),
-        features: fitted.names.len(),
+        n: study.len(),
+        features: study.frame().features,
         points,
         seed,
-        model: fitted.model.name(),
-        data: &fitted.table.source,
+        model: study.model(),
+        data: &study.frame().source,
         version: env!("CARGO_PKG_VERSION"),
         posterior,
     };

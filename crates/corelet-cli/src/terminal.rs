@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use corelet::coreset::Selector;
-use corelet::wording::{duration, number};
+use corelet::words::{duration, number};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use sparse_nnls::{Info, Method};
 

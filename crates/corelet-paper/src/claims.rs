@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use corelet::wording::number;
+use corelet::words::number;
 
 use crate::args::Experiment;
 use crate::cell::{Cell, Metric};

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use corelet::wording::{count, duration, number};
+use corelet::words::{count, duration, number};
 use corelet_cli::output;
 use corelet_cli::page::{Page, Section, Table};
 

@@ -4,10 +4,9 @@
 
 use std::ops::ControlFlow;
 
-use corelet::coreset::HeldOut;
 use corelet::embed::Embedding;
-use corelet::evaluate::{evaluate, residual_in};
 use corelet::sparse_vi::descend;
+use corelet::trust::{HeldOut, evaluate, residual_in};
 use cpu_time::ThreadTime;
 use sparse_nnls::{Method, Settings, Solution, Status, Weights, solve};
 
@@ -174,7 +173,7 @@ impl Trial<'_> {
         let lower = Weights::from_pairs(weights.ids.iter().copied().zip(lower));
         // Steps of a fixed length end at some distance from the bottom: weights that were there stay as they are.
         let reverse = |weights: &Weights| {
-            evaluate(model, prior, &self.problem.full, None, &weights.ids, &weights.values)
+            evaluate(self.problem.posed(), Some(&self.problem.full), None, &weights.ids, &weights.values)
                 .map(|judged| judged.kl_reverse.unwrap_or(f64::INFINITY))
         };
         let weights = if reverse(&lower)? < reverse(&weights)? { lower } else { weights };
@@ -219,8 +218,8 @@ impl Trial<'_> {
         run: Run,
         held_out: Option<&HeldOut<'_>>,
     ) -> anyhow::Result<Cell> {
-        let Problem { prior, full, .. } = self.problem;
-        let evaluation = evaluate(self.problem.model(), prior, full, held_out, &run.rows, &run.weights)?;
+        let full = Some(&self.problem.full);
+        let evaluation = evaluate(self.problem.posed(), full, held_out, &run.rows, &run.weights)?;
         let (data, source, method) = (self.data.to_owned(), self.source.to_owned(), series.clone());
         let kept = self.trial < self.keep.trials && self.keep.sizes.contains(&k);
         Ok(Cell {

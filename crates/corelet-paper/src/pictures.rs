@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use corelet::laplace::{Gaussian, LaplaceSettings, laplace};
 use corelet::linalg::{dot, leading_eigenvectors, multiply};
-use corelet::model::{RbfMap, Rows};
+use corelet::model::{Model, RbfMap};
+use corelet::posterior::Gaussian;
+use corelet::rows::Weighted;
 use corelet_cli::figure::{
     Axis, Contours, Curve, Dash, Dots, Grid, Mark, Panel, Style, ellipse, ink, radii_by_area, style_of,
 };
@@ -144,16 +145,17 @@ impl Plane {
         let observations =
             model.ok_or_else(|| anyhow::anyhow!("the plane is for Gaussian data"))?.observations();
         let (n, dim) = (observations.len(), observations.dim);
+        let features: Vec<f64> = observations.features.iter().copied().map(f64::from).collect();
         let mut mean = vec![0.0; dim];
-        observations.features.chunks_exact(dim).for_each(|x| add(&mut mean, x, 1.0 / n as f64));
+        features.chunks_exact(dim).for_each(|x| add(&mut mean, x, 1.0 / n as f64));
         let mut scatter = vec![0.0; dim * dim];
-        for x in observations.features.chunks_exact(dim) {
+        for x in features.chunks_exact(dim) {
             let centred: Vec<f64> = x.iter().zip(&mean).map(|(x, m)| x - m).collect();
             scatter.chunks_exact_mut(dim).zip(&centred).for_each(|(row, c)| add(row, &centred, *c));
         }
         let axes = leading_eigenvectors(&scatter, dim, 2)?;
         let mut plane = Self { axes, dim, rows: Vec::new() };
-        plane.rows = observations.features.chunks_exact(dim).map(|x| plane.project(x)).collect();
+        plane.rows = features.chunks_exact(dim).map(|x| plane.project(x)).collect();
         Ok(plane)
     }
 
@@ -313,9 +315,8 @@ fn levels(heights: &[Vec<f64>]) -> Vec<f64> {
 }
 
 fn coreset_posterior(problem: &Problem, rows: &[usize], weights: &[f64]) -> anyhow::Result<Gaussian> {
-    let weighted = Rows::Weighted { ids: rows, weights };
-    let start = Some(&problem.full.posterior.mean[..]);
-    Ok(laplace(problem.model(), &problem.prior, weighted, start, &LaplaceSettings::default())?.posterior)
+    let coreset = Weighted::fetch(problem.rows(), rows, weights)?;
+    Ok(coreset.fit(&problem.prior)?.posterior)
 }
 
 /// The problem of the first trial of the first data set that has cells.

@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use anyhow::Context;
-use corelet::coreset::{HeldOut, ModelOptions, make_model, make_prior};
 use corelet::data::{self, DataError, DesignOptions, Standardise, Table, Task, Values};
 use corelet::embed::{Choice, Embedding, Stored, embed, paper};
 use corelet::generate;
-use corelet::laplace::{Laplace, LaplaceSettings, Prior, laplace};
 use corelet::linalg::{dot, gram, leading_eigenvectors, quadratic_form, row_major};
-use corelet::model::{GaussianMean, Glm, Linear, Link, Model, RbfMap, Rows};
-use corelet::observations::Observations;
+use corelet::model::{GaussianMean, Glm, Linear, Link, Model, RbfMap};
+use corelet::posterior::{Laplace, LaplaceSettings, Prior, laplace};
+use corelet::rows::{self, All, Memory, Observations, Rows};
+use corelet::study::{ModelSpecification, make_model};
+use corelet::trust::HeldOut;
 
 use crate::radial::Prices;
 use crate::series::Space;
@@ -19,14 +20,15 @@ use crate::settings::CellSettings;
 
 /// The likelihood, by what the paper's embedding of it needs to know.
 enum Likelihood {
-    Mean(GaussianMean),
-    Linear(Glm<Linear>),
-    Other(Box<dyn Model>),
+    Mean(Arc<GaussianMean>),
+    Linear(Arc<Glm<Linear>>),
+    Other(Arc<dyn Model>),
 }
 
 /// A posterior to be approximated.
 pub(crate) struct Problem {
     likelihood: Likelihood,
+    rows: Memory,
     pub(crate) prior: Prior,
     pub(crate) full: Laplace,
     /// Where the rows lie on the map, and the basis over it, for radial basis functions.
@@ -35,18 +37,28 @@ pub(crate) struct Problem {
 
 impl Problem {
     fn new(likelihood: Likelihood, prior: Prior, map: Option<(Vec<f64>, RbfMap)>) -> anyhow::Result<Self> {
-        let full = laplace(likelihood.model(), &prior, Rows::All, None, &LaplaceSettings::default())?;
-        Ok(Self { likelihood, prior, full, map })
+        let rows = Memory::new(likelihood.model());
+        let full = laplace(&All(&rows), &prior, None, &LaplaceSettings::default())?;
+        Ok(Self { likelihood, rows, prior, full, map })
     }
 
-    pub(crate) fn model(&self) -> &dyn Model {
-        self.likelihood.model()
+    pub(crate) fn model(&self) -> &Arc<dyn Model> {
+        self.rows.model()
+    }
+
+    pub(crate) fn rows(&self) -> &dyn Rows {
+        &self.rows
+    }
+
+    /// The posterior that is approximated.
+    pub(crate) fn posed(&self) -> rows::Problem<'_> {
+        rows::Problem { rows: &self.rows, prior: &self.prior }
     }
 
     /// Draws to judge a coreset by, where the divergence between Laplace fits is not exact already.
     pub(crate) fn held_out(&self, seed: u64) -> Option<HeldOut<'_>> {
         let exact = !matches!(self.likelihood, Likelihood::Other(_));
-        (!exact).then(|| HeldOut::new(self.model(), &self.full.posterior, seed))
+        (!exact).then(|| HeldOut::new(&self.rows, &self.full.posterior, seed))
     }
 
     /// The embedding of this kind; `None` where the model has none.
@@ -66,20 +78,22 @@ impl Problem {
             }
             (Likelihood::Linear(model), Space::Exact) => Box::new(paper::linear_exact(model, posterior)?),
             (Likelihood::Other(model), Space::Paper) => {
-                Box::new(Stored::draws(&**model, posterior, settings.draws, seed)?)
+                Box::new(Stored::draws(model, posterior, settings.draws, seed)?)
             }
-            (Likelihood::Other(model), Space::Hermite) => embed(&**model, posterior, Choice::Auto, k, seed)?,
+            (Likelihood::Other(_), Space::Hermite) => {
+                Box::new(embed(&self.rows, posterior, Choice::Auto, k, seed)?)
+            }
             _ => return Ok(None),
         }))
     }
 }
 
 impl Likelihood {
-    fn model(&self) -> &dyn Model {
+    fn model(&self) -> Arc<dyn Model> {
         match self {
-            Self::Mean(model) => model,
-            Self::Linear(model) => model,
-            Self::Other(model) => &**model,
+            Self::Mean(model) => Arc::clone(model) as Arc<dyn Model>,
+            Self::Linear(model) => Arc::clone(model) as Arc<dyn Model>,
+            Self::Other(model) => Arc::clone(model),
         }
     }
 }
@@ -126,7 +140,7 @@ impl Material {
             Self::GaussianMean => Ok(Arc::new(gaussian_mean(settings, seed)?)),
             Self::RadialBasis(prices) => {
                 let (model, prior, map) = prices.sample(settings, seed)?;
-                Ok(Arc::new(Problem::new(Likelihood::Linear(model), prior, Some(map))?))
+                Ok(Arc::new(Problem::new(Likelihood::Linear(Arc::new(model)), prior, Some(map))?))
             }
         }
     }
@@ -160,9 +174,9 @@ fn regression(
         }
         other => other?,
     };
-    let options = ModelOptions { kind: task, link: Link::Softplus, ..ModelOptions::default() };
-    let model = make_model(dataset.observations, &options)?;
-    let prior = make_prior(model.dim(), &options)?;
+    let asked = ModelSpecification { model: task, link: Some(Link::Softplus), ..Default::default() };
+    let model = make_model(dataset.observations, &asked)?;
+    let prior = Prior::isotropic(model.dim(), asked.prior_sd)?;
     Problem::new(Likelihood::Other(model), prior, None)
 }
 
@@ -175,7 +189,7 @@ fn whiten_dependent(observations: &Observations) -> anyhow::Result<Observations>
     let (constant, varying): (Vec<usize>, Vec<usize>) = (0..dim).partition(is_intercept);
     let p = varying.len();
     let columns: Vec<f64> =
-        (0..n).flat_map(|i| varying.iter().map(move |&j| observations.row(i)[j])).collect();
+        (0..n).flat_map(|i| varying.iter().map(move |&j| f64::from(observations.row(i)[j]))).collect();
     let covariance: Vec<f64> = gram(&columns, n, p).iter().map(|x| x / (n as f64 - 1.0)).collect();
     let vectors = leading_eigenvectors(&covariance, p, p)?;
     let variance = |v: &[f64]| quadratic_form(&covariance, v);
@@ -191,7 +205,8 @@ fn whiten_dependent(observations: &Observations) -> anyhow::Result<Observations>
         features.extend(constant.iter().map(|_| 1.0));
     }
     let dim = directions.len() + constant.len();
-    Ok(Observations { features, dim, ..observations.clone() })
+    let exposure = observations.exposure.clone();
+    Ok(Observations { exposure, ..Observations::new(&features, dim, observations.target.clone()) })
 }
 
 /// θ ~ N(0, I), x ~ N(θ, I), prior N(0, I).
@@ -204,7 +219,7 @@ fn gaussian_mean(settings: &CellSettings, seed: u64) -> anyhow::Result<Problem> 
     }
     let identity = row_major(dim, |i, j| if i == j { 1.0 } else { 0.0 });
     let model = GaussianMean::new(observations, &identity)?;
-    Problem::new(Likelihood::Mean(model), Prior::isotropic(dim, 1.0)?, None)
+    Problem::new(Likelihood::Mean(Arc::new(model)), Prior::isotropic(dim, 1.0)?, None)
 }
 
 /// The numbers of a column.
@@ -217,10 +232,10 @@ pub(super) fn numbers<'t>(table: &'t Table, name: &str) -> anyhow::Result<&'t [f
 
 /// A linear model over features that have been made already.
 pub(super) fn linear(
-    features: Vec<f64>,
+    features: &[f64],
     dim: usize,
     target: Vec<f64>,
     variance: f64,
 ) -> anyhow::Result<Glm<Linear>> {
-    Ok(Linear::model(Observations { features, dim, target, exposure: None }, variance)?)
+    Ok(Linear::model(Observations::new(features, dim, target), variance)?)
 }

@@ -2,9 +2,9 @@
 
 use corelet::data::Table;
 use corelet::generate;
-use corelet::laplace::Prior;
 use corelet::linalg::row_major;
 use corelet::model::{Glm, Linear, RbfMap};
+use corelet::posterior::Prior;
 
 use crate::problem::{linear, numbers};
 use crate::settings::CellSettings;
@@ -56,7 +56,7 @@ impl Prices {
         let mean = self.log_prices.iter().sum::<f64>() / n as f64;
         let second_moment = self.log_prices.iter().map(|y| y * y).sum::<f64>() / n as f64;
         let dim = map.features();
-        let model = linear(map.apply(&places), dim, target, second_moment - mean * mean)?;
+        let model = linear(&map.apply(&places), dim, target, second_moment - mean * mean)?;
         let precision = row_major(dim, |i, j| if i == j { 1.0 / second_moment } else { 0.0 });
         Ok((model, Prior::new(vec![mean; dim], precision)?, (places, map)))
     }

@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 
 use anyhow::Context;
-use corelet::wording::count;
+use corelet::words::count;
 use corelet_cli::interrupt::Interrupt;
 use corelet_cli::process::Outcome;
 use corelet_cli::terminal::Terminal;

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use corelet::wording::{count, duration};
+use corelet::words::{count, duration};
 use corelet_cli::interrupt::Interrupt;
 use corelet_cli::terminal::Progress;
 

@@ -9,6 +9,7 @@ mod log_likelihood;
 mod nnls;
 mod run;
 mod sample;
+mod specification;
 mod write;
 
 use pyo3::prelude::*;

@@ -5,50 +5,28 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use corelet::coreset::{BuildOptions, Coreset, select, with_step};
+use corelet::coreset::{BuildOptions, Coreset, select};
 use corelet::embed::{Blocks, Layout, Precision, Stored};
-use corelet::evaluate::{Evaluation, FitStatus};
-use corelet::summary::{Seconds, Subject, Summary};
+use corelet::trust::{Evaluation, FitStatus};
+use corelet::words::{Seconds, Subject, Summary};
 use numpy::{PyArray1, PyReadonlyArray2, PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PySlice};
 use sparse_nnls::{DictionaryError, Info};
 
-use crate::build::method;
 use crate::errors::{Failure, refuse};
 use crate::run::{report, run, run_here};
+use crate::specification::specification;
 
 /// How messages name the data.
 const SOURCE: &str = "log-likelihood";
 
-/// The keyword arguments, all of them.
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-pub(crate) struct Keywords {
-    k: Option<usize>,
-    method: String,
-    reference: bool,
-    polish: bool,
-    seed: u64,
-}
-
-impl Keywords {
-    fn options(&self, n: usize) -> PyResult<BuildOptions> {
-        let method = method(&self.method)?;
-        if self.reference && !method.can_hold_total() {
-            return Err(refuse("--reference is for --method iht, a-iht or a-iht-2"));
-        }
-        let default = BuildOptions::default();
-        let options = BuildOptions {
-            method: with_step(method, self.reference).into(),
-            k: self.k.unwrap_or(default.k.min(n)),
-            polish: self.polish,
-            seed: self.seed,
-            ..default
-        };
-        options.check(n).map_err(|error| Failure::of(SOURCE, &error))?;
-        Ok(options)
-    }
+/// The build that keywords ask for, of `n` data.
+fn options(keywords: &Bound<'_, PyDict>, n: usize) -> PyResult<BuildOptions> {
+    let asked = specification(keywords)?.build;
+    let options = asked.options(n);
+    options.check(n).map_err(|error| Failure::of(SOURCE, &error))?;
+    Ok(options)
 }
 
 /// A coreset with its residual on the draws that it was not built on.
@@ -64,13 +42,13 @@ pub(crate) fn build_matrix<'py>(
     py: Python<'py>,
     matrix: PyReadonlyArray2<'py, f64>,
     held_out: usize,
-    keywords: Keywords,
+    keywords: &Bound<'py, PyDict>,
     progress: Option<&Bound<'py, PyAny>>,
     threads: Option<usize>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let start = Instant::now();
     let (draws, n) = (matrix.shape()[0] - held_out, matrix.shape()[1]);
-    let options = keywords.options(n)?;
+    let options = options(keywords, n)?;
     let (seen, unseen) = matrix.as_slice()?.split_at(draws * n);
     let unseen_is_finite = || match unseen.iter().position(|x| !x.is_finite()) {
         None => Ok(()),
@@ -125,11 +103,11 @@ pub(crate) fn build_function<'py>(
     n: usize,
     draws: usize,
     held_out: usize,
-    keywords: Keywords,
+    keywords: &Bound<'py, PyDict>,
     progress: Option<&Bound<'py, PyAny>>,
     threads: Option<usize>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let options = keywords.options(n)?;
+    let options = options(keywords, n)?;
     let caller = Caller { function: function.clone().unbind(), theta: theta.clone().unbind(), draws };
     let progress: Option<Py<PyAny>> = progress.map(|progress| progress.clone().unbind());
     let chosen = run_here(py, threads, || choose(caller, n, held_out, &options, progress.as_ref()))?;
@@ -236,7 +214,7 @@ fn fields<'py>(
         map_distance: None,
         parameters: Vec::new(),
     };
-    let subject = Subject { data: SOURCE, n, names: &[], model: "log-likelihood", dropped: 0 };
+    let subject = Subject { data: SOURCE, n, names: &[], features: 0, model: "log-likelihood", dropped: 0 };
     let summary = Summary::of_build(&subject, options, coreset, &evaluation, *seconds);
     let json = summary.to_json().map_err(|error| refuse(error.to_string()))?;
     let metadata = PyDict::new(py);

@@ -1,12 +1,11 @@
 //! `corelet.sparse_nnls`: the solver alone, over a matrix of the caller's.
 
-use corelet::coreset::with_step;
+use corelet::coreset::Selector;
 use numpy::{PyArray1, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use sparse_nnls::{Dense, Limits, Settings, Solution, Status, solve};
+use sparse_nnls::{Dense, Limits, Method, Settings, Solution, Status, solve};
 
-use crate::build::method;
 use crate::errors::{Failure, refuse};
 use crate::run::run;
 
@@ -41,10 +40,16 @@ pub(crate) fn solve_dense<'py>(
         passes: keywords.max_passes,
         seconds: keywords.max_seconds,
     };
-    let method = with_step(method(&keywords.method)?, keywords.reference);
-    if keywords.reference && !method.can_hold_total() {
-        return Err(refuse("--reference is for --method iht, a-iht or a-iht-2"));
+    let named = Method::from_name(&keywords.method).ok_or_else(|| {
+        let names: Vec<&str> = Method::all().iter().map(Method::name).collect();
+        refuse(format!("method is '{}', but it must be one of {}", keywords.method, names.join(", ")))
+    })?;
+    if keywords.reference && !named.can_hold_total() {
+        return Err(refuse("reference is for method iht or a-iht or a-iht-2"));
     }
+    let Selector::Embedded(method) = Selector::from(named).with_step(keywords.reference) else {
+        return Err(refuse("SparseVI needs a model"));
+    };
     let settings = Settings { k, total, seed, polish, limits };
     let (coordinates, entries) = (columns.shape()[1], columns.as_slice()?);
     let dense = py.detach(|| Dense::new(entries.to_vec(), coordinates)).map_err(|e| Failure::new(&e))?;

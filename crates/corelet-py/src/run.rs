@@ -7,6 +7,7 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use corelet::study::Progress;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use sparse_nnls::Info;
@@ -30,6 +31,9 @@ pub(crate) struct Control<T> {
     events: Option<Sender<Event<T>>>,
     stop: Arc<AtomicBool>,
     last: Option<Instant>,
+    started: Instant,
+    /// Of each chain.
+    steps: Vec<usize>,
 }
 
 impl<T> Control<T> {
@@ -43,6 +47,24 @@ impl<T> Control<T> {
             let _ = events.send(Event::Step(*info));
         }
         if self.stopped() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    /// What a study calls. Chains are told of as points are: steps of all of them.
+    pub(crate) fn heard(&mut self, progress: Progress<'_>) -> ControlFlow<()> {
+        match progress {
+            Progress::Choosing { info, .. } => self.follow(info),
+            Progress::Sampling(step) => {
+                self.steps.resize(step.chains, 0);
+                self.steps[step.chain] = step.done;
+                let done = self.steps.iter().sum();
+                let seconds = self.started.elapsed().as_secs_f64();
+                let (points, k) = (done, step.total * step.chains);
+                let (passes, residual, target_norm) = (0.0, 0.0, 0.0);
+                self.follow(&Info { iterations: done, passes, seconds, points, k, residual, target_norm })
+            }
+            _ if self.stopped() => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        }
     }
 
     /// Whether the caller has gone, or wants no more.
@@ -64,7 +86,8 @@ pub(crate) fn run<T: Send + 'static>(
     let stop = Arc::new(AtomicBool::new(false));
     let (sender, mut receiver) = mpsc::channel();
     let events = progress.is_some().then(|| sender.clone());
-    let mut control = Control { events, stop: Arc::clone(&stop), last: None };
+    let mut control =
+        Control { events, stop: Arc::clone(&stop), last: None, started: Instant::now(), steps: Vec::new() };
     let pool = threads.map(thread_pool).transpose()?;
     let worker = thread::Builder::new().name("corelet".to_owned()).spawn(move || {
         let result = match pool {

@@ -2,59 +2,29 @@
 
 use std::time::Instant;
 
-use corelet::coreset::{ModelOptions, make_model, make_prior};
-use corelet::data::{Dataset, Standardisation, Task, design_view};
-use corelet::laplace::{LaplaceSettings, Prior, laplace};
-use corelet::model::{Model, Rows};
-use corelet::observations::Observations;
-use corelet::sample::{Chains, Diagnostics, Phase, SampleSettings, Stats, resample, sample};
-use corelet::trust;
-use corelet::verdict::{Draws, Grade, Verdict, verdict, verdict_of_errors};
+use corelet::data::{Standardisation, Task, design_view};
+use corelet::posterior::{Chains, Phase, Stats};
+use corelet::rows::Observations;
+use corelet::study::{ModelSpecification, Study, StudyError, sample_kept, to_original};
+use corelet::trust::{Verdict, verdict_of_errors};
+use corelet::words;
 use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use sparse_nnls::Info;
 
-use crate::build::{Keywords, MODELS, one_of};
 use crate::columns::{self, Part};
 use crate::errors::{Failure, refuse};
-use crate::run::{Control, run};
-
-/// Draws on which a verdict rests at most; further ones are thinned.
-const VERDICT_DRAWS: usize = 4000;
-
-/// The keyword arguments, all of them.
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-pub(crate) struct SampleKeywords {
-    chains: usize,
-    warmup: usize,
-    draws: usize,
-    target_accept: f64,
-    max_depth: usize,
-    seed: u64,
-}
-
-impl SampleKeywords {
-    fn settings(&self) -> PyResult<SampleSettings> {
-        let Self { chains, warmup, draws, target_accept, max_depth, .. } = *self;
-        let settings = SampleSettings { chains, warmup, draws, target_accept, max_depth };
-        settings.check().map_err(|error| Failure::new(&error))?;
-        Ok(settings)
-    }
-}
+use crate::run::run;
+use crate::specification::{sampling, specification};
 
 /// A weighted posterior as the Python class keeps it: k standardised rows and what else it is made of.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Kept<'py> {
-    features: PyReadonlyArray2<'py, f64>,
+    features: PyReadonlyArray2<'py, f32>,
     target: PyReadonlyArray1<'py, f64>,
     exposure: Option<PyReadonlyArray1<'py, f64>>,
     model: String,
-    link: String,
-    sigma: Option<f64>,
-    prior_sd: f64,
     standardisation: String,
 }
 
@@ -68,14 +38,21 @@ impl Kept<'_> {
         })
     }
 
-    fn options(&self) -> PyResult<ModelOptions> {
-        Ok(ModelOptions {
-            kind: one_of("model", &self.model, &MODELS)?,
-            link: one_of("link", &self.link, &crate::build::LINKS)?,
-            sigma: self.sigma,
-            prior_sd: self.prior_sd,
-        })
+    fn model(&self) -> PyResult<ModelSpecification> {
+        serde_json::from_str(&self.model).map_err(|error| refuse(format!("the coreset's model: {error}")))
     }
+
+    fn scale(&self) -> PyResult<Scale> {
+        let standardisation = serde_json::from_str(&self.standardisation)
+            .map_err(|error| refuse(format!("the coreset's standardisation: {error}")))?;
+        Ok(Scale { model: self.model()?.model, standardisation })
+    }
+}
+
+/// The way back to the original scale.
+struct Scale {
+    model: Task,
+    standardisation: Standardisation,
 }
 
 /// NUTS draws of a coreset's posterior.
@@ -84,20 +61,18 @@ pub(crate) fn sample_coreset<'py>(
     py: Python<'py>,
     kept: Kept<'py>,
     weights: PyReadonlyArray1<'py, f64>,
-    keywords: SampleKeywords,
+    keywords: &Bound<'py, PyDict>,
     progress: Option<&Bound<'py, PyAny>>,
     threads: Option<usize>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let settings = keywords.settings()?;
-    let (observations, options) = (kept.observations()?, kept.options()?);
-    let standardisation = standardisation(&kept.standardisation)?;
+    let (settings, seed) = sampling(keywords)?;
+    let (observations, model, scale) = (kept.observations()?, kept.model()?, kept.scale()?);
     let weights = weights.as_slice()?.to_vec();
     let chains = run(py, progress, threads, move |control| {
-        let (model, prior) = model_of(observations, &options)?;
-        let ids: Vec<usize> = (0..weights.len()).collect();
-        draw(control, &*model, &prior, &ids, &weights, &settings, keywords.seed)
+        let mut heard = |progress: corelet::study::Progress<'_>| control.heard(progress);
+        sample_kept(observations, &weights, &model, &settings, seed, &mut heard)
+            .map_err(|error| Failure::new(&error))
     })?;
-    let scale = Scale { task: kept.options()?.kind, standardisation };
     fields(py, &chains, &scale, true)
 }
 
@@ -108,40 +83,41 @@ pub(crate) fn check_columns<'py>(
     py: Python<'py>,
     source: &str,
     parts: Vec<Part<'py>>,
-    build: Keywords,
+    build: &Bound<'py, PyDict>,
     rows: PyReadonlyArray1<'py, i64>,
     weights: PyReadonlyArray1<'py, f64>,
-    keywords: SampleKeywords,
+    keywords: &Bound<'py, PyDict>,
     progress: Option<&Bound<'py, PyAny>>,
     threads: Option<usize>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let settings = keywords.settings()?;
+    let (settings, seed) = sampling(keywords)?;
+    let start = Instant::now();
     let table = columns::table(source, &parts)?;
-    let (design, request) = (build.design()?, build.model()?);
+    let asked = specification(build)?;
+    let design = asked.design();
     let dataset = py.detach(|| design_view(&table, &design)).map_err(|error| Failure::new(&error))?;
-    let scale = Scale { task: request.kind, standardisation: dataset.standardisation.clone() };
-    let ids = observations_of(&dataset, rows.as_slice()?, table.rows)?;
+    let study = Study::new(source, dataset, &asked.model, start.elapsed().as_secs_f64())
+        .map_err(|error| Failure::new(&error))?;
+    let known: Result<Vec<usize>, _> = rows.as_slice()?.iter().map(|&row| usize::try_from(row)).collect();
+    let known = known.map_err(|_| refuse("a row of the coreset is negative"))?;
+    let observations = study.observations_of(&known).map_err(|error| Failure::new(&error))?;
     let weights = weights.as_slice()?.to_vec();
-    let n = dataset.observations.len();
-    let options = request.options();
-    let points = ids.len();
-    let (chains, judged) = run(py, progress, threads, move |control| {
-        let (model, prior) = model_of(dataset.observations, &options)?;
-        let chains = draw(control, &*model, &prior, &ids, &weights, &settings, keywords.seed)?;
-        let draws = Draws::from_chains(&chains, VERDICT_DRAWS);
-        let judged = verdict(&*model, &ids, &weights, &draws).map_err(|error| Failure::new(&error))?;
-        Ok((chains, judged))
+    let (study, drawn) = run(py, progress, threads, move |control| {
+        let mut draw = || -> Result<_, StudyError> {
+            let weighted = study.weighted(&observations, &weights)?;
+            study.sample(Some(&weighted), &settings, seed, &mut |progress| control.heard(progress))
+        };
+        let drawn = draw().map_err(|error| Failure::new(&error))?;
+        Ok((study, drawn))
     })?;
-    let answer = verdict_fields(py, &judged, points, n)?;
-    let reweighted =
-        (judged.grade == Grade::B).then(|| resample(&chains.thinned(VERDICT_DRAWS), &judged.log_weights));
-    answer.set_item(
-        "draws",
-        fields(py, reweighted.as_ref().unwrap_or(&chains), &scale, reweighted.is_none())?,
-    )?;
-    answer.set_item("resampled", reweighted.is_some())?;
-    let warnings = Diagnostics::new(&chains).warnings();
-    answer.set_item("warnings", warnings)?;
+    let judged = drawn.verdict.as_ref().ok_or_else(|| refuse("there is no verdict"))?;
+    let answer = verdict_fields(py, judged, known.len(), study.len())?;
+    let resampled = drawn.resampled();
+    let scale = Scale { model: asked.model.model, standardisation: study.frame().standardisation.clone() };
+    let chains = resampled.as_ref().unwrap_or(&drawn.chains);
+    answer.set_item("draws", fields(py, chains, &scale, resampled.is_none())?)?;
+    answer.set_item("resampled", resampled.is_some())?;
+    answer.set_item("warnings", drawn.diagnostics.warnings())?;
     Ok(answer)
 }
 
@@ -157,65 +133,6 @@ pub(crate) fn check_errors<'py>(
     let errors = errors.as_slice()?.to_vec();
     let judged = verdict_of_errors(errors, chains).map_err(|error| Failure::new(&error))?;
     verdict_fields(py, &judged, points, n)
-}
-
-fn model_of(observations: Observations, options: &ModelOptions) -> Result<(Box<dyn Model>, Prior), Failure> {
-    let model = make_model(observations, options).map_err(|error| Failure::new(&error))?;
-    let prior = make_prior(model.dim(), options).map_err(|error| Failure::new(&error))?;
-    Ok((model, prior))
-}
-
-/// Chains from the Laplace fit of the weighted rows, as `corelet sample` runs them.
-fn draw<T: Send>(
-    control: &mut Control<T>,
-    model: &dyn Model,
-    prior: &Prior,
-    ids: &[usize],
-    weights: &[f64],
-    settings: &SampleSettings,
-    seed: u64,
-) -> Result<Chains, Failure> {
-    let rows = Rows::Weighted { ids, weights };
-    let start = laplace(model, prior, rows, None, &LaplaceSettings::default())
-        .map_err(|error| Failure::new(&error))?
-        .posterior;
-    let (clock, mut done) = (Instant::now(), vec![0; settings.chains]);
-    let chains = sample(model, prior, rows, &start, settings, seed, &mut |step| {
-        done[step.chain] = step.done;
-        let (steps, total) = (done.iter().sum(), step.total * settings.chains);
-        control.follow(&steps_as_points(steps, total, clock.elapsed().as_secs_f64()))
-    });
-    chains.map_err(|error| Failure::new(&error))
-}
-
-/// The observation that each row of the data became.
-fn observations_of(dataset: &Dataset, rows: &[i64], total: usize) -> PyResult<Vec<usize>> {
-    let find = |&row: &i64| {
-        let known = usize::try_from(row).ok().and_then(|row| dataset.rows.binary_search(&row).ok());
-        known.ok_or_else(|| {
-            refuse(format!("row {row} of the coreset is not a usable one of the {total} rows of the data"))
-        })
-    };
-    rows.iter().map(find).collect()
-}
-
-fn standardisation(json: &str) -> PyResult<Standardisation> {
-    serde_json::from_str(json).map_err(|error| refuse(format!("the coreset's standardisation: {error}")))
-}
-
-/// The way back to the original scale.
-struct Scale {
-    task: Task,
-    standardisation: Standardisation,
-}
-
-impl Scale {
-    fn to_original(&self, theta: &[f64]) -> Vec<f64> {
-        match self.task {
-            Task::Gaussian => self.standardisation.point_to_original(theta),
-            _ => self.standardisation.to_original(theta),
-        }
-    }
 }
 
 /// Draws on both scales with their statistics, and the same of the warm-up: chains × draws (× parameters).
@@ -246,8 +163,10 @@ fn phase<'py>(
     let length = phases.first().map_or(0, |phase| phase.stats.energy.len());
     let shape = [phases.len(), length, dim];
     let theta: Vec<f64> = phases.iter().flat_map(|phase| phase.theta.iter().copied()).collect();
-    let original: Vec<f64> =
-        theta.chunks_exact(dim.max(1)).flat_map(|draw| scale.to_original(draw)).collect();
+    let original: Vec<f64> = theta
+        .chunks_exact(dim.max(1))
+        .flat_map(|draw| to_original(scale.model, &scale.standardisation, draw))
+        .collect();
     let posterior = PyDict::new(py);
     posterior.set_item("original", PyArray1::from_vec(py, original).reshape(shape)?)?;
     posterior.set_item("standardised", PyArray1::from_vec(py, theta).reshape(shape)?)?;
@@ -287,8 +206,8 @@ fn verdict_fields<'py>(
     let json = |value: serde_json::Result<String>| value.map_err(|error| refuse(error.to_string()));
     let fields = PyDict::new(py);
     fields.set_item("grade", format!("{:?}", judged.grade))?;
-    fields.set_item("headline", trust::headline(judged, points, n))?;
-    fields.set_item("lines", trust::lines(judged))?;
+    fields.set_item("headline", words::headline(judged, points, n))?;
+    fields.set_item("lines", words::lines(judged))?;
     fields.set_item("reasons", json(serde_json::to_string(&judged.reasons))?)?;
     fields.set_item("n_draws", judged.draws)?;
     fields.set_item("variance", judged.variance)?;
@@ -301,9 +220,4 @@ fn verdict_fields<'py>(
     fields.set_item("pareto_threshold", judged.pareto_threshold)?;
     fields.set_item("log_weights", PyArray1::from_slice(py, &judged.log_weights))?;
     Ok(fields)
-}
-
-/// What a sampler tells, in the words of a solver: steps of all chains for points.
-fn steps_as_points(done: usize, total: usize, seconds: f64) -> Info {
-    Info { iterations: done, passes: 0.0, seconds, points: done, k: total, residual: 0.0, target_norm: 0.0 }
 }

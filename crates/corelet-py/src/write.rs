@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use corelet::data::{Extra, write_chosen};
-use corelet::wording;
+use corelet::words;
 use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
 
@@ -35,5 +35,5 @@ pub(crate) fn write_coreset<'py>(
 /// What a divergence of so many nats means.
 #[pyfunction]
 pub(crate) fn judgement(nats: f64) -> String {
-    wording::judgement(nats)
+    words::judgement(nats)
 }

@@ -5,16 +5,18 @@
 
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
-use corelet::embed::{Draws, Embedding, Precision, Stored, Stream};
-use corelet::laplace::{LaplaceSettings, Prior, laplace};
-use corelet::model::{Link, Logistic, Model, Poisson, Rows};
-use corelet::observations::Observations;
+use corelet::embed::{Draws, Embedding, Precision, Stored};
+use corelet::model::{Link, Logistic, Model, Over, Poisson};
+use corelet::posterior::{LaplaceSettings, Prior, laplace};
+use corelet::random::Stream;
+use corelet::rows::{Observations, Summed};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 use rayon::prelude::*;
 use sparse_nnls::{Dictionary, Query, Ranking, Score};
 use std::hint::black_box;
+use std::sync::Arc;
 use std::time::Instant;
 
 const DRAWS: usize = 500;
@@ -27,7 +29,7 @@ fn observations(n: usize, target: impl Fn(f64, f64) -> f64) -> Observations {
     let noise: Vec<f64> = StandardNormal.sample_iter(&mut random).take(n).collect();
     let target =
         features.chunks(DIM).zip(&noise).map(|(x, e)| target(x.iter().sum::<f64>() * 0.3, *e)).collect();
-    Observations { features, dim: DIM, target, exposure: None }
+    Observations::new(&features, DIM, target)
 }
 
 /// The best of `times` runs, in seconds.
@@ -68,13 +70,19 @@ fn main() {
     let log = Poisson::model(observations(n, counts), Link::Log).unwrap();
     let softplus = Poisson::model(observations(n, counts), Link::Softplus).unwrap();
     let prior = Prior::isotropic(DIM, 1.0).unwrap();
-    let models: [(&str, &dyn Model); 3] =
-        [("logistic", &logistic), ("poisson, log", &log), ("poisson, softplus", &softplus)];
+    let models: [(&str, Arc<dyn Model>); 3] = [
+        ("logistic", Arc::new(logistic)),
+        ("poisson, log", Arc::new(log)),
+        ("poisson, softplus", Arc::new(softplus)),
+    ];
     let mut read = 0.0;
     for (name, model) in models {
-        let fit = laplace(model, &prior, Rows::All, None, &LaplaceSettings::default()).unwrap();
+        let fit =
+            laplace(&Summed { model: &*model, over: Over::All }, &prior, None, &LaplaceSettings::default())
+                .unwrap();
         let start = Instant::now();
-        let draws = Draws::new(model, &fit.posterior, DRAWS, 1, Stream::Build).unwrap();
+        let draws = Draws::new(&model, &fit.posterior.mean, fit.posterior.shifts(DRAWS, 1, Stream::Build), 0)
+            .unwrap();
         let construction = start.elapsed().as_secs_f64();
         let vector = draws.sum().unwrap().vector;
         if read == 0.0 {

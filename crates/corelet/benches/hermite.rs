@@ -9,9 +9,9 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use corelet::embed::{Embedding, Hermite};
-use corelet::laplace::{LaplaceSettings, Prior, laplace};
-use corelet::model::{Logistic, Model, Rows};
-use corelet::observations::Observations;
+use corelet::model::{Logistic, Model, Over};
+use corelet::posterior::{LaplaceSettings, Prior, laplace};
+use corelet::rows::{Observations, Summed};
 use faer::{Accum, Mat, Par, linalg::matmul::matmul};
 use pulp::{Arch, Simd, WithSimd};
 use rayon::prelude::*;
@@ -95,7 +95,7 @@ fn logistic(n: usize, dim: usize) -> impl Model {
         .collect();
     let label = |(i, x): (usize, &[f64])| if x[0] + x[1] > ((i * 31) as f64).sin() { 1.0 } else { -1.0 };
     let target = features.chunks(dim).enumerate().map(label).collect();
-    Logistic::model(Observations { features, dim, target, exposure: None }).expect("valid data")
+    Logistic::model(Observations::new(&features, dim, target)).expect("valid data")
 }
 
 fn main() {
@@ -110,7 +110,9 @@ fn main() {
     for (dim, n) in [(10, n), (27, n / 3)] {
         let model = logistic(n, dim);
         let prior = Prior::isotropic(dim, 1.0).expect("a prior");
-        let fit = laplace(&model, &prior, Rows::All, None, &LaplaceSettings::default()).expect("a fit");
+        let fit =
+            laplace(&Summed { model: &model, over: Over::All }, &prior, None, &LaplaceSettings::default())
+                .expect("a fit");
         let read = with_threads(cores, || read_once(n, dim));
         println!("\nD = {dim}, n = {n}: reading X in f32 once: {:.2} ms on all cores", 1e3 * read);
         for order in 1..=3 {

@@ -1,7 +1,7 @@
 //! The vectorised rows of log-likelihood differences, f32 and f64, against the scalar f64 one, per 500 shifts; and whole passes.
 
-use corelet::model::{Derivatives, Family, Linear, Link, Logistic, Model, Poisson, Rows, Shifts};
-use corelet::observations::Observations;
+use corelet::model::{Derivatives, Family, Linear, Link, Logistic, Model, Over, Poisson, Shifts};
+use corelet::rows::Observations;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;
 
@@ -70,13 +70,13 @@ fn passes(c: &mut Criterion) {
     let (n, dim) = (100_000, 10);
     let features: Vec<f64> = (0..n * dim).map(|i| ((i * 7919) as f64 * 0.37).sin()).collect();
     let target: Vec<f64> = (0..n).map(|i| if (i * 31) % 7 < 3 { 1.0 } else { -1.0 }).collect();
-    let model = Logistic::model(Observations { features, dim, target, exposure: None }).expect("valid data");
+    let model = Logistic::model(Observations::new(&features, dim, target)).expect("valid data");
     let theta = vec![0.1; dim];
     let mut group = c.benchmark_group("pass");
     group.sample_size(20).throughput(Throughput::Elements(n as u64));
     group.bench_function("evaluate_with_hessian", |b| {
         let (mut gradient, mut hessian) = (vec![0.0; dim], vec![0.0; dim * dim]);
-        b.iter(|| model.evaluate(Rows::All, &theta, Derivatives::both(&mut gradient, &mut hessian)));
+        b.iter(|| model.evaluate(Over::All, &theta, Derivatives::both(&mut gradient, &mut hessian)));
     });
     let shifts = Shifts::new((0..dim * SHIFTS).map(|i| 0.01 * (i as f64 * 1.7).sin()).collect(), dim);
     let tile = 64;

@@ -8,14 +8,16 @@
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use corelet::data::{DesignOptions, Standardise, design, read};
-use corelet::evaluate::evaluate;
 use corelet::generate;
-use corelet::laplace::{LaplaceSettings, Prior, laplace};
-use corelet::model::{GaussianMean, Linear, Logistic, Model, Rows};
-use corelet::observations::Observations;
+use corelet::model::{GaussianMean, Linear, Logistic, Model};
+use corelet::posterior::{LaplaceSettings, Prior, laplace};
+use corelet::rows::Observations;
+use corelet::rows::{All, Memory, Problem};
 use corelet::sparse_vi::{SparseViSettings, StepSize, sparse_vi};
+use corelet::trust::evaluate;
 
 const POINTS: usize = 50;
 
@@ -35,9 +37,10 @@ fn spread(mut values: Vec<f64>) -> String {
 }
 
 fn measure(name: &str, observations: Observations, seeds: u64, reference: f64) {
-    let model = Logistic::model(observations).unwrap();
+    let model: Arc<dyn Model> = Arc::new(Logistic::model(observations).unwrap());
+    let rows = Memory::new(Arc::clone(&model));
     let prior = Prior::isotropic(model.dim(), 1.0).unwrap();
-    let full = laplace(&model, &prior, Rows::All, None, &LaplaceSettings::default()).unwrap();
+    let full = laplace(&All(&rows), &prior, None, &LaplaceSettings::default()).unwrap();
     let settings = SparseViSettings::default();
     println!("{name}: {} rows, {} coefficients, {settings:?}", model.len(), model.dim());
     let mut divergences = vec![Vec::new(); 4];
@@ -49,7 +52,14 @@ fn measure(name: &str, observations: Observations, seeds: u64, reference: f64) {
         let mut judged = Vec::new();
         for (at, k) in [20, POINTS].into_iter().enumerate() {
             let point = &path[k - 1];
-            let judgement = evaluate(&model, &prior, &full, None, &point.rows, &point.weights).unwrap();
+            let judgement = evaluate(
+                Problem { rows: &rows, prior: &prior },
+                Some(&full),
+                None,
+                &point.rows,
+                &point.weights,
+            )
+            .unwrap();
             let (forward, reverse) = (judgement.kl_forward.unwrap(), judgement.kl_reverse.unwrap());
             divergences[2 * at].push(forward);
             divergences[2 * at + 1].push(reverse);
@@ -74,15 +84,15 @@ fn measure_conjugate() {
     let gaussian = generate::gaussian_paper(600, 200, 1);
     let identity: Vec<f64> = (0..200 * 200).map(|at| if at % 201 == 0 { 1.0 } else { 0.0 }).collect();
     let mut regression = generate::gaussian_paper(1000, 301, 2);
-    regression.target = (0..1000).map(|i| regression.row(i)[..10].iter().sum()).collect();
-    let models: [Box<dyn Model>; 2] = [
-        Box::new(GaussianMean::new(gaussian, &identity).unwrap()),
-        Box::new(Linear::model(regression, 1.0).unwrap()),
+    regression.target = (0..1000).map(|i| regression.wide_row(i)[..10].iter().sum()).collect();
+    let models: [Arc<dyn Model>; 2] = [
+        Arc::new(GaussianMean::new(gaussian, &identity).unwrap()),
+        Arc::new(Linear::model(regression, 1.0).unwrap()),
     ];
     for model in models {
         let prior = Prior::isotropic(model.dim(), 1.0).unwrap();
         let before = processor_seconds();
-        let path = sparse_vi(&*model, &prior, 300, &settings, 0, &mut |_| ControlFlow::Continue(())).unwrap();
+        let path = sparse_vi(&model, &prior, 300, &settings, 0, &mut |_| ControlFlow::Continue(())).unwrap();
         let last = &path[299];
         println!(
             "{}: {} rows, {} coefficients: {} points in {:.1} s ({:.1} s of processor time), {} passes",

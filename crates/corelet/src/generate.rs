@@ -1,6 +1,6 @@
 //! The paper's synthetic data, and larger ones of the same kind: the same rows for any number of threads.
 
-use rand::{RngExt, SeedableRng};
+use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 use rayon::prelude::*;
@@ -8,7 +8,8 @@ use rayon::prelude::*;
 use crate::data::{Column, DataError, Table, Values};
 use crate::linalg::dot;
 use crate::model::special::{sigmoid, softplus};
-use crate::observations::Observations;
+use crate::random::Stream;
+use crate::rows::Observations;
 
 /// Rows of one random stream.
 const CHUNK: usize = 4096;
@@ -26,7 +27,8 @@ pub fn poisson_paper(n: usize, seed: u64) -> Observations {
 /// The paper's Gaussian set: rows x ~ N(0, I) without a target. It has n = 600 and D = 200.
 pub fn gaussian_paper(n: usize, dim: usize, seed: u64) -> Observations {
     let mut observations = rows(n, dim, seed, |_, _| 0.0);
-    observations.features = drop_last(&observations.features, dim + 1);
+    let rows = observations.features.chunks_exact(dim + 1);
+    observations.features = rows.flat_map(|row| &row[..dim]).copied().collect();
     observations.dim = dim;
     observations.target.clear();
     observations
@@ -34,7 +36,7 @@ pub fn gaussian_paper(n: usize, dim: usize, seed: u64) -> Observations {
 
 /// A logistic set of any size: D − 1 standard normal features and an intercept, θ ~ N(0, I), targets ±1.
 pub fn logistic(n: usize, dim: usize, seed: u64) -> Observations {
-    let mut rng = stream(seed, u64::MAX);
+    let mut rng = Stream::Parameters.rng(seed, 0);
     let theta: Vec<f64> = StandardNormal.sample_iter(&mut rng).take(dim).collect();
     rows(n, dim.saturating_sub(1), seed, |x, rng| class(dot(x, &theta), rng))
 }
@@ -42,7 +44,7 @@ pub fn logistic(n: usize, dim: usize, seed: u64) -> Observations {
 /// `count` of the rows 0 … n − 1, drawn uniformly without replacement, in the order in which they were drawn; all of
 /// them where there are no more.
 pub fn subsample(n: usize, count: usize, seed: u64) -> Vec<usize> {
-    let mut rng = stream(seed, u64::MAX - 1);
+    let mut rng = Stream::Subsample.rng(seed, 0);
     rand::seq::index::sample(&mut rng, n, count.min(n)).into_vec()
 }
 
@@ -54,7 +56,7 @@ pub fn to_table(observations: &Observations, source: &str) -> Result<Table, Data
     let n = observations.len();
     let mut columns: Vec<Column> = Vec::new();
     for j in 0..observations.dim {
-        let values: Vec<f64> = (0..n).map(|i| observations.row(i)[j]).collect();
+        let values: Vec<f64> = (0..n).map(|i| observations.row(i)[j].into()).collect();
         if values.iter().any(|&x| x != 1.0) {
             let name = format!("x{}", columns.len() + 1);
             columns.push(Column { name, values: Values::Number { values, integer: false } });
@@ -79,19 +81,15 @@ fn rows(
     let (mut features, mut target) = (vec![1.0; n * dim], vec![0.0; n]);
     let chunks = features.par_chunks_mut(CHUNK * dim).zip(target.par_chunks_mut(CHUNK)).enumerate();
     chunks.for_each(|(chunk, (features, target))| {
-        let mut rng = stream(seed, chunk as u64);
+        let mut rng = Stream::Generate.rng(seed, chunk as u64);
+        let mut row = vec![1.0; dim];
         for (x, y) in features.chunks_exact_mut(dim).zip(target) {
-            x[..normals].iter_mut().for_each(|x| *x = StandardNormal.sample(&mut rng));
-            *y = draw(x, &mut rng);
+            row[..normals].iter_mut().for_each(|x| *x = StandardNormal.sample(&mut rng));
+            x.iter_mut().zip(&row).for_each(|(to, x)| *to = *x as f32);
+            *y = draw(&row, &mut rng);
         }
     });
     Observations { features, dim, target, exposure: None }
-}
-
-fn stream(seed: u64, index: u64) -> ChaCha8Rng {
-    let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    rng.set_stream(index);
-    rng
 }
 
 fn class(eta: f64, rng: &mut ChaCha8Rng) -> f64 {
@@ -107,8 +105,4 @@ fn count(rate: f64, rng: &mut ChaCha8Rng) -> f64 {
         chance *= rate / count;
     }
     count
-}
-
-fn drop_last(features: &[f64], dim: usize) -> Vec<f64> {
-    features.chunks_exact(dim).flat_map(|row| &row[..dim - 1]).copied().collect()
 }

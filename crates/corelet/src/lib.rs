@@ -1,36 +1,29 @@
-//! Bayesian coresets: data → model → Laplace fit → dictionary → coreset → evaluation, sampling, verdict.
+//! Bayesian coresets: data → rows → model → Laplace fit → dictionary → coreset → evaluation, sampling, verdict.
 //!
-//! The modules stand in the order of that flow, and each uses only those before it.
+//! The modules stand in the order of that flow.
 
-pub mod observations;
+pub mod linalg;
+pub mod random;
+pub mod vector_math;
+
+pub mod rows;
 
 pub mod data;
 
-pub mod linalg;
-pub mod vector_math;
-
 pub mod model;
 
-pub mod laplace;
+pub mod posterior;
 
 pub mod embed;
 
-pub mod sample;
+pub mod trust;
 
 pub mod sparse_vi;
 
-pub mod verdict;
-
 pub mod coreset;
 
-pub mod evaluate;
+pub mod words;
 
-pub mod wording;
-
-pub mod trust;
-
-pub mod fitted;
-
-pub mod summary;
+pub mod study;
 
 pub mod generate;

@@ -182,6 +182,11 @@ pub fn dot(x: &[f64], y: &[f64]) -> f64 {
     x.iter().zip(y).map(|(a, b)| a * b).sum()
 }
 
+/// xᵀy of features in f32.
+pub fn dot_features(x: &[f32], y: &[f64]) -> f64 {
+    x.iter().zip(y).map(|(&a, b)| f64::from(a) * b).sum()
+}
+
 /// xᵀAx for a row-major A.
 pub fn quadratic_form(a: &[f64], x: &[f64]) -> f64 {
     a.chunks_exact(x.len().max(1)).zip(x).map(|(row, xi)| xi * dot(row, x)).sum()

@@ -1,9 +1,11 @@
 //! The worked example of `docs/adding-a-model.md`: the page shows the code of this file, and a test here holds it to that.
 
-use corelet::laplace::{LaplaceSettings, LaplaceStatus, Prior, laplace};
+use std::sync::Arc;
+
 use corelet::model::special::{ln_factorial, log_sigmoid_difference, sigmoid, softplus};
-use corelet::model::{Family, Glm, Model, Rows};
-use corelet::observations::Observations;
+use corelet::model::{Family, Glm};
+use corelet::posterior::{LaplaceSettings, LaplaceStatus, Prior, laplace};
+use corelet::rows::{All, Memory, Observations, Rows};
 
 /// y ~ NegativeBinomial(mean e·exp(η), size r), by way of z = η + log(e/r):
 /// ℓ = y log σ(z) + r log σ(−z) + log Γ(y+r) − log Γ(r) − log y!.
@@ -65,10 +67,10 @@ fn it_has_a_laplace_fit() {
     // Rows (x, 1), row-major, and counts that grow with x.
     let features: Vec<f64> = (0..200).flat_map(|i| [i as f64 / 100.0 - 1.0, 1.0]).collect();
     let target = (0..200).map(|i| (i / 40 + i % 3) as f64).collect();
-    let observations = Observations { features, dim: 2, target, exposure: None };
-    let model = Glm::new(observations, NegativeBinomial { size: 2.5 }).unwrap();
-    let prior = Prior::isotropic(model.dim(), 1.0).unwrap();
-    let fit = laplace(&model, &prior, Rows::All, None, &LaplaceSettings::default()).unwrap();
+    let observations = Observations::new(&features, 2, target);
+    let rows = Memory::new(Arc::new(Glm::new(observations, NegativeBinomial { size: 2.5 }).unwrap()));
+    let prior = Prior::isotropic(rows.dim(), 1.0).unwrap();
+    let fit = laplace(&All(&rows), &prior, None, &LaplaceSettings::default()).unwrap();
     assert_eq!(fit.status, LaplaceStatus::Converged);
     assert!(fit.posterior.mean[0] > 0.5);
 }

@@ -3,31 +3,32 @@
 
 use std::ops::ControlFlow;
 
-use corelet::coreset::{
-    BuildError, BuildOptions, Coreset, HeldOut, ModelOptions, build, make_model, make_prior,
-};
+use corelet::coreset::{BuildError, BuildOptions, Callback, Coreset, RoundOptions, build_in_rounds};
 use corelet::data::Task;
 use corelet::embed::Choice;
 use corelet::generate;
-use corelet::laplace::{Laplace, LaplaceSettings, laplace};
-use corelet::model::{Link, Model, Rows};
-use corelet::observations::Observations;
+use corelet::model::Link;
+use corelet::posterior::{Laplace, LaplaceSettings, Prior, laplace};
+use corelet::rows::{All, Memory, Observations, Problem, Rows};
+use corelet::study::{ModelSpecification, Specification, UsageError, make_model};
+use corelet::trust::HeldOut;
 use sparse_nnls::{Info, Method, Status};
 
 struct Fit {
-    model: Box<dyn Model>,
+    rows: Memory,
+    prior: Prior,
     laplace: Laplace,
 }
 
-fn fit(observations: Observations, options: &ModelOptions) -> Fit {
-    let model = make_model(observations, options).unwrap();
-    let prior = make_prior(model.dim(), options).unwrap();
-    let laplace = laplace(&*model, &prior, Rows::All, None, &LaplaceSettings::default()).unwrap();
-    Fit { model, laplace }
+fn fit(observations: Observations, asked: &ModelSpecification) -> Fit {
+    let rows = Memory::new(make_model(observations, asked).unwrap());
+    let prior = Prior::isotropic(rows.dim(), asked.prior_sd).unwrap();
+    let laplace = laplace(&All(&rows), &prior, None, &LaplaceSettings::default()).unwrap();
+    Fit { rows, prior, laplace }
 }
 
 fn logistic(n: usize) -> Fit {
-    fit(generate::logistic_paper(n, 7), &ModelOptions::default())
+    fit(generate::logistic_paper(n, 7), &ModelSpecification::default())
 }
 
 fn go_on(_: &Info) -> ControlFlow<()> {
@@ -35,8 +36,19 @@ fn go_on(_: &Info) -> ControlFlow<()> {
 }
 
 fn build_of(fit: &Fit, options: &BuildOptions) -> Result<Coreset, BuildError> {
-    let held_out = HeldOut::new(&*fit.model, &fit.laplace.posterior, options.seed);
-    build(&*fit.model, &fit.laplace.posterior, &held_out, options, &mut go_on)
+    build_heard(fit, options, &mut go_on)
+}
+
+fn build_heard(
+    fit: &Fit,
+    options: &BuildOptions,
+    callback: &mut Callback<'_>,
+) -> Result<Coreset, BuildError> {
+    let held_out = HeldOut::new(&fit.rows, &fit.laplace.posterior, options.seed);
+    let problem = Problem { rows: &fit.rows, prior: &fit.prior };
+    let once = RoundOptions { rounds: Some(1), ..RoundOptions::default() };
+    let built = build_in_rounds(problem, &fit.laplace.posterior, &held_out, options, &once, callback)?;
+    Ok(built.coreset)
 }
 
 #[test]
@@ -62,12 +74,12 @@ fn every_method_keeps_to_k_points() {
 #[test]
 fn max_kl_takes_the_fewest_points() {
     let fit = logistic(600);
-    let held_out = HeldOut::new(&*fit.model, &fit.laplace.posterior, 0);
+    let held_out = HeldOut::new(&fit.rows, &fit.laplace.posterior, 0);
     let mut sizes = Vec::new();
     for max_kl in [1.0, 1e-2, 1e-4] {
         let options = BuildOptions { k: 60, max_kl: Some(max_kl), ..BuildOptions::default() };
         let coreset = build_of(&fit, &options).unwrap();
-        let estimate = 0.5 * held_out.residual(&coreset.rows, &coreset.weights).powi(2);
+        let estimate = 0.5 * held_out.residual(&coreset.rows, &coreset.weights).unwrap().powi(2);
         assert!(estimate <= max_kl, "{estimate} {max_kl}");
         assert_eq!((coreset.reached, coreset.status), (Some(true), Status::TargetReached));
         sizes.push(coreset.rows.len());
@@ -87,14 +99,13 @@ fn a_max_kl_out_of_reach_is_said() {
 #[test]
 fn a_stopped_build_returns_what_it_has() {
     let fit = logistic(500);
-    let held_out = HeldOut::new(&*fit.model, &fit.laplace.posterior, 0);
     let options = BuildOptions { method: Method::Omp.into(), k: 50, ..BuildOptions::default() };
     let mut steps = 0;
     let mut stop_at_five = |_: &Info| {
         steps += 1;
         if steps < 5 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     };
-    let coreset = build(&*fit.model, &fit.laplace.posterior, &held_out, &options, &mut stop_at_five).unwrap();
+    let coreset = build_heard(&fit, &options, &mut stop_at_five).unwrap();
     assert_eq!(coreset.status, Status::Stopped);
     assert!((1..=5).contains(&coreset.rows.len()));
 }
@@ -116,11 +127,11 @@ fn any_number_of_threads_gives_the_same_bits() {
     let run = |threads: usize| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         pool.install(|| {
-            let fit = fit(generate::logistic(9000, 4, 3), &ModelOptions::default());
+            let fit = fit(generate::logistic(9000, 4, 3), &ModelSpecification::default());
             let options = BuildOptions { k: 20, embedding: Choice::Draws(100), ..BuildOptions::default() };
             let coreset = build_of(&fit, &options).unwrap();
-            let held_out = HeldOut::new(&*fit.model, &fit.laplace.posterior, 0);
-            let residual = held_out.residual(&coreset.rows, &coreset.weights);
+            let held_out = HeldOut::new(&fit.rows, &fit.laplace.posterior, 0);
+            let residual = held_out.residual(&coreset.rows, &coreset.weights).unwrap();
             (coreset, residual.to_bits())
         })
     };
@@ -133,14 +144,16 @@ fn generated_data_have_their_parameters() {
     for (mean, truth) in fit.laplace.posterior.mean.iter().zip([3.0, 3.0, 0.0]) {
         assert!((mean - truth).abs() < 0.2, "{mean} {truth}");
     }
-    let options = ModelOptions { kind: Task::Poisson, link: Link::Softplus, ..ModelOptions::default() };
-    let poisson = self::fit(generate::poisson_paper(20_000, 1), &options);
+    let (model, link) = (Task::Poisson, Some(Link::Softplus));
+    let asked = ModelSpecification { model, link, ..ModelSpecification::default() };
+    let poisson = self::fit(generate::poisson_paper(20_000, 1), &asked);
     for (mean, truth) in poisson.laplace.posterior.mean.iter().zip([1.0, 0.0]) {
         assert!((mean - truth).abs() < 0.05, "{mean} {truth}");
     }
     let gaussian = generate::gaussian_paper(600, 200, 1);
     assert_eq!((gaussian.len(), gaussian.dim, gaussian.target.len()), (600, 200, 0));
-    let square = gaussian.features.iter().map(|x| x * x).sum::<f64>() / gaussian.features.len() as f64;
+    let square =
+        gaussian.features.iter().map(|x| f64::from(x * x)).sum::<f64>() / gaussian.features.len() as f64;
     assert!((square - 1.0).abs() < 0.02, "{square}");
 }
 
@@ -157,7 +170,23 @@ fn options_are_read_back() {
     let text = serde_json::to_string(&options).unwrap();
     assert_eq!(serde_json::from_str::<BuildOptions>(&text).unwrap(), options);
     assert!(serde_json::from_str::<BuildOptions>("{\"kk\": 3}").is_err());
-    let model: ModelOptions =
-        serde_json::from_str("{\"kind\": \"poisson\", \"link\": \"softplus\"}").unwrap();
-    assert_eq!((model.kind, model.link, model.prior_sd), (Task::Poisson, Link::Softplus, 1.0));
+}
+
+#[test]
+fn settings_by_name_are_checked_one_by_one() {
+    let of = |json: &str| Specification::from_settings(serde_json::from_str(json).as_ref().unwrap());
+    let asked =
+        of(r#"{"model": "poisson", "link": "softplus", "k": 30, "method": "giga", "target": "y"}"#).unwrap();
+    assert_eq!((asked.model.model, asked.model.link), (Task::Poisson, Some(Link::Softplus)));
+    assert_eq!((asked.build.k, asked.build.method.name()), (Some(30), "giga"));
+    assert_eq!(asked.design.target.as_deref(), Some("y"));
+    assert_eq!(of(r#"{"k": null, "seed": 0}"#).unwrap(), Specification::default());
+    assert_eq!(of(r#"{"kk": 3}"#).unwrap_err(), UsageError::Unknown { setting: "kk".to_owned() });
+    let worded = |json: &str| of(json).unwrap_err().to_string();
+    let models = "model is 'probit', but it must be one of gaussian, linear, logistic, poisson";
+    assert_eq!(worded(r#"{"model": "probit"}"#), models);
+    assert!(worded(r#"{"method": "best"}"#).starts_with("method is 'best', but it must be one of uniform"));
+    let clash = of(r#"{"max_kl": 0.1, "method": "giga"}"#).unwrap().check().unwrap_err();
+    let flag = |setting: &str| format!("--{}", setting.replace('_', "-"));
+    assert_eq!(clash.worded(flag), "--max-kl is for --method pursuit");
 }

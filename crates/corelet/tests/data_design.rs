@@ -24,7 +24,7 @@ fn options(task: Task, target: &str) -> DesignOptions {
 
 fn column(dataset: &Dataset, name: &str) -> Vec<f64> {
     let j = dataset.names.iter().position(|other| other == name).unwrap();
-    (0..dataset.observations.len()).map(|i| dataset.observations.row(i)[j]).collect()
+    (0..dataset.observations.len()).map(|i| dataset.observations.row(i)[j].into()).collect()
 }
 
 /// The error of `design`: one line, which names the file and holds each of `parts`.
@@ -93,7 +93,8 @@ fn scaling_gives_unit_moments() {
         let values = column(&dataset, name);
         let mean = values.iter().sum::<f64>() / 500.0;
         let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / 499.0;
-        assert!(mean.abs() < 1e-12 && (variance - 1.0).abs() < 1e-12, "{name}: {mean} {variance}");
+        // In f64; kept in f32.
+        assert!(mean.abs() < 1e-8 && (variance - 1.0).abs() < 1e-8, "{name}: {mean} {variance}");
     }
     assert!(dataset.warnings.is_empty());
 }
@@ -106,7 +107,7 @@ fn whitening_gives_the_identity() {
         for (j, second) in ["a", "b", "c"].iter().enumerate() {
             let (u, v) = (column(&dataset, first), column(&dataset, second));
             let covariance = u.iter().zip(&v).map(|(u, v)| u * v).sum::<f64>() / 499.0;
-            assert!((covariance - f64::from(i == j)).abs() < 1e-9, "{first} {second}: {covariance}");
+            assert!((covariance - f64::from(i == j)).abs() < 1e-8, "{first} {second}: {covariance}");
         }
     }
     assert_eq!(column(&dataset, "(intercept)"), [1.0; 500]);
@@ -127,12 +128,15 @@ fn parameters_map_back_to_the_original_scale() {
             let original = dataset.standardisation.to_original(&theta);
             for i in 0..200 {
                 let dot = |x: &[f64], t: &[f64]| x.iter().zip(t).map(|(x, t)| x * t).sum::<f64>();
-                let (here, there) =
-                    (dot(dataset.observations.row(i), &theta), dot(raw.observations.row(i), &original));
-                assert!((here - there).abs() < 1e-8, "{standardise:?} {intercept}: {here} {there}");
-                let mut row = raw.observations.row(i).to_vec();
+                let (here, there) = (
+                    dot(&dataset.observations.wide_row(i), &theta),
+                    dot(&raw.observations.wide_row(i), &original),
+                );
+                assert!((here - there).abs() < 1e-5, "{standardise:?} {intercept}: {here} {there}");
+                let mut row = raw.observations.wide_row(i);
                 dataset.standardisation.apply(&mut row);
-                let same = row.iter().zip(dataset.observations.row(i)).all(|(u, v)| (u - v).abs() < 1e-9);
+                let same =
+                    row.iter().zip(dataset.observations.wide_row(i)).all(|(u, v)| (u - v).abs() < 1e-5);
                 assert!(same, "{standardise:?} {intercept} {i}");
             }
         }
@@ -151,8 +155,8 @@ fn points_map_back_to_the_original_scale() {
         assert_eq!(dataset.names, ["a", "b", "c"]);
         assert!(dataset.observations.target.is_empty());
         for i in 0..50 {
-            let back = dataset.standardisation.point_to_original(dataset.observations.row(i));
-            let same = back.iter().zip(raw.observations.row(i)).all(|(u, v)| (u - v).abs() < 1e-9);
+            let back = dataset.standardisation.point_to_original(&dataset.observations.wide_row(i));
+            let same = back.iter().zip(raw.observations.wide_row(i)).all(|(u, v)| (u - v).abs() < 1e-5);
             assert!(same, "{standardise:?} {i}");
         }
     }

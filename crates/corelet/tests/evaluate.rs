@@ -3,40 +3,41 @@
 
 use std::ops::ControlFlow;
 
-use corelet::coreset::{BuildOptions, HeldOut, ModelOptions, build, make_model, make_prior};
+use corelet::coreset::{BuildOptions, select};
 use corelet::data::Task;
 use corelet::embed::{Choice, embed};
-use corelet::evaluate::{Evaluation, FitStatus, evaluate, residual_in};
 use corelet::generate;
-use corelet::laplace::{Laplace, LaplaceError, LaplaceSettings, Prior, laplace};
-use corelet::model::{Model, Rows};
-use corelet::observations::Observations;
+use corelet::posterior::{Laplace, LaplaceError, LaplaceSettings, Prior, laplace};
+use corelet::rows::{All, Memory, Observations, Problem, Rows, RowsError};
+use corelet::study::{ModelSpecification, make_model};
+use corelet::trust::{Evaluation, FitStatus, HeldOut, evaluate, residual_in};
 
 struct Fit {
-    model: Box<dyn Model>,
+    rows: Memory,
     prior: Prior,
     laplace: Laplace,
 }
 
 impl Fit {
-    fn new(observations: Observations, options: &ModelOptions) -> Self {
-        let model = make_model(observations, options).unwrap();
-        let prior = make_prior(model.dim(), options).unwrap();
-        let laplace = laplace(&*model, &prior, Rows::All, None, &LaplaceSettings::default()).unwrap();
-        Self { model, prior, laplace }
+    fn new(observations: Observations, asked: &ModelSpecification) -> Self {
+        let rows = Memory::new(make_model(observations, asked).unwrap());
+        let prior = Prior::isotropic(rows.dim(), asked.prior_sd).unwrap();
+        let laplace = laplace(&All(&rows), &prior, None, &LaplaceSettings::default()).unwrap();
+        Self { rows, prior, laplace }
     }
 
     fn held_out(&self) -> HeldOut<'_> {
-        HeldOut::new(&*self.model, &self.laplace.posterior, 0)
+        HeldOut::new(&self.rows, &self.laplace.posterior, 0)
     }
 
     fn evaluate(&self, rows: &[usize], weights: &[f64]) -> Result<Evaluation, LaplaceError> {
-        evaluate(&*self.model, &self.prior, &self.laplace, Some(&self.held_out()), rows, weights)
+        let problem = Problem { rows: &self.rows, prior: &self.prior };
+        evaluate(problem, Some(&self.laplace), Some(&self.held_out()), rows, weights)
     }
 }
 
 fn logistic(n: usize) -> Fit {
-    Fit::new(generate::logistic_paper(n, 3), &ModelOptions::default())
+    Fit::new(generate::logistic_paper(n, 3), &ModelSpecification::default())
 }
 
 #[test]
@@ -56,11 +57,13 @@ fn all_rows_with_weight_one_are_the_posterior_itself() {
 /// One-dimensional Gaussian mean, prior N(0, 1), unit variance: the posterior has precision 1 + Σw.
 #[test]
 fn a_conjugate_model_has_its_closed_form() {
-    let observations =
-        Observations { features: vec![0.5, -1.0, 2.0, 0.3], dim: 1, target: Vec::new(), exposure: None };
-    let fit = Fit::new(observations, &ModelOptions { kind: Task::Gaussian, ..ModelOptions::default() });
+    let observations = Observations::new(&[0.5, -1.0, 2.0, 0.25], 1, Vec::new());
+    let fit = Fit::new(
+        observations,
+        &ModelSpecification { model: Task::Gaussian, ..ModelSpecification::default() },
+    );
     let evaluation = fit.evaluate(&[0, 2], &[2.5, 1.0]).unwrap();
-    let (p, m) = (5.0, 1.8 / 5.0);
+    let (p, m) = (5.0, 1.75 / 5.0);
     let (q, l) = (4.5, (2.5 * 0.5 + 2.0) / 4.5);
     let kl = |p: f64, m: f64, q: f64, l: f64| 0.5 * (q / p - 1.0 - (q / p).ln() + q * (m - l).powi(2));
     let near = |got: Option<f64>, want: f64| assert!((got.unwrap() - want).abs() < 1e-12, "{got:?} {want}");
@@ -76,16 +79,15 @@ fn a_conjugate_model_has_its_closed_form() {
 #[test]
 fn fresh_draws_agree_with_the_divergence() {
     let fit = logistic(2000);
-    let held_out = fit.held_out();
     let options = BuildOptions { k: 12, embedding: Choice::Draws(2000), ..BuildOptions::default() };
     let posterior = &fit.laplace.posterior;
     let go_on = &mut |_: &sparse_nnls::Info| ControlFlow::Continue(());
-    let coreset = build(&*fit.model, posterior, &held_out, &options, go_on).unwrap();
+    let embedding = embed(&fit.rows, posterior, Choice::Draws(2000), 12, 0).unwrap();
+    let coreset = select(&embedding, &options, go_on).unwrap();
     let evaluation = fit.evaluate(&coreset.rows, &coreset.weights).unwrap();
     let ratio = evaluation.kl_forward.unwrap() / evaluation.heldout_nats.unwrap();
     assert!((0.2..3.0).contains(&ratio), "{ratio}: {evaluation:?}");
-    let embedding = embed(&*fit.model, posterior, Choice::Draws(2000), 12, 0).unwrap();
-    let residual = residual_in(&*embedding, &coreset.rows, &coreset.weights).unwrap();
+    let residual = residual_in(&embedding, &coreset.rows, &coreset.weights).unwrap();
     assert!((residual - coreset.residual).abs() <= 1e-9 * coreset.target_norm);
 }
 
@@ -112,7 +114,12 @@ fn extreme_weights_give_a_status_and_finite_numbers() {
 #[test]
 fn bad_weights_are_refused() {
     let fit = logistic(100);
-    for (row, weight) in [(100, 1.0), (0, -1.0), (0, f64::NAN)] {
-        assert!(matches!(fit.evaluate(&[row], &[weight]), Err(LaplaceError::Weight { .. })));
+    let refused = |row, weight| match fit.evaluate(&[row], &[weight]) {
+        Err(LaplaceError::Rows(error)) => error,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(refused(100, 1.0), RowsError::NoSuchRow { row: 100, rows: 100 });
+    for weight in [-1.0, f64::NAN] {
+        assert!(matches!(refused(0, weight), RowsError::Weight { row: 0, .. }));
     }
 }

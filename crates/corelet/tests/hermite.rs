@@ -5,14 +5,16 @@
 mod common;
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use common::{count, observations, sign};
 use corelet::data::{DesignOptions, Standardise, design, read};
-use corelet::embed::{Choice, EmbedError, Embedding, Hermite, Stream, draw_shifts, embed, paper};
-use corelet::laplace::{Gaussian, LaplaceSettings, Prior, kl_gaussian, laplace};
+use corelet::embed::{Choice, EmbedError, Embedding, Hermite, embed, paper};
 use corelet::linalg::{congruence, dot, quadratic_form};
-use corelet::model::{GaussianMean, Linear, Link, Logistic, Model, Poisson, Rows};
-use corelet::observations::Observations;
+use corelet::model::{GaussianMean, Linear, Link, Logistic, Model, Over, Poisson};
+use corelet::posterior::{Gaussian, LaplaceSettings, Prior, kl_gaussian, laplace};
+use corelet::random::Stream;
+use corelet::rows::{Memory, Observations, Summed, Weighted};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use sparse_nnls::{
@@ -27,21 +29,21 @@ fn covariance(dim: usize) -> Vec<f64> {
     (0..dim * dim).map(|at| 0.5f64.powi((at / dim).abs_diff(at % dim) as i32)).collect()
 }
 
-fn models(n: usize, dim: usize, seed: u64) -> Vec<Box<dyn Model>> {
+fn models(n: usize, dim: usize, seed: u64) -> Vec<Arc<dyn Model>> {
     let mut counts = observations(n, dim, seed, count);
     counts.exposure = Some((0..n).map(|i| 0.5 + (i % 5) as f64).collect());
     vec![
-        Box::new(Logistic::model(observations(n, dim, seed, sign)).unwrap()),
-        Box::new(Poisson::model(counts.clone(), Link::Log).unwrap()),
-        Box::new(Poisson::model(counts, Link::Softplus).unwrap()),
-        Box::new(Linear::model(observations(n, dim, seed, number), 0.7).unwrap()),
-        Box::new(GaussianMean::new(observations(n, dim, seed, number), &covariance(dim)).unwrap()),
+        Arc::new(Logistic::model(observations(n, dim, seed, sign)).unwrap()),
+        Arc::new(Poisson::model(counts.clone(), Link::Log).unwrap()),
+        Arc::new(Poisson::model(counts, Link::Softplus).unwrap()),
+        Arc::new(Linear::model(observations(n, dim, seed, number), 0.7).unwrap()),
+        Arc::new(GaussianMean::new(observations(n, dim, seed, number), &covariance(dim)).unwrap()),
     ]
 }
 
 fn fit(model: &dyn Model) -> Gaussian {
     let prior = Prior::isotropic(model.dim(), 1.0).unwrap();
-    laplace(model, &prior, Rows::All, None, &LaplaceSettings::default()).unwrap().posterior
+    laplace(&Summed { model, over: Over::All }, &prior, None, &LaplaceSettings::default()).unwrap().posterior
 }
 
 fn all_columns(dictionary: &dyn Dictionary) -> Vec<f64> {
@@ -56,16 +58,17 @@ fn inner_products_are_those_of_a_million_draws() {
     const DRAWS: usize = 1_000_000;
     for model in models(150, 3, 7) {
         let posterior = fit(&*model);
-        let embedding = embed(&*model, &posterior, Choice::Hermite(3), 10, 0).unwrap();
+        let all = Memory::new(Arc::clone(&model));
+        let embedding = embed(&all, &posterior, Choice::Hermite(3), 10, 0).unwrap();
         let rows = 5;
-        let shifts = draw_shifts(&posterior, DRAWS, 3, Stream::Build);
+        let shifts = posterior.shifts(DRAWS, 3, Stream::Build);
         let mut values = vec![0.0; rows * DRAWS];
         model.differences_f64(0..rows, &posterior.mean, &shifts, &mut values);
         for row in values.chunks_exact_mut(DRAWS) {
             let mean = row.iter().sum::<f64>() / DRAWS as f64;
             row.iter_mut().for_each(|x| *x -= mean);
         }
-        let columns = all_columns(&*embedding);
+        let columns = all_columns(&embedding);
         let column = |i: usize| &columns[i * embedding.coordinates()..][..embedding.coordinates()];
         for i in 0..rows {
             for j in 0..=i {
@@ -85,16 +88,18 @@ fn inner_products_are_those_of_a_million_draws() {
 fn linear_and_gaussian_models_are_exact() {
     let linear = Linear::model(observations(60, 4, 1, number), 0.7).unwrap();
     let posterior = fit(&linear);
-    let embedding = embed(&linear, &posterior, Choice::Auto, 10, 0).unwrap();
+    let all = Memory::new(Arc::new(linear.clone()));
+    let embedding = embed(&all, &posterior, Choice::Auto, 10, 0).unwrap();
     assert_eq!((embedding.description().name.as_str(), embedding.description().tail), ("hermite:2", 0.0));
-    let columns = all_columns(&*embedding);
+    let columns = all_columns(&embedding);
     let column = |i: usize| &columns[i * embedding.coordinates()..][..embedding.coordinates()];
     let data = linear.observations();
-    let slope = |i: usize| (data.target[i] - dot(data.row(i), &posterior.mean)) / 0.7;
+    let slope = |i: usize| (data.target[i] - dot(&data.wide_row(i), &posterior.mean)) / 0.7;
     for i in 0..60 {
         for j in 0..60 {
-            let scaled: Vec<f64> = posterior.covariance.chunks(4).map(|row| dot(row, data.row(j))).collect();
-            let shared = dot(data.row(i), &scaled);
+            let scaled: Vec<f64> =
+                posterior.covariance.chunks(4).map(|row| dot(row, &data.wide_row(j))).collect();
+            let shared = dot(&data.wide_row(i), &scaled);
             // Cov(aδ − δ²/2σ², bε − ε²/2σ²) for δ, ε jointly normal with covariance t is abt + t²/2σ⁴.
             let want = slope(i) * slope(j) * shared + 0.5 * (shared / 0.7).powi(2);
             let size = dot(column(i), column(i)).sqrt() * dot(column(j), column(j)).sqrt();
@@ -104,14 +109,15 @@ fn linear_and_gaussian_models_are_exact() {
 
     let gaussian = GaussianMean::new(observations(60, 4, 2, number), &covariance(4)).unwrap();
     let posterior = fit(&gaussian);
-    let embedding = embed(&gaussian, &posterior, Choice::Auto, 10, 0).unwrap();
+    let all = Memory::new(Arc::new(gaussian.clone()));
+    let embedding = embed(&all, &posterior, Choice::Auto, 10, 0).unwrap();
     assert_eq!((embedding.coordinates(), embedding.description().tail), (5, 0.0));
-    let columns = all_columns(&*embedding);
+    let columns = all_columns(&embedding);
     let precision = gaussian.precision();
     let curvature = congruence(&posterior.factor, precision, 4);
     let slope = |i: usize| -> Vec<f64> {
         let shift: Vec<f64> =
-            gaussian.observations().row(i).iter().zip(&posterior.mean).map(|(x, m)| x - m).collect();
+            gaussian.observations().wide_row(i).iter().zip(&posterior.mean).map(|(x, m)| x - m).collect();
         precision.chunks(4).map(|row| dot(row, &shift)).collect()
     };
     for i in 0..60 {
@@ -244,7 +250,7 @@ fn narrow_posteriors_keep_relative_precision() {
         let columns = all_columns(&hermite);
         let dim = 3;
         for (i, column) in columns.chunks(hermite.coordinates()).enumerate() {
-            let x = linear.observations.row(i);
+            let x = &linear.observations.wide_row(i)[..];
             let (y, e) = linear.target(i);
             let d = linear.family.derivatives(dot(x, &narrow.mean), y, e);
             let s = quadratic_form(&narrow.covariance, x).sqrt();
@@ -260,7 +266,7 @@ fn narrow_posteriors_keep_relative_precision() {
 
 #[test]
 fn zero_rows_and_extreme_rows_are_legal() {
-    let mut features: Vec<f64> = observations(64, 3, 4, sign).features;
+    let mut features: Vec<f32> = observations(64, 3, 4, sign).features;
     features[..3].fill(0.0);
     features[3..6].copy_from_slice(&[800.0, 0.0, 0.0]);
     features[6..9].copy_from_slice(&[-800.0, 0.0, 0.0]);
@@ -274,11 +280,11 @@ fn zero_rows_and_extreme_rows_are_legal() {
         target: vec![target; 64],
         exposure: None,
     };
-    let models: [Box<dyn Model>; 4] = [
-        Box::new(Logistic::model(make(-1.0)).unwrap()),
-        Box::new(Poisson::model(make(1e6), Link::Log).unwrap()),
-        Box::new(Poisson::model(make(1e6), Link::Softplus).unwrap()),
-        Box::new(Linear::model(make(1e6), 1.0).unwrap()),
+    let models: [Arc<dyn Model>; 4] = [
+        Arc::new(Logistic::model(make(-1.0)).unwrap()),
+        Arc::new(Poisson::model(make(1e6), Link::Log).unwrap()),
+        Arc::new(Poisson::model(make(1e6), Link::Softplus).unwrap()),
+        Arc::new(Linear::model(make(1e6), 1.0).unwrap()),
     ];
     for model in &models {
         for order in 1..=3 {
@@ -339,7 +345,8 @@ fn auto_follows_the_rule() {
     let name = |dim: usize, k: usize| {
         let model = Logistic::model(observations(300, dim, 1, sign)).unwrap();
         let posterior = fit(&model);
-        embed(&model, &posterior, Choice::Auto, k, 0).unwrap().description().name.clone()
+        let all = Memory::new(Arc::new(model));
+        embed(&all, &posterior, Choice::Auto, k, 0).unwrap().description().name.clone()
     };
     assert_eq!(name(10, 50), "hermite:3");
     assert_eq!(name(10, 143), "hermite:2+draws:572");
@@ -355,9 +362,10 @@ fn auto_follows_the_rule() {
 fn order_two_above_draws_is_the_whole_log_likelihood() {
     for model in models(300, 4, 5).iter().filter(|model| model.linear().is_some()) {
         let posterior = fit(&**model);
-        let embedding = embed(&**model, &posterior, Choice::HermiteDraws(400), 10, 0).unwrap();
+        let all = Memory::new(Arc::clone(model));
+        let embedding = embed(&all, &posterior, Choice::HermiteDraws(400), 10, 0).unwrap();
         assert_eq!(embedding.description().name, "hermite:2+draws:400");
-        let (length, columns) = (embedding.coordinates(), all_columns(&*embedding));
+        let (length, columns) = (embedding.coordinates(), all_columns(&embedding));
         assert_eq!(length, 4 + 10 + 400);
         let target = embedding.sum().unwrap().vector;
         for (at, total) in target.iter().enumerate() {
@@ -374,7 +382,7 @@ fn order_two_above_draws_is_the_whole_log_likelihood() {
             assert!((candidate.score - dot(column, &target)).abs() <= 1e-6 * scale, "{}", model.name());
         }
         // Of a row's own variance the draws see the small part that is left, so they hardly add noise to it.
-        let exact = embed(&**model, &posterior, Choice::Draws(100_000), 10, 0).unwrap();
+        let exact = embed(&all, &posterior, Choice::Draws(100_000), 10, 0).unwrap();
         let mut column = vec![0.0; 100_000];
         for i in 0..5 {
             exact.columns(&[i], &mut column).unwrap();
@@ -393,8 +401,9 @@ fn pursue(embedding: &dyn Embedding, k: usize) -> sparse_nnls::Solution {
 fn pursuit_over_order_two_ends_at_as_many_points_as_coordinates() {
     let model = Logistic::model(observations(4000, 4, 1, sign)).unwrap();
     let posterior = fit(&model);
-    let embedding = embed(&model, &posterior, Choice::Hermite(2), 60, 0).unwrap();
-    let solution = pursue(&*embedding, 60);
+    let all = Memory::new(Arc::new(model));
+    let embedding = embed(&all, &posterior, Choice::Hermite(2), 60, 0).unwrap();
+    let solution = pursue(&embedding, 60);
     let target = embedding.sum().unwrap().vector;
     assert!(solution.weights.len() <= embedding.coordinates());
     assert!(solution.residual < 1e-8 * dot(&target, &target).sqrt(), "{:e}", solution.residual);
@@ -408,8 +417,9 @@ fn pursuit_on_phishing_reaches_the_floor() {
     let options = DesignOptions { standardise: Standardise::Whiten, ..DesignOptions::default() };
     let model = Logistic::model(design(&table, &options).unwrap().observations).unwrap();
     let posterior = fit(&model);
-    let second = embed(&model, &posterior, Choice::Hermite(2), 100, 0).unwrap();
-    let solution = pursue(&*second, 100);
+    let all = Memory::new(Arc::new(model.clone()));
+    let second = embed(&all, &posterior, Choice::Hermite(2), 100, 0).unwrap();
+    let solution = pursue(&second, 100);
     println!(
         "order 2: {} points of {}, residual {:.2e}, {:?}, {} passes, tail {:.2e}",
         solution.weights.len(),
@@ -420,9 +430,9 @@ fn pursuit_on_phishing_reaches_the_floor() {
         second.description().tail
     );
     assert!(solution.weights.len() <= second.coordinates() && solution.residual < 1e-7);
-    let third = embed(&model, &posterior, Choice::Auto, 100, 0).unwrap();
+    let third = embed(&all, &posterior, Choice::Auto, 100, 0).unwrap();
     assert_eq!(third.description().name, "hermite:3");
-    let solution = pursue(&*third, 100);
+    let solution = pursue(&third, 100);
     println!(
         "order 3: {} points of {}, residual {:.2e}, {:?}, {} passes, tail {:.2e}",
         solution.weights.len(),
@@ -449,14 +459,15 @@ fn flights_are_within_a_thousandth_of_a_nat() {
     let model = Logistic::model(design(&table, &options).unwrap().observations).unwrap();
     let posterior = fit(&model);
     let prior = Prior::isotropic(model.dim(), 1.0).unwrap();
+    let all = Memory::new(Arc::new(model));
     for (choice, limit) in [(Choice::Hermite(2), 1e-2), (Choice::Auto, 1e-3)] {
         let start = std::time::Instant::now();
-        let embedding = embed(&model, &posterior, choice, 200, 0).unwrap();
+        let embedding = embed(&all, &posterior, choice, 200, 0).unwrap();
         let built = start.elapsed().as_secs_f64();
-        let solution = pursue(&*embedding, 200);
-        let rows = Rows::Weighted { ids: &solution.weights.ids, weights: &solution.weights.values };
-        let start = Some(posterior.mean.as_slice());
-        let coreset = laplace(&model, &prior, rows, start, &LaplaceSettings::default()).unwrap().posterior;
+        let solution = pursue(&embedding, 200);
+        let weights = &solution.weights;
+        let coreset = Weighted::fetch(&all, &weights.ids, &weights.values).unwrap();
+        let coreset = coreset.fit(&prior).unwrap().posterior;
         let divergence = kl_gaussian(&posterior, &coreset).unwrap();
         println!(
             "{:?}: built in {built:.2} s, {} points, {} passes, {:.2} s, residual {:.2e}, forward KL {divergence:.2e}",

@@ -4,13 +4,15 @@
 
 mod common;
 
+use std::sync::Arc;
+
 use common::{count, observations, sign};
-use corelet::laplace::{Laplace, LaplaceSettings, LaplaceStatus, Prior, kl_gaussian, laplace};
 use corelet::linalg::{Cholesky, dot, quadratic_form};
 use corelet::model::{
-    Derivatives, Family, GaussianMean, Glm, Linear, Link, Logistic, Model, Poisson, RbfMap, Rows, Shifts,
+    Derivatives, Family, GaussianMean, Glm, Linear, Link, Logistic, Model, Over, Poisson, RbfMap, Shifts,
 };
-use corelet::observations::Observations;
+use corelet::posterior::{Laplace, LaplaceSettings, LaplaceStatus, Prior, kl_gaussian, laplace};
+use corelet::rows::{Observations, Summed};
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -18,18 +20,18 @@ use rand_chacha::ChaCha8Rng;
 const LOG: Poisson = Poisson { link: Link::Log };
 const SOFTPLUS: Poisson = Poisson { link: Link::Softplus };
 
-fn models(n: usize, dim: usize, seed: u64) -> Vec<Box<dyn Model>> {
+fn models(n: usize, dim: usize, seed: u64) -> Vec<Arc<dyn Model>> {
     let number = |eta: f64, noise: f64| eta + noise;
     let covariance: Vec<f64> =
         (0..dim * dim).map(|at| 0.5f64.powi((at / dim).abs_diff(at % dim) as i32)).collect();
     let mut counts = observations(n, dim, seed, count);
     counts.exposure = Some((0..n).map(|i| 0.5 + (i % 5) as f64).collect());
     vec![
-        Box::new(Logistic::model(observations(n, dim, seed, sign)).unwrap()),
-        Box::new(Poisson::model(counts.clone(), Link::Log).unwrap()),
-        Box::new(Poisson::model(counts, Link::Softplus).unwrap()),
-        Box::new(Linear::model(observations(n, dim, seed, number), 0.7).unwrap()),
-        Box::new(GaussianMean::new(observations(n, dim, seed, number), &covariance).unwrap()),
+        Arc::new(Logistic::model(observations(n, dim, seed, sign)).unwrap()),
+        Arc::new(Poisson::model(counts.clone(), Link::Log).unwrap()),
+        Arc::new(Poisson::model(counts, Link::Softplus).unwrap()),
+        Arc::new(Linear::model(observations(n, dim, seed, number), 0.7).unwrap()),
+        Arc::new(GaussianMean::new(observations(n, dim, seed, number), &covariance).unwrap()),
     ]
 }
 
@@ -150,20 +152,20 @@ proptest! {
         let ids = [3, 0, 11];
         let weights = [0.5, 20.0, 3.0];
         for model in models(40, 3, seed) {
-            for rows in [Rows::All, Rows::Weighted { ids: &ids, weights: &weights }] {
+            for rows in [Over::All, Over::Weighted { ids: &ids, weights: &weights }] {
                 check_derivatives(model.as_ref(), rows, &theta);
             }
         }
     }
 }
 
-fn check_derivatives(model: &dyn Model, rows: Rows<'_>, theta: &[f64]) {
+fn check_derivatives(model: &dyn Model, rows: Over<'_>, theta: &[f64]) {
     let dim = model.dim();
     let (mut gradient, mut hessian) = (vec![0.0; dim], vec![0.0; dim * dim]);
     let value = model.evaluate(rows, theta, Derivatives::both(&mut gradient, &mut hessian));
     let plain: f64 = match rows {
-        Rows::All => (0..model.len()).map(|i| model.log_likelihood(i, theta)).sum(),
-        Rows::Weighted { ids, weights } => {
+        Over::All => (0..model.len()).map(|i| model.log_likelihood(i, theta)).sum(),
+        Over::Weighted { ids, weights } => {
             ids.iter().zip(weights).map(|(&i, w)| w * model.log_likelihood(i, theta)).sum()
         }
     };
@@ -263,7 +265,7 @@ fn the_same_bits_for_any_number_of_threads() {
                 pool.install(|| {
                     let (mut gradient, mut hessian) = (vec![0.0; 4], vec![0.0; 16]);
                     let value =
-                        model.evaluate(Rows::All, &theta, Derivatives::both(&mut gradient, &mut hessian));
+                        model.evaluate(Over::All, &theta, Derivatives::both(&mut gradient, &mut hessian));
                     let all = [value].into_iter().chain(gradient).chain(hessian);
                     all.map(f64::to_bits).collect::<Vec<_>>()
                 })
@@ -273,8 +275,8 @@ fn the_same_bits_for_any_number_of_threads() {
     }
 }
 
-fn fit(model: &dyn Model, prior: &Prior, rows: Rows<'_>) -> Laplace {
-    let fit = laplace(model, prior, rows, None, &LaplaceSettings::default()).unwrap();
+fn fit(model: &dyn Model, prior: &Prior, over: Over<'_>) -> Laplace {
+    let fit = laplace(&Summed { model, over }, prior, None, &LaplaceSettings::default()).unwrap();
     assert_eq!(fit.status, LaplaceStatus::Converged, "{} {}", model.name(), fit.gradient_norm);
     fit
 }
@@ -290,7 +292,7 @@ fn conjugate_models_have_their_closed_form() {
     let mut linear = (prior.precision.clone(), prior_side.clone());
     let mut mean = (prior.precision.clone(), prior_side);
     for i in 0..n {
-        let x = data.row(i);
+        let x = data.wide_row(i);
         for a in 0..dim {
             linear.1[a] += x[a] * data.target[i] / variance;
             mean.1[a] += x[a] / variance;
@@ -301,12 +303,12 @@ fn conjugate_models_have_their_closed_form() {
         }
     }
     let covariance: Vec<f64> = (0..9).map(|at| if at % 4 == 0 { variance } else { 0.0 }).collect();
-    let models: [(Box<dyn Model>, _); 2] = [
-        (Box::new(Linear::model(data.clone(), variance).unwrap()), linear),
-        (Box::new(GaussianMean::new(data, &covariance).unwrap()), mean),
+    let models: [(Arc<dyn Model>, _); 2] = [
+        (Arc::new(Linear::model(data.clone(), variance).unwrap()), linear),
+        (Arc::new(GaussianMean::new(data, &covariance).unwrap()), mean),
     ];
     for (model, (precision, mut side)) in models {
-        let fit = fit(model.as_ref(), &prior, Rows::All);
+        let fit = fit(model.as_ref(), &prior, Over::All);
         assert!(fit.iterations <= 2, "{} {}", model.name(), fit.iterations);
         Cholesky::new(&precision, dim).unwrap().solve(&mut side);
         for (got, want) in fit.posterior.mean.iter().zip(&side) {
@@ -323,8 +325,8 @@ fn plug_in_variance_is_that_of_the_residuals() {
     let data = observations(5000, 4, 8, |eta, noise| 3.0 * eta + 0.5 * noise);
     let model = Linear::plug_in(data.clone()).unwrap();
     // A nearly flat prior makes the mode the least-squares fit.
-    let theta = fit(&model, &Prior::isotropic(4, 1e4).unwrap(), Rows::All).posterior.mean;
-    let rss: f64 = (0..5000).map(|i| (data.target[i] - dot(data.row(i), &theta)).powi(2)).sum();
+    let theta = fit(&model, &Prior::isotropic(4, 1e4).unwrap(), Over::All).posterior.mean;
+    let rss: f64 = (0..5000).map(|i| (data.target[i] - dot(&data.wide_row(i), &theta)).powi(2)).sum();
     assert!(close(model.family().variance(), rss / 4996.0, 1e-8, 0.0));
     assert!((model.family().variance() - 0.25).abs() < 0.02);
     assert!(Linear::plug_in(observations(4, 4, 8, |eta, _| eta)).is_err());
@@ -335,7 +337,7 @@ fn separable_data_have_a_penalised_mode() {
     let data = observations(300, 3, 2, |eta, _| if eta > 0.0 { 1.0 } else { -1.0 });
     let model = Logistic::model(data).unwrap();
     for sd in [1.0, 100.0, 1e4] {
-        let fit = fit(&model, &Prior::isotropic(3, sd).unwrap(), Rows::All);
+        let fit = fit(&model, &Prior::isotropic(3, sd).unwrap(), Over::All);
         assert!(fit.gradient_norm <= 1e-10);
         assert!(fit.posterior.mean.iter().all(|x| x.is_finite()));
     }
@@ -347,11 +349,11 @@ fn huge_weights_and_large_counts_converge() {
     let weights: Vec<f64> = (0..30).map(|i| if i % 2 == 0 { 1e6 } else { 1e-6 }).collect();
     for model in models(40, 3, 4) {
         let prior = Prior::isotropic(3, 1.0).unwrap();
-        fit(model.as_ref(), &prior, Rows::Weighted { ids: &ids, weights: &weights });
+        fit(model.as_ref(), &prior, Over::Weighted { ids: &ids, weights: &weights });
     }
     for link in [Link::Log, Link::Softplus] {
         let data = observations(200, 3, 6, |eta, noise| (1e5 * (1.0 + (eta + noise).tanh())).round());
-        fit(&Poisson::model(data, link).unwrap(), &Prior::isotropic(3, 10.0).unwrap(), Rows::All);
+        fit(&Poisson::model(data, link).unwrap(), &Prior::isotropic(3, 10.0).unwrap(), Over::All);
     }
 }
 
@@ -359,16 +361,16 @@ fn huge_weights_and_large_counts_converge() {
 fn unit_weights_on_all_rows_are_no_divergence() {
     for model in models(500, 4, 12) {
         let prior = Prior::isotropic(4, 1.0).unwrap();
-        let all = fit(model.as_ref(), &prior, Rows::All);
+        let all = fit(model.as_ref(), &prior, Over::All);
         let ids: Vec<usize> = (0..500).rev().collect();
         let weights = vec![1.0; 500];
-        let weighted = fit(model.as_ref(), &prior, Rows::Weighted { ids: &ids, weights: &weights });
+        let weighted = fit(model.as_ref(), &prior, Over::Weighted { ids: &ids, weights: &weights });
         let kl = kl_gaussian(&all.posterior, &weighted.posterior).unwrap();
         assert!(kl.abs() < 1e-18, "{} {kl}", model.name());
         // One weight moved by a little moves the posterior by its square.
         let mut moved = weights.clone();
         moved[7] += 1e-5;
-        let moved = fit(model.as_ref(), &prior, Rows::Weighted { ids: &ids, weights: &moved });
+        let moved = fit(model.as_ref(), &prior, Over::Weighted { ids: &ids, weights: &moved });
         let kl = kl_gaussian(&all.posterior, &moved.posterior).unwrap();
         moved_twice(model.as_ref(), &prior, &all, &ids, kl);
     }
@@ -378,7 +380,7 @@ fn unit_weights_on_all_rows_are_no_divergence() {
 fn moved_twice(model: &dyn Model, prior: &Prior, all: &Laplace, ids: &[usize], kl: f64) {
     let mut weights = vec![1.0; ids.len()];
     weights[7] += 2e-5;
-    let twice = fit(model, prior, Rows::Weighted { ids, weights: &weights });
+    let twice = fit(model, prior, Over::Weighted { ids, weights: &weights });
     let ratio = kl_gaussian(&all.posterior, &twice.posterior).unwrap() / kl;
     assert!(kl > 0.0 && (ratio - 4.0).abs() < 4e-3, "{} {kl} {ratio}", model.name());
 }
@@ -392,7 +394,7 @@ fn bad_data_are_errors() {
         Logistic::model(data).unwrap_err().to_string()
     };
     assert_eq!(broken(|d| d.target[3] = 0.0), "target of row 3 is 0, but a logistic model needs -1 or 1");
-    assert_eq!(broken(|d| d.features[5] = f64::NAN), "feature of row 2 is not finite (NaN)");
+    assert_eq!(broken(|d| d.features[5] = f32::NAN), "feature of row 2 is not finite (NaN)");
     assert_eq!(broken(|d| d.target.truncate(9)), "target has 9 numbers where 10 are needed");
     let mut counts = observations(10, 2, 1, count);
     counts.exposure = Some(vec![0.0; 10]);
@@ -403,7 +405,10 @@ fn bad_data_are_errors() {
     assert!(GaussianMean::new(good.clone(), &[1.0, 2.0, 2.0, 1.0]).is_err());
     let model: Glm<Logistic> = Logistic::model(good).unwrap();
     let prior = Prior::isotropic(3, 1.0).unwrap();
-    assert!(laplace(&model, &prior, Rows::All, None, &LaplaceSettings::default()).is_err());
+    assert!(
+        laplace(&Summed { model: &model, over: Over::All }, &prior, None, &LaplaceSettings::default())
+            .is_err()
+    );
     assert!(Prior::isotropic(3, 0.0).is_err());
 }
 
@@ -449,14 +454,14 @@ fn whitened(path: &std::path::Path) -> Observations {
         }
     }
     let inverse = Cholesky::new(&covariance, d).unwrap().inverse_factor();
-    let features = (0..n)
+    let features: Vec<f64> = (0..n)
         .flat_map(|i| {
             let centred: Vec<f64> = (0..d).map(|j| entry(i, j) - mean[j]).collect();
             let row: Vec<f64> = (0..d).map(|j| dot(&inverse[j * d..][..d], &centred)).collect();
             row.into_iter().chain([1.0])
         })
         .collect();
-    Observations { features, dim, target, exposure: None }
+    Observations::new(&features, dim, target)
 }
 
 #[test]
@@ -465,17 +470,17 @@ fn fits_of_real_data() {
     for name in ["phishing", "ds1", "synth_lr", "biketrips", "airportdelays", "synth_poiss"] {
         let data = whitened(&folder.join(name).with_extension("npz"));
         let prior = Prior::isotropic(data.dim, 1.0).unwrap();
-        let models: Vec<Box<dyn Model>> = if data.target.iter().all(|y| y.abs() == 1.0) {
-            vec![Box::new(Logistic::model(data).unwrap())]
+        let models: Vec<Arc<dyn Model>> = if data.target.iter().all(|y| y.abs() == 1.0) {
+            vec![Arc::new(Logistic::model(data).unwrap())]
         } else {
             let log = Poisson::model(data.clone(), Link::Log).unwrap();
-            vec![Box::new(Poisson::model(data, Link::Softplus).unwrap()), Box::new(log)]
+            vec![Arc::new(Poisson::model(data, Link::Softplus).unwrap()), Arc::new(log)]
         };
         for model in models {
-            let fit = fit(model.as_ref(), &prior, Rows::All);
+            let fit = fit(model.as_ref(), &prior, Over::All);
             // Any direction from the mode goes down.
             let mut gradient = vec![0.0; model.dim()];
-            model.evaluate(Rows::All, &fit.posterior.mean, Derivatives::gradient(&mut gradient));
+            model.evaluate(Over::All, &fit.posterior.mean, Derivatives::gradient(&mut gradient));
             prior.gradient_and_log_density(&fit.posterior.mean, Some(&mut gradient));
             let norm = quadratic_form(&fit.posterior.covariance, &gradient).sqrt();
             assert!(norm <= 1e-10, "{name} {norm}");

@@ -3,10 +3,10 @@
 #![allow(clippy::unwrap_used)]
 
 use corelet::embed::{EmbedError, Embedding, paper};
-use corelet::laplace::{Gaussian, LaplaceSettings, Prior, laplace};
 use corelet::linalg::{congruence, dot};
-use corelet::model::{Derivatives, GaussianMean, Linear, Model, Rows};
-use corelet::observations::Observations;
+use corelet::model::{Derivatives, GaussianMean, Linear, Model, Over};
+use corelet::posterior::{Gaussian, LaplaceSettings, Prior, laplace};
+use corelet::rows::{Observations, Summed};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
@@ -16,7 +16,7 @@ fn observations(n: usize, dim: usize) -> Observations {
     let numbers: Vec<f64> =
         StandardNormal.sample_iter(ChaCha8Rng::seed_from_u64(3)).take(n * (dim + 1)).collect();
     let (features, target) = numbers.split_at(n * dim);
-    Observations { features: features.to_vec(), dim, target: target.to_vec(), exposure: None }
+    Observations::new(features, dim, target.to_vec())
 }
 
 fn gaussian_mean(n: usize, dim: usize) -> GaussianMean {
@@ -27,7 +27,7 @@ fn gaussian_mean(n: usize, dim: usize) -> GaussianMean {
 
 fn fit(model: &dyn Model) -> Gaussian {
     let prior = Prior::isotropic(model.dim(), 1.5).unwrap();
-    laplace(model, &prior, Rows::All, None, &LaplaceSettings::default()).unwrap().posterior
+    laplace(&Summed { model, over: Over::All }, &prior, None, &LaplaceSettings::default()).unwrap().posterior
 }
 
 /// Cov(ℓᵢ, ℓⱼ) = gᵢᵀΣgⱼ + ½ tr(HᵢΣHⱼΣ) for quadratic log-likelihoods with gradient g and Hessian H at μ.
@@ -35,7 +35,7 @@ fn covariance(model: &dyn Model, posterior: &Gaussian, i: usize, j: usize) -> f6
     let dim = model.dim();
     let [a, b] = [i, j].map(|row| {
         let (mut gradient, mut hessian) = (vec![0.0; dim], vec![0.0; dim * dim]);
-        let rows = Rows::Weighted { ids: &[row], weights: &[1.0] };
+        let rows = Over::Weighted { ids: &[row], weights: &[1.0] };
         model.evaluate(rows, &posterior.mean, Derivatives::both(&mut gradient, &mut hessian));
         let image: Vec<f64> = posterior.covariance.chunks(dim).map(|row| dot(row, &gradient)).collect();
         (gradient, image, congruence(&posterior.factor, &hessian, dim))

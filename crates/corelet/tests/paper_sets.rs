@@ -10,13 +10,15 @@ mod common;
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
-use corelet::coreset::{BuildOptions, HeldOut, build};
+use corelet::coreset::{BuildOptions, select};
 use corelet::data::{DesignOptions, Standardise, Task, design, read};
-use corelet::embed::{Choice, Stored};
-use corelet::evaluate::evaluate;
-use corelet::laplace::{Laplace, LaplaceSettings, Prior, kl_gaussian, laplace};
-use corelet::model::{Link, Logistic, Model, Poisson, Rows};
+use corelet::embed::{Choice, Stored, embed};
+use corelet::model::{Link, Logistic, Model, Poisson};
+use corelet::posterior::{Laplace, LaplaceSettings, Prior, kl_gaussian, laplace};
+use corelet::rows::{All, Memory, Problem, Weighted};
+use corelet::trust::{HeldOut, evaluate};
 use rayon::prelude::*;
 use sparse_nnls::{HardThresholding, LineSearch, Method, Settings, Solution, solve};
 
@@ -31,7 +33,7 @@ const SETS: [(&str, Task, f64); 6] = [
 ];
 
 struct Setting {
-    model: Box<dyn Model>,
+    rows: Memory,
     prior: Prior,
     full: Laplace,
 }
@@ -41,25 +43,26 @@ fn load(name: &str, task: Task) -> Option<Setting> {
     let table = read(&common::data_folder()?.join(format!("{name}.npz")), None).unwrap();
     let options = DesignOptions { task, standardise: Standardise::Whiten, ..DesignOptions::default() };
     let observations = design(&table, &options).unwrap().observations;
-    let model: Box<dyn Model> = match task {
-        Task::Logistic => Box::new(Logistic::model(observations).unwrap()),
-        _ => Box::new(Poisson::model(observations, Link::Softplus).unwrap()),
+    let model: Arc<dyn Model> = match task {
+        Task::Logistic => Arc::new(Logistic::model(observations).unwrap()),
+        _ => Arc::new(Poisson::model(observations, Link::Softplus).unwrap()),
     };
     let prior = Prior::isotropic(model.dim(), 1.0).unwrap();
-    let full = laplace(&*model, &prior, Rows::All, None, &LaplaceSettings::default()).unwrap();
-    Some(Setting { model, prior, full })
+    let rows = Memory::new(model);
+    let full = laplace(&All(&rows), &prior, None, &LaplaceSettings::default()).unwrap();
+    Some(Setting { rows, prior, full })
 }
 
 impl Setting {
     fn dictionary(&self, seed: u64) -> Stored {
-        Stored::draws(&*self.model, &self.full.posterior, 500, seed).unwrap()
+        Stored::draws(self.rows.model(), &self.full.posterior, 500, seed).unwrap()
     }
 
     /// KL(π‖π_w) between the Laplace fits.
     fn forward_kl(&self, solution: &Solution) -> f64 {
-        let rows = Rows::Weighted { ids: &solution.weights.ids, weights: &solution.weights.values };
-        let start = Some(&self.full.posterior.mean[..]);
-        let fit = laplace(&*self.model, &self.prior, rows, start, &LaplaceSettings::default()).unwrap();
+        let weights = &solution.weights;
+        let coreset = Weighted::fetch(&self.rows, &weights.ids, &weights.values).unwrap();
+        let fit = coreset.fit(&self.prior).unwrap();
         kl_gaussian(&self.full.posterior, &fit.posterior).unwrap()
     }
 }
@@ -169,25 +172,16 @@ fn the_default_embedding_is_at_least_as_good_as_draws() {
         let Some(setting) = load(name, task) else { return };
         let posterior = &setting.full.posterior;
         for k in [20, 50, 100] {
-            let judge =
-                |choice: Choice, seed: u64| {
-                    let options = BuildOptions { k, embedding: choice, seed, ..BuildOptions::default() };
-                    let held_out = HeldOut::new(&*setting.model, posterior, seed + 100);
-                    let built = build(&*setting.model, posterior, &held_out, &options, &mut |_| {
-                        ControlFlow::Continue(())
-                    })
-                    .unwrap();
-                    let judged = evaluate(
-                        &*setting.model,
-                        &setting.prior,
-                        &setting.full,
-                        Some(&held_out),
-                        &built.rows,
-                        &built.weights,
-                    );
-                    let judged = judged.unwrap();
-                    (judged.heldout_residual.unwrap(), judged.kl_forward.unwrap(), built.embedding.name)
-                };
+            let judge = |choice: Choice, seed: u64| {
+                let options = BuildOptions { k, embedding: choice, seed, ..BuildOptions::default() };
+                let embedding = embed(&setting.rows, posterior, choice, k, seed).unwrap();
+                let built = select(&embedding, &options, &mut |_| ControlFlow::Continue(())).unwrap();
+                let held_out = HeldOut::new(&setting.rows, posterior, seed + 100);
+                let problem = Problem { rows: &setting.rows, prior: &setting.prior };
+                let full = Some(&setting.full);
+                let judged = evaluate(problem, full, Some(&held_out), &built.rows, &built.weights).unwrap();
+                (judged.heldout_residual.unwrap(), judged.kl_forward.unwrap(), built.embedding.name)
+            };
             let medians = |choice: Choice| {
                 let runs: Vec<_> = (0..5_u64).into_par_iter().map(|seed| judge(choice, seed)).collect();
                 let residual = median(runs.iter().map(|run| run.0).collect());

@@ -7,41 +7,47 @@
 mod common;
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
-use corelet::coreset::{
-    BuildOptions, Built, HeldOut, RoundOptions, RoundsBy, Start, build_in_rounds, start_fit,
-};
+use corelet::coreset::{BuildOptions, Built, RoundOptions, RoundsBy, Start, build_in_rounds, start_fit};
 use corelet::data::{DesignOptions, Standardise, Task, design, read};
 use corelet::embed::Choice;
 use corelet::generate;
-use corelet::laplace::{Laplace, LaplaceSettings, Prior, kl_gaussian, laplace};
-use corelet::model::{Link, Logistic, Model, Poisson, Rows};
+use corelet::model::{Link, Logistic, Model, Poisson};
+use corelet::posterior::{Laplace, LaplaceSettings, Prior, kl_gaussian, laplace};
+use corelet::rows::{All, Memory, Problem, Weighted};
+use corelet::trust::HeldOut;
 
 struct Setting {
-    model: Box<dyn Model>,
+    rows: Memory,
     prior: Prior,
     full: Laplace,
 }
 
 impl Setting {
-    fn new(model: Box<dyn Model>, prior_sd: f64) -> Self {
+    fn new(model: Arc<dyn Model>, prior_sd: f64) -> Self {
         let prior = Prior::isotropic(model.dim(), prior_sd).unwrap();
-        let full = laplace(&*model, &prior, Rows::All, None, &LaplaceSettings::default()).unwrap();
-        Setting { model, prior, full }
+        let rows = Memory::new(model);
+        let full = laplace(&All(&rows), &prior, None, &LaplaceSettings::default()).unwrap();
+        Setting { rows, prior, full }
+    }
+
+    fn problem(&self) -> Problem<'_> {
+        Problem { rows: &self.rows, prior: &self.prior }
     }
 
     fn build(&self, start: Start, rounds: &RoundOptions, options: &BuildOptions) -> Built {
-        let fit = start_fit(&*self.model, &self.prior, start, options.seed).unwrap();
-        let held_out = HeldOut::new(&*self.model, &fit.posterior, options.seed);
+        let fit = start_fit(self.problem(), start, options.seed).unwrap();
+        let held_out = HeldOut::new(&self.rows, &fit.posterior, options.seed);
         let go_on = &mut |_: &_| ControlFlow::Continue(());
-        build_in_rounds(&*self.model, &self.prior, &fit.posterior, &held_out, options, rounds, go_on).unwrap()
+        build_in_rounds(self.problem(), &fit.posterior, &held_out, options, rounds, go_on).unwrap()
     }
 
     /// KL both ways between the Laplace fits.
     fn symmetrised_kl(&self, built: &Built) -> f64 {
-        let rows = Rows::Weighted { ids: &built.coreset.rows, weights: &built.coreset.weights };
-        let start = Some(&self.full.posterior.mean[..]);
-        let own = laplace(&*self.model, &self.prior, rows, start, &LaplaceSettings::default()).unwrap();
+        let Built { coreset, .. } = built;
+        let coreset = Weighted::fetch(&self.rows, &coreset.rows, &coreset.weights).unwrap();
+        let own = coreset.fit(&self.prior).unwrap();
         let (full, own) = (&self.full.posterior, &own.posterior);
         kl_gaussian(full, own).unwrap() + kl_gaussian(own, full).unwrap()
     }
@@ -53,7 +59,7 @@ fn from_200() -> RoundOptions {
 
 #[test]
 fn a_good_start_makes_one_round() {
-    let setting = Setting::new(Box::new(Logistic::model(generate::logistic(2000, 5, 3)).unwrap()), 1.0);
+    let setting = Setting::new(Arc::new(Logistic::model(generate::logistic(2000, 5, 3)).unwrap()), 1.0);
     let built = setting.build(Start::Full, &RoundOptions::default(), &BuildOptions::default());
     assert_eq!((built.rounds.len(), built.chosen, built.posterior.is_none()), (1, 0, true));
     assert_eq!(built.rounds[0].variance, None);
@@ -61,7 +67,7 @@ fn a_good_start_makes_one_round() {
 
 #[test]
 fn so_many_rounds_as_asked_for() {
-    let setting = Setting::new(Box::new(Logistic::model(generate::logistic(1000, 4, 3)).unwrap()), 1.0);
+    let setting = Setting::new(Arc::new(Logistic::model(generate::logistic(1000, 4, 3)).unwrap()), 1.0);
     let options = BuildOptions { k: 30, ..BuildOptions::default() };
     let three = RoundOptions { rounds: Some(3), ..RoundOptions::default() };
     let built = setting.build(Start::Full, &three, &options);
@@ -72,7 +78,7 @@ fn so_many_rounds_as_asked_for() {
 
 #[test]
 fn rounds_repair_a_start_from_few_rows() {
-    let setting = Setting::new(Box::new(Logistic::model(generate::logistic(5000, 6, 8)).unwrap()), 1.0);
+    let setting = Setting::new(Arc::new(Logistic::model(generate::logistic(5000, 6, 8)).unwrap()), 1.0);
     let options = BuildOptions { k: 60, ..BuildOptions::default() };
     let full = setting.symmetrised_kl(&setting.build(Start::Full, &RoundOptions::default(), &options));
     let once = RoundOptions { rounds: Some(1), ..from_200() };
@@ -94,7 +100,7 @@ fn compare_starts(cases: &[(usize, Choice)], seeds: u64) {
             ..DesignOptions::default()
         };
         let observations = design(&table, &options).unwrap().observations;
-        let setting = Setting::new(Box::new(Poisson::model(observations, Link::Softplus).unwrap()), 1.0);
+        let setting = Setting::new(Arc::new(Poisson::model(observations, Link::Softplus).unwrap()), 1.0);
         for &(k, embedding) in cases {
             let mut kls: [Vec<f64>; 3] = Default::default();
             for seed in 0..seeds {
@@ -137,7 +143,7 @@ fn the_table_of_starts() {
 
 #[test]
 fn rounds_by_nuts_run_and_are_deterministic() {
-    let setting = Setting::new(Box::new(Logistic::model(generate::logistic(500, 3, 3)).unwrap()), 3.0);
+    let setting = Setting::new(Arc::new(Logistic::model(generate::logistic(500, 3, 3)).unwrap()), 3.0);
     let options = BuildOptions { k: 20, ..BuildOptions::default() };
     let nuts = RoundOptions { rounds: Some(2), by: RoundsBy::Nuts, from_all_rows: true };
     let first = setting.build(Start::Full, &nuts, &options);

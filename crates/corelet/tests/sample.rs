@@ -5,14 +5,14 @@
 use std::ops::ControlFlow;
 
 use corelet::generate;
-use corelet::laplace::{LaplaceSettings, Prior, laplace};
-use corelet::model::{Derivatives, Glm, Linear, Logistic, Model, Rows};
-use corelet::observations::Observations;
-use corelet::sample::{
+use corelet::model::{Derivatives, Glm, Linear, Logistic, Model, Over};
+use corelet::posterior::{
     Chains, Diagnostics, SampleError, SampleSettings, effective_sample_size, ess_bulk, ess_tail, r_hat,
     sample,
 };
-use corelet::verdict::psis;
+use corelet::posterior::{LaplaceSettings, Prior, laplace};
+use corelet::rows::{Observations, Summed};
+use corelet::trust::psis;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
@@ -108,10 +108,11 @@ fn effective_sizes_have_their_closed_form() {
     assert!(ess_bulk(&[vec![f64::NAN; 10]]).is_nan());
 }
 
-fn run(model: &dyn Model, rows: Rows<'_>, settings: &SampleSettings, seed: u64) -> Chains {
+fn run(model: &dyn Model, over: Over<'_>, settings: &SampleSettings, seed: u64) -> Chains {
     let prior = Prior::isotropic(model.dim(), 1.0).unwrap();
-    let fit = laplace(model, &prior, rows, None, &LaplaceSettings::default()).unwrap();
-    sample(model, &prior, rows, &fit.posterior, settings, seed, &mut |_| ControlFlow::Continue(())).unwrap()
+    let summed = Summed { model, over };
+    let fit = laplace(&summed, &prior, None, &LaplaceSettings::default()).unwrap();
+    sample(&summed, &prior, &fit.posterior, settings, seed, &mut |_| ControlFlow::Continue(())).unwrap()
 }
 
 /// A linear regression, whose weighted posterior is the Gaussian of its Laplace fit.
@@ -130,9 +131,11 @@ fn draws_of_a_weighted_linear_regression_are_those_of_its_gaussian() {
     let model = linear();
     let ids: Vec<usize> = (0..400).step_by(9).collect();
     let weights: Vec<f64> = ids.iter().map(|&i| 0.5 + (i % 7) as f64).collect();
-    let rows = Rows::Weighted { ids: &ids, weights: &weights };
+    let rows = Over::Weighted { ids: &ids, weights: &weights };
     let prior = Prior::isotropic(4, 1.0).unwrap();
-    let exact = laplace(&model, &prior, rows, None, &LaplaceSettings::default()).unwrap().posterior;
+    let exact = laplace(&Summed { model: &model, over: rows }, &prior, None, &LaplaceSettings::default())
+        .unwrap()
+        .posterior;
     let chains = run(&model, rows, &SampleSettings::default(), 7);
     let diagnostics = Diagnostics::new(&chains);
     assert!(diagnostics.mixed() && diagnostics.warnings().is_empty(), "{:?}", diagnostics.warnings());
@@ -161,7 +164,7 @@ fn the_same_seed_gives_the_same_bits_for_any_number_of_threads() {
     };
     let ids: Vec<usize> = (0..50).collect();
     let weights = vec![6.0; 50];
-    for rows in [Rows::All, Rows::Weighted { ids: &ids, weights: &weights }] {
+    for rows in [Over::All, Over::Weighted { ids: &ids, weights: &weights }] {
         assert_eq!(with(1, rows, 9), with(3, rows, 9));
         assert_ne!(with(1, rows, 9), with(1, rows, 10));
     }
@@ -171,7 +174,7 @@ fn the_same_seed_gives_the_same_bits_for_any_number_of_threads() {
 fn chains_that_have_not_mixed_say_so() {
     let model = Logistic::model(generate::logistic(300, 3, 2)).unwrap();
     let settings = SampleSettings { warmup: 60, draws: 200, ..SampleSettings::default() };
-    let mut chains = run(&model, Rows::All, &settings, 1);
+    let mut chains = run(&model, Over::All, &settings, 1);
     assert!(Diagnostics::new(&chains).mixed());
     chains.chains[2].draws.theta.iter_mut().for_each(|x| *x += 5.0);
     chains.chains[0].draws.stats.diverging[3] = true;
@@ -185,13 +188,13 @@ fn chains_that_have_not_mixed_say_so() {
 fn bad_settings_and_a_stop_are_errors() {
     let model = Logistic::model(generate::logistic(100, 3, 2)).unwrap();
     let prior = Prior::isotropic(3, 1.0).unwrap();
-    let fit = laplace(&model, &prior, Rows::All, None, &LaplaceSettings::default()).unwrap().posterior;
+    let all = Summed { model: &model, over: Over::All };
+    let fit = laplace(&all, &prior, None, &LaplaceSettings::default()).unwrap().posterior;
     let mut go = |_: &_| ControlFlow::Continue(());
     let bad = SampleSettings { draws: 2, ..SampleSettings::default() };
-    let error = sample(&model, &prior, Rows::All, &fit, &bad, 0, &mut go).unwrap_err();
+    let error = sample(&all, &prior, &fit, &bad, 0, &mut go).unwrap_err();
     assert_eq!(error.to_string(), "draws = 2 cannot be used: it must be at least 4");
     let mut stop = |_: &_| ControlFlow::Break(());
-    let error =
-        sample(&model, &prior, Rows::All, &fit, &SampleSettings::default(), 0, &mut stop).unwrap_err();
+    let error = sample(&all, &prior, &fit, &SampleSettings::default(), 0, &mut stop).unwrap_err();
     assert!(matches!(error, SampleError::Stopped));
 }

@@ -2,21 +2,23 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use corelet::coreset::{BuildOptions, Selector, select_by_sparse_vi};
-use corelet::embed::{Choice, Stream, draw_shifts_at, embed};
-use corelet::evaluate::residual_in;
+use corelet::embed::{Choice, embed};
 use corelet::generate;
-use corelet::laplace::{Gaussian, LaplaceError, LaplaceSettings, Prior, kl_gaussian, laplace};
-use corelet::model::{GaussianMean, Linear, Link, Logistic, Model, Poisson, Rows};
-use corelet::observations::Observations;
+use corelet::model::{GaussianMean, Linear, Link, Logistic, Model, Over, Poisson};
+use corelet::posterior::{Gaussian, LaplaceError, LaplaceSettings, Prior, kl_gaussian, laplace};
+use corelet::random::Stream;
+use corelet::rows::{Memory, Observations, Problem, Summed};
 use corelet::sparse_vi::{
     SparseViError, SparseViPoint, SparseViSettings, StepSize, descend, kl_gradient, sparse_vi,
 };
+use corelet::trust::residual_in;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
-use sparse_nnls::{Info, Limits, Status};
+use sparse_nnls::{Dictionary, Info, Limits, Status};
 
 /// n rows of D standard normal numbers, and targets that follow from them.
 fn observations(n: usize, dim: usize, seed: u64, target: impl Fn(&[f64], f64) -> f64) -> Observations {
@@ -24,11 +26,11 @@ fn observations(n: usize, dim: usize, seed: u64, target: impl Fn(&[f64], f64) ->
     let features: Vec<f64> = StandardNormal.sample_iter(&mut random).take(n * dim).collect();
     let noise: Vec<f64> = StandardNormal.sample_iter(&mut random).take(n).collect();
     let target = features.chunks(dim).zip(&noise).map(|(x, e)| target(x, *e)).collect();
-    Observations { features, dim, target, exposure: None }
+    Observations::new(&features, dim, target)
 }
 
 /// A prior with correlations and a mean, and a Gaussian mean and a linear regression under it.
-fn conjugate(n: usize, dim: usize) -> (Prior, [Box<dyn Model>; 2]) {
+fn conjugate(n: usize, dim: usize) -> (Prior, [Arc<dyn Model>; 2]) {
     let near = |i: usize, j: usize, diagonal: f64| if i == j { diagonal } else { 0.3 / (i + j) as f64 };
     let square = |diagonal: f64| -> Vec<f64> {
         (0..dim * dim).map(|at| near(at / dim, at % dim, diagonal + (at % dim) as f64 * 0.2)).collect()
@@ -36,23 +38,23 @@ fn conjugate(n: usize, dim: usize) -> (Prior, [Box<dyn Model>; 2]) {
     let prior = Prior::new((0..dim).map(|i| 0.3 * i as f64 - 0.2).collect(), square(0.8)).unwrap();
     let mean = GaussianMean::new(observations(n, dim, 1, |_, _| 0.0), &square(1.5)).unwrap();
     let line = observations(n, dim, 2, |x, e| x.iter().sum::<f64>() + 0.5 * e);
-    (prior, [Box::new(mean), Box::new(Linear::model(line, 0.4).unwrap())])
+    (prior, [Arc::new(mean), Arc::new(Linear::model(line, 0.4).unwrap())])
 }
 
 fn posterior(model: &dyn Model, prior: &Prior, rows: &[usize], weights: &[f64]) -> Gaussian {
-    let rows = Rows::Weighted { ids: rows, weights };
-    laplace(model, prior, rows, None, &LaplaceSettings::default()).unwrap().posterior
+    let rows = Over::Weighted { ids: rows, weights };
+    laplace(&Summed { model, over: rows }, prior, None, &LaplaceSettings::default()).unwrap().posterior
 }
 
 fn full(model: &dyn Model, prior: &Prior) -> Gaussian {
-    laplace(model, prior, Rows::All, None, &LaplaceSettings::default()).unwrap().posterior
+    laplace(&Summed { model, over: Over::All }, prior, None, &LaplaceSettings::default()).unwrap().posterior
 }
 
 fn reverse_kl(model: &dyn Model, prior: &Prior, rows: &[usize], weights: &[f64]) -> f64 {
     kl_gaussian(&posterior(model, prior, rows, weights), &full(model, prior)).unwrap()
 }
 
-fn run(model: &dyn Model, prior: &Prior, k: usize, settings: &SparseViSettings) -> Vec<SparseViPoint> {
+fn run(model: &Arc<dyn Model>, prior: &Prior, k: usize, settings: &SparseViSettings) -> Vec<SparseViPoint> {
     sparse_vi(model, prior, k, settings, 3, &mut |_| ControlFlow::Continue(())).unwrap()
 }
 
@@ -67,8 +69,7 @@ fn exact_gradients_are_the_slopes_of_the_divergence() {
     let rows = [7, 3, 31, 12, 0, 22, 39, 5];
     let weights = [2.0, 0.5, 0.0, 1.3, 4.0, 0.2, 1.0, 3.0];
     for model in &models {
-        let gradient =
-            kl_gradient(&**model, &prior, &rows, &weights, &SparseViSettings::default(), 0).unwrap();
+        let gradient = kl_gradient(model, &prior, &rows, &weights, &SparseViSettings::default(), 0).unwrap();
         for (a, got) in gradient.iter().enumerate() {
             // At w = 0 only weights above it make sense: second-order differences from one side.
             let at = |shift: f64| {
@@ -98,11 +99,11 @@ fn plain_linear_gradient(
     let dim = observations.dim;
     let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(x, y)| x * y).sum::<f64>();
     let whitened = |i: usize| -> Vec<f64> {
-        let x = observations.row(i);
+        let x = observations.wide_row(i);
         (0..dim).map(|j| (j..dim).map(|l| posterior.factor[l * dim + j] * x[l]).sum()).collect()
     };
     let all: Vec<Vec<f64>> = (0..observations.len()).map(whitened).collect();
-    let nu = |i: usize| observations.target[i] - dot(observations.row(i), &posterior.mean);
+    let nu = |i: usize| observations.target[i] - dot(&observations.wide_row(i), &posterior.mean);
     let gradient = |&a: &usize| {
         let covariance = |j: usize| {
             let weight = rows.iter().position(|&row| row == j).map_or(0.0, |at| weights[at]);
@@ -123,13 +124,13 @@ fn exact_gradients_keep_their_digits_on_nearly_parallel_rows() {
     let mut features = Vec::new();
     for x in places.features.chunks(2) {
         for j in 0..dim {
-            let (centre, scale) = (&places.features[8 * j..][..2], [0.2, 0.4, 0.8, 1.2, 1.6, 2.0][j % 6]);
+            let (centre, scale) = (&places.features[8 * j..][..2], [0.2_f32, 0.4, 0.8, 1.2, 1.6, 2.0][j % 6]);
             let square = (x[0] - centre[0]).powi(2) + (x[1] - centre[1]).powi(2);
-            features.push((-0.5 * square / (scale * scale)).exp());
+            features.push(f64::from((-0.5 * square / (scale * scale)).exp()));
         }
     }
-    let data = Observations { features, dim, target: places.target, exposure: None };
-    let model = Linear::model(data.clone(), variance).unwrap();
+    let data = Observations::new(&features, dim, places.target);
+    let model: Arc<dyn Model> = Arc::new(Linear::model(data.clone(), variance).unwrap());
     let precision = (0..dim * dim).map(|at| if at % (dim + 1) == 0 { 1.0 / 25.0 } else { 0.0 }).collect();
     let prior = Prior::new(vec![5.0; dim], precision).unwrap();
     let rows: Vec<usize> = (0..120).map(|i| (i * 7) % 300).collect();
@@ -137,7 +138,7 @@ fn exact_gradients_keep_their_digits_on_nearly_parallel_rows() {
         .map(|i| if i % 9 == 0 { 0.0 } else { 0.01 + (i as f64 * 1.7).sin().powi(2) * 12.0 })
         .collect();
     let got = kl_gradient(&model, &prior, &rows, &weights, &SparseViSettings::default(), 0).unwrap();
-    let posterior = posterior(&model, &prior, &rows, &weights);
+    let posterior = posterior(&*model, &prior, &rows, &weights);
     let want = plain_linear_gradient(&data, variance, &posterior, &rows, &weights);
     let size = want.iter().fold(0.0_f64, |m, x| m.max(x.abs()));
     let error = got.iter().zip(&want).map(|(g, w)| (g - w).abs()).fold(0.0, f64::max);
@@ -149,7 +150,7 @@ fn exact_gradients_are_those_of_many_draws() {
     let (prior, models) = conjugate(30, 3);
     let (rows, weights) = ([4, 17, 9], [3.0, 0.0, 6.0]);
     for model in &models {
-        let exact = kl_gradient(&**model, &prior, &rows, &weights, &SparseViSettings::default(), 0).unwrap();
+        let exact = kl_gradient(model, &prior, &rows, &weights, &SparseViSettings::default(), 0).unwrap();
         let plain = plain_gradient(&**model, &prior, &rows, &weights, 100_000, 5);
         for (exact, (plain, error)) in exact.iter().zip(&plain) {
             assert!((exact - plain).abs() < 5.0 * error, "{}: {exact} {plain} ± {error}", model.name());
@@ -167,7 +168,7 @@ fn plain_gradient(
     seed: u64,
 ) -> Vec<(f64, f64)> {
     let posterior = posterior(model, prior, rows, weights);
-    let shifts = draw_shifts_at(&posterior, draws, seed, Stream::SparseVi, 0);
+    let shifts = posterior.shifts_at(draws, seed, Stream::SparseVi, 0);
     let thetas: Vec<Vec<f64>> =
         (0..draws).map(|s| shifts.row(s).iter().zip(&posterior.mean).map(|(d, m)| d + m).collect()).collect();
     let centred = |values: Vec<f64>| -> Vec<f64> {
@@ -191,15 +192,15 @@ fn plain_gradient(
 
 #[test]
 fn gradients_by_draws_equal_the_plain_formula() {
-    let logistic = Logistic::model(generate::logistic_paper(150, 2)).unwrap();
+    let logistic: Arc<dyn Model> = Arc::new(Logistic::model(generate::logistic_paper(150, 2)).unwrap());
     let counts = observations(150, 3, 8, |x, e| (x[0] + e).abs().floor());
-    let poisson = Poisson::model(counts, Link::Softplus).unwrap();
+    let poisson: Arc<dyn Model> = Arc::new(Poisson::model(counts, Link::Softplus).unwrap());
     let (rows, weights) = ([3, 140, 77, 20], [5.0, 0.0, 12.0, 0.7]);
     let settings = SparseViSettings { draws: 203, ..SparseViSettings::default() };
-    for model in [&logistic as &dyn Model, &poisson] {
+    for model in [&logistic, &poisson] {
         let prior = Prior::isotropic(3, 1.0).unwrap();
         let got = kl_gradient(model, &prior, &rows, &weights, &settings, 11).unwrap();
-        let want = plain_gradient(model, &prior, &rows, &weights, 203, 11);
+        let want = plain_gradient(&**model, &prior, &rows, &weights, 203, 11);
         for (got, (want, _)) in got.iter().zip(&want) {
             assert!((got - want).abs() < 1e-4 * (1.0 + want.abs()), "{}: {got} {want}", model.name());
         }
@@ -212,9 +213,8 @@ fn weights_descend_to_where_no_weight_can_help() {
     let (rows, weights) = ([7, 3, 31, 12], [2.0, 0.5, 6.0, 1.3]);
     let settings = SparseViSettings { steps: 3000, step_size: StepSize::OverT { scale: 4.0 }, ..brief(1) };
     for model in &models {
-        let model = &**model;
         let lower = descend(model, &prior, &rows, &weights, &settings, 0).unwrap();
-        assert!(reverse_kl(model, &prior, &rows, &lower) < reverse_kl(model, &prior, &rows, &weights));
+        assert!(reverse_kl(&**model, &prior, &rows, &lower) < reverse_kl(&**model, &prior, &rows, &weights));
         // The optimality conditions: no slope along a weight that is positive, none downwards along one that is zero.
         let before = kl_gradient(model, &prior, &rows, &weights, &settings, 0).unwrap();
         let scale = before.iter().fold(0.0_f64, |most, slope| most.max(slope.abs()));
@@ -236,7 +236,7 @@ fn conjugate_models_are_matched_when_there_are_points_enough() {
         // The Gaussian mean has D + 1 coordinates, the regression D(D + 3)/2.
         let settings =
             SparseViSettings { steps: 2000, step_size: StepSize::OverT { scale: 1.0 }, ..brief(1) };
-        let path = run(&**model, &prior, 25, &settings);
+        let path = run(model, &prior, 25, &settings);
         let kl = |point: &SparseViPoint| reverse_kl(&**model, &prior, &point.rows, &point.weights);
         let (first, last) = (kl(&path[0]), kl(&path[24]));
         assert!(first > 1.0 && last < 1e-4, "{}: {first} {last}", model.name());
@@ -245,13 +245,13 @@ fn conjugate_models_are_matched_when_there_are_points_enough() {
 
 #[test]
 fn the_first_point_correlates_best_under_the_prior() {
-    let model = Logistic::model(generate::logistic_paper(80, 4)).unwrap();
+    let model: Arc<dyn Model> = Arc::new(Logistic::model(generate::logistic_paper(80, 4)).unwrap());
     let prior = Prior::isotropic(3, 1.0).unwrap();
     let path = run(&model, &prior, 1, &brief(1));
     // With no weights the gradient is −Cov(ℓᵢ, L), and the variance that of each row alone.
-    let prior_posterior = posterior(&model, &prior, &[], &[]);
+    let prior_posterior = posterior(&*model, &prior, &[], &[]);
     let draws = 100;
-    let shifts = draw_shifts_at(&prior_posterior, draws, 3, Stream::SparseVi, 0);
+    let shifts = prior_posterior.shifts_at(draws, 3, Stream::SparseVi, 0);
     let column = |row: usize| {
         let values: Vec<f64> = (0..draws).map(|s| model.log_likelihood(row, shifts.row(s))).collect();
         let mean = values.iter().sum::<f64>() / draws as f64;
@@ -272,12 +272,13 @@ fn the_first_point_correlates_best_under_the_prior() {
 fn exact_models_choose_by_the_correlation_in_their_exact_embedding() {
     let (prior, models) = conjugate(40, 6);
     for model in &models {
-        let path = run(&**model, &prior, 8, &brief(50));
+        let path = run(model, &prior, 8, &brief(50));
         let mut chosen = 0;
         let mut before = (Vec::new(), Vec::new());
         for point in path {
             let posterior = posterior(&**model, &prior, &before.0, &before.1);
-            let embedding = embed(&**model, &posterior, Choice::Hermite(2), 8, 0).unwrap();
+            let all = Memory::new(Arc::clone(model));
+            let embedding = embed(&all, &posterior, Choice::Hermite(2), 8, 0).unwrap();
             let size = embedding.coordinates();
             let mut columns = vec![0.0; 40 * size];
             embedding.columns(&(0..40).collect::<Vec<_>>(), &mut columns).unwrap();
@@ -304,7 +305,7 @@ fn exact_models_choose_by_the_correlation_in_their_exact_embedding() {
 
 #[test]
 fn paths_keep_their_promises() {
-    let model = Logistic::model(generate::logistic_paper(300, 5)).unwrap();
+    let model: Arc<dyn Model> = Arc::new(Logistic::model(generate::logistic_paper(300, 5)).unwrap());
     let prior = Prior::isotropic(3, 1.0).unwrap();
     let mut seen = Vec::new();
     let path = sparse_vi(&model, &prior, 12, &brief(60), 7, &mut |point| {
@@ -322,13 +323,13 @@ fn paths_keep_their_promises() {
         assert_eq!(point.passes, 62.0 * (at + 1) as f64);
     }
     assert!(path.windows(2).all(|pair| pair[0].seconds <= pair[1].seconds));
-    let kl = |point: &SparseViPoint| reverse_kl(&model, &prior, &point.rows, &point.weights);
+    let kl = |point: &SparseViPoint| reverse_kl(&*model, &prior, &point.rows, &point.weights);
     assert!(kl(&path[11]) < 0.5 * kl(&path[3]));
 }
 
 #[test]
 fn the_same_seed_gives_the_same_bits_for_any_number_of_threads() {
-    let model = Logistic::model(generate::logistic_paper(700, 6)).unwrap();
+    let model: Arc<dyn Model> = Arc::new(Logistic::model(generate::logistic_paper(700, 6)).unwrap());
     let prior = Prior::isotropic(3, 1.0).unwrap();
     let of = |threads: usize, seed: u64| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
@@ -350,22 +351,24 @@ fn a_callback_that_stops_leaves_what_there_is() {
         let stop = &mut |point: &SparseViPoint| {
             if point.passes >= 4.0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
-        let path = sparse_vi(&**model, &prior, 20, &brief(10), 0, stop).unwrap();
+        let path = sparse_vi(model, &prior, 20, &brief(10), 0, stop).unwrap();
         assert_eq!(path.len(), 3);
     }
 }
 
 #[test]
 fn a_coreset_by_sparse_vi_is_judged_in_the_embedding() {
-    let model = Logistic::model(generate::logistic_paper(200, 6)).unwrap();
+    let model: Arc<dyn Model> = Arc::new(Logistic::model(generate::logistic_paper(200, 6)).unwrap());
     let prior = Prior::isotropic(3, 1.0).unwrap();
-    let posterior = full(&model, &prior);
-    let embedding = embed(&model, &posterior, Choice::Draws(100), 6, 0).unwrap();
+    let posterior = full(&*model, &prior);
+    let all = Memory::new(Arc::clone(&model));
+    let problem = Problem { rows: &all, prior: &prior };
+    let embedding = embed(&all, &posterior, Choice::Draws(100), 6, 0).unwrap();
     let select = |options: &BuildOptions, stop_at: usize| {
         let callback = &mut |info: &Info| {
             if info.iterations == stop_at { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
-        select_by_sparse_vi(&model, &prior, &*embedding, &brief(30), options, callback)
+        select_by_sparse_vi(problem, &embedding, &brief(30), options, callback)
     };
     let options = BuildOptions { k: 6, seed: 3, ..BuildOptions::default() };
     let whole = select(&options, 0).unwrap();
@@ -373,7 +376,7 @@ fn a_coreset_by_sparse_vi_is_judged_in_the_embedding() {
     assert_eq!((&whole.rows, &whole.weights, whole.passes), (&last.rows, &last.weights, last.passes));
     assert_eq!((whole.status, whole.iterations, whole.path.len()), (Status::Completed, 6, 6));
     assert_eq!((whole.method.as_str(), whole.embedding.name.as_str()), ("sparse-vi", "draws:100"));
-    assert_eq!(whole.residual, residual_in(&*embedding, &whole.rows, &whole.weights).unwrap());
+    assert_eq!(whole.residual, residual_in(&embedding, &whole.rows, &whole.weights).unwrap());
     assert_eq!(whole.path[5], (last.points, whole.residual));
 
     let stopped = select(&options, 2).unwrap();
@@ -421,14 +424,14 @@ fn rows_that_say_nothing_are_never_chosen() {
     for row in [0, 7] {
         data.features[row * 3..(row + 1) * 3].fill(0.0);
     }
-    let model = Logistic::model(data).unwrap();
+    let model: Arc<dyn Model> = Arc::new(Logistic::model(data).unwrap());
     let path = run(&model, &Prior::isotropic(3, 1.0).unwrap(), 10, &brief(20));
     assert!(path.iter().all(|point| !point.rows.contains(&0) && !point.rows.contains(&7)));
 }
 
 #[test]
 fn what_cannot_be_done_is_refused() {
-    let model = Logistic::model(generate::logistic_paper(50, 9)).unwrap();
+    let model: Arc<dyn Model> = Arc::new(Logistic::model(generate::logistic_paper(50, 9)).unwrap());
     let prior = Prior::isotropic(3, 1.0).unwrap();
     let go_on = &mut |_: &SparseViPoint| ControlFlow::Continue(());
     for k in [0, 51] {
@@ -456,7 +459,7 @@ fn what_cannot_be_done_is_refused() {
 #[test]
 fn a_likelihood_that_overflows_under_the_prior_is_an_error_with_advice() {
     let counts = observations(20, 2, 3, |_, e| e.abs().floor());
-    let model = Poisson::model(counts, Link::Log).unwrap();
+    let model: Arc<dyn Model> = Arc::new(Poisson::model(counts, Link::Log).unwrap());
     let prior = Prior::isotropic(2, 1e6).unwrap();
     let error = sparse_vi(&model, &prior, 3, &brief(1), 0, &mut |_| ControlFlow::Continue(())).unwrap_err();
     assert!(matches!(error, SparseViError::NotFinite { .. }), "{error}");

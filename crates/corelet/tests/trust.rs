@@ -11,7 +11,7 @@ mod sbc;
 #[path = "../examples/trust/skewed.rs"]
 mod skewed;
 
-use corelet::verdict::Grade;
+use corelet::trust::Grade;
 
 #[test]
 fn no_a_is_wrong() {

@@ -3,12 +3,13 @@
 #![allow(clippy::unwrap_used)] // a test's helpers are tests too
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use corelet::generate;
-use corelet::laplace::{Laplace, LaplaceSettings, Prior, kl_gaussian, laplace};
-use corelet::model::{Glm, Linear, Logistic, Model, Rows};
-use corelet::sample::{SampleSettings, sample};
-use corelet::verdict::{Draws, Grade, Reason, Verdict, verdict};
+use corelet::model::{Linear, Logistic};
+use corelet::posterior::{Laplace, LaplaceSettings, Prior, SampleSettings, kl_gaussian, laplace, sample};
+use corelet::rows::{All, Memory, Rows, Weighted};
+use corelet::trust::{Draws, Grade, Reason, Verdict, verdict};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
@@ -16,36 +17,37 @@ use rand_distr::{Distribution, StandardNormal};
 const DIM: usize = 4;
 
 /// A linear regression of n rows.
-fn linear(n: usize) -> Glm<Linear> {
+fn linear(n: usize) -> Memory {
     let mut observations = generate::logistic(n, DIM, 3);
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     for y in &mut observations.target {
         let noise: f64 = StandardNormal.sample(&mut rng);
         *y += 0.3 * noise;
     }
-    Linear::model(observations, 0.5).unwrap()
+    Memory::new(Arc::new(Linear::model(observations, 0.5).unwrap()))
 }
 
-fn fit(model: &dyn Model, rows: Rows<'_>) -> Laplace {
-    let prior = Prior::isotropic(model.dim(), 1.0).unwrap();
-    laplace(model, &prior, rows, None, &LaplaceSettings::default()).unwrap()
+fn prior(rows: &Memory) -> Prior {
+    Prior::isotropic(rows.dim(), 1.0).unwrap()
+}
+
+fn fit(rows: &Memory) -> Laplace {
+    laplace(&All(rows), &prior(rows), None, &LaplaceSettings::default()).unwrap()
 }
 
 /// All rows, with weights that are off by a factor of 1 ± `off` each.
-fn perturbed(n: usize, off: f64, seed: u64) -> (Vec<usize>, Vec<f64>) {
-    let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let weights = StandardNormal.sample_iter(&mut rng).take(n).map(|z: f64| (off * z).exp()).collect();
-    ((0..n).collect(), weights)
+fn perturbed(rows: &Memory, off: f64, seed: u64) -> Weighted {
+    let (n, mut rng) = (rows.len(), ChaCha8Rng::seed_from_u64(seed));
+    let weights: Vec<f64> =
+        StandardNormal.sample_iter(&mut rng).take(n).map(|z: f64| (off * z).exp()).collect();
+    Weighted::fetch(rows, &(0..n).collect::<Vec<_>>(), &weights).unwrap()
 }
 
-fn judge(model: &dyn Model, rows: &[usize], weights: &[f64], seed: u64) -> Verdict {
-    let weighted = Rows::Weighted { ids: rows, weights };
-    let prior = Prior::isotropic(model.dim(), 1.0).unwrap();
-    let start = fit(model, weighted).posterior;
-    let settings = SampleSettings::default();
-    let chains =
-        sample(model, &prior, weighted, &start, &settings, seed, &mut |_| ControlFlow::Continue(())).unwrap();
-    verdict(model, rows, weights, &Draws::from_chains(&chains, 4000)).unwrap()
+fn judge(rows: &Memory, coreset: &Weighted, seed: u64) -> Verdict {
+    let start = coreset.fit(&prior(rows)).unwrap().posterior;
+    let go_on = &mut |_: &_| ControlFlow::Continue(());
+    let chains = sample(coreset, &prior(rows), &start, &SampleSettings::default(), seed, go_on).unwrap();
+    verdict(rows, coreset, &Draws::from_chains(&chains, 4000)).unwrap()
 }
 
 /// log of the evidence, exact for a Gaussian posterior.
@@ -56,16 +58,15 @@ fn log_evidence(fit: &Laplace) -> f64 {
 
 #[test]
 fn divergence_evidence_and_grades_are_those_of_the_closed_form() {
-    let n = 400;
-    let model = linear(n);
-    let full = fit(&model, Rows::All);
+    let rows = linear(400);
+    let full = fit(&rows);
     let mut grades = Vec::new();
     for (off, seed) in [(0.02, 1), (0.05, 2), (0.1, 3), (0.3, 4), (0.6, 5), (1.2, 6), (2.5, 7)] {
-        let (rows, weights) = perturbed(n, off, seed);
-        let own = fit(&model, Rows::Weighted { ids: &rows, weights: &weights });
+        let coreset = perturbed(&rows, off, seed);
+        let own = coreset.fit(&prior(&rows)).unwrap();
         let forward = kl_gaussian(&full.posterior, &own.posterior).unwrap();
         let exact = forward + kl_gaussian(&own.posterior, &full.posterior).unwrap();
-        let judged = judge(&model, &rows, &weights, seed);
+        let judged = judge(&rows, &coreset, seed);
         if exact < 0.3 {
             assert!(
                 (judged.kl_symmetrised / exact - 1.0).abs() < 0.2,
@@ -90,14 +91,12 @@ fn divergence_evidence_and_grades_are_those_of_the_closed_form() {
 
 #[test]
 fn reweighted_draws_of_grade_b_have_the_moments_of_the_full_posterior() {
-    let model = linear(400);
-    let full = fit(&model, Rows::All).posterior;
-    let (rows, weights) = perturbed(400, 0.3, 4);
-    let weighted = Rows::Weighted { ids: &rows, weights: &weights };
-    let own = fit(&model, weighted).posterior;
-    let prior = Prior::isotropic(DIM, 1.0).unwrap();
-    let draws = Draws::from_gaussian(&model, &prior, &rows, &weights, &own, 4000, 3);
-    let judged = verdict(&model, &rows, &weights, &draws).unwrap();
+    let rows = linear(400);
+    let full = fit(&rows).posterior;
+    let coreset = perturbed(&rows, 0.3, 4);
+    let own = coreset.fit(&prior(&rows)).unwrap().posterior;
+    let draws = Draws::from_gaussian(&coreset, &prior(&rows), &own, 4000, 3).unwrap();
+    let judged = verdict(&rows, &coreset, &draws).unwrap();
     assert_eq!(judged.grade, Grade::B, "{:?}", judged.reasons);
     assert!(judged.log_weights.iter().map(|w| w.exp()).sum::<f64>() - 1.0 < 1e-12);
     for j in 0..DIM {
@@ -112,13 +111,12 @@ fn reweighted_draws_of_grade_b_have_the_moments_of_the_full_posterior() {
 #[test]
 fn draws_of_the_gaussian_and_of_chains_agree() {
     // A logistic posterior of 300 rows is not quite Gaussian; the base weights correct for that.
-    let model = Logistic::model(generate::logistic(300, 3, 2)).unwrap();
-    let (rows, weights) = perturbed(300, 0.2, 9);
-    let own = fit(&model, Rows::Weighted { ids: &rows, weights: &weights }).posterior;
-    let prior = Prior::isotropic(3, 1.0).unwrap();
-    let of_gaussian = Draws::from_gaussian(&model, &prior, &rows, &weights, &own, 4000, 3);
-    let by_gaussian = verdict(&model, &rows, &weights, &of_gaussian).unwrap();
-    let by_chains = judge(&model, &rows, &weights, 4);
+    let rows = Memory::new(Arc::new(Logistic::model(generate::logistic(300, 3, 2)).unwrap()));
+    let coreset = perturbed(&rows, 0.2, 9);
+    let own = coreset.fit(&prior(&rows)).unwrap().posterior;
+    let of_gaussian = Draws::from_gaussian(&coreset, &prior(&rows), &own, 4000, 3).unwrap();
+    let by_gaussian = verdict(&rows, &coreset, &of_gaussian).unwrap();
+    let by_chains = judge(&rows, &coreset, 4);
     assert!((by_gaussian.variance / by_chains.variance - 1.0).abs() < 0.15);
     assert!((by_gaussian.kl_symmetrised / by_chains.kl_symmetrised - 1.0).abs() < 0.15);
     assert!((by_gaussian.log_evidence_ratio - by_chains.log_evidence_ratio).abs() < 0.02);
@@ -128,15 +126,14 @@ fn draws_of_the_gaussian_and_of_chains_agree() {
 #[test]
 fn the_upper_bound_covers() {
     // V of the exact Gaussian, 200 sets of 1000 draws each: the bound must lie above it in about 95 % of them.
-    let model = linear(400);
-    let (rows, weights) = perturbed(400, 0.3, 4);
-    let own = fit(&model, Rows::Weighted { ids: &rows, weights: &weights }).posterior;
-    let prior = Prior::isotropic(DIM, 1.0).unwrap();
+    let rows = linear(400);
+    let coreset = perturbed(&rows, 0.3, 4);
+    let own = coreset.fit(&prior(&rows)).unwrap().posterior;
     let of = |count, seed| {
-        let mut draws = Draws::from_gaussian(&model, &prior, &rows, &weights, &own, count, seed);
+        let mut draws = Draws::from_gaussian(&coreset, &prior(&rows), &own, count, seed).unwrap();
         // For a linear regression the Gaussian is the posterior.
         draws.log_weights = None;
-        verdict(&model, &rows, &weights, &draws).unwrap()
+        verdict(&rows, &coreset, &draws).unwrap()
     };
     let truth = of(40_000, 1).variance;
     let covered = (100..300).filter(|&seed| of(1000, seed).variance_upper >= truth).count();
@@ -145,28 +142,29 @@ fn the_upper_bound_covers() {
 
 #[test]
 fn chains_that_have_not_mixed_are_never_certified() {
-    let model = linear(400);
-    let (rows, weights) = ((0..400).collect::<Vec<_>>(), vec![1.0; 400]);
-    let own = fit(&model, Rows::All).posterior;
-    let prior = Prior::isotropic(DIM, 1.0).unwrap();
-    let mut draws = Draws::from_gaussian(&model, &prior, &rows, &weights, &own, 4000, 3);
+    let rows = linear(400);
+    let coreset = perturbed(&rows, 0.0, 1);
+    let own = fit(&rows).posterior;
+    let mut draws = Draws::from_gaussian(&coreset, &prior(&rows), &own, 4000, 3).unwrap();
     draws.log_weights = None;
     draws.chains = Some(4);
-    let sound = verdict(&model, &rows, &weights, &draws).unwrap();
+    let sound = verdict(&rows, &coreset, &draws).unwrap();
     assert_eq!((sound.grade, sound.variance < 1e-20, sound.ess_share > 0.999), (Grade::A, true, true));
     draws.theta[..1000 * DIM].iter_mut().for_each(|x| *x += 1.0);
-    let apart = verdict(&model, &rows, &weights, &draws).unwrap();
+    let apart = verdict(&rows, &coreset, &draws).unwrap();
     assert_eq!((apart.grade, apart.reasons[0]), (Grade::C, Reason::NotMixed));
 }
 
 #[test]
 fn too_few_draws_and_wrong_lengths_are_errors() {
-    let model = linear(50);
+    let rows = linear(50);
+    let one = Weighted::fetch(&rows, &[1], &[1.0]).unwrap();
     let draws = Draws { theta: vec![0.0; 50 * DIM], dim: DIM, chains: None, log_weights: None };
-    let error = verdict(&model, &[1], &[1.0], &draws).unwrap_err();
+    let error = verdict(&rows, &one, &draws).unwrap_err();
     assert_eq!(error.to_string(), "50 draws are too few for a verdict: at least 100 are needed");
-    let draws = Draws { theta: vec![0.0; 200 * DIM], dim: DIM, chains: None, log_weights: None };
-    assert!(verdict(&model, &[1, 2], &[1.0], &draws).is_err());
-    assert!(verdict(&model, &[50], &[1.0], &draws).is_err());
-    assert!(verdict(&model, &[1], &[f64::NAN], &draws).is_err());
+    let draws = Draws { theta: vec![0.0; 600], dim: 3, chains: None, log_weights: None };
+    assert!(verdict(&rows, &one, &draws).is_err());
+    assert!(Weighted::fetch(&rows, &[1, 2], &[1.0]).is_err());
+    assert!(Weighted::fetch(&rows, &[50], &[1.0]).is_err());
+    assert!(Weighted::fetch(&rows, &[1], &[f64::NAN]).is_err());
 }

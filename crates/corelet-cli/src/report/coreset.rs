@@ -1,29 +1,26 @@
 //! The report of `build` and `fit`: the verdict first, then the pictures behind it, then how to repeat it.
 
 use corelet::coreset::Coreset;
-use corelet::laplace::{Gaussian, LaplaceSettings, laplace};
-use corelet::model::Rows;
-use corelet::sample::Chains;
-use corelet::verdict::{Grade, Verdict};
+use corelet::posterior::Gaussian;
+use corelet::study::{Chosen, Drawn, Study};
+use corelet::trust::Grade;
+use corelet::words::{headline, lines};
 
 use super::pictures::{self, Marginals, Sampled};
-use crate::load::Fitted;
 use crate::page::{Page, Section, Table};
-use crate::summary::Summary;
-use crate::wording::{count, number};
+use crate::words::{count, number};
 
 /// Parameters that the report shows, those that moved most.
 const SHOWN: usize = 6;
 
 /// Everything a report is made of.
 pub(crate) struct Subject<'a> {
-    pub(crate) fitted: &'a Fitted,
-    pub(crate) coreset: &'a Coreset,
-    pub(crate) summary: &'a Summary,
+    pub(crate) study: &'a Study,
+    pub(crate) chosen: &'a Chosen,
     /// What the reference posterior was fitted to, in words.
     pub(crate) reference: String,
     /// The draws of the coreset's posterior and the verdict on them.
-    pub(crate) drawn: Option<(&'a Chains, &'a Verdict)>,
+    pub(crate) drawn: Option<&'a Drawn>,
     /// What was said on the terminal, besides the verdict.
     pub(crate) lines: Vec<String>,
     /// What the user should not overlook.
@@ -35,22 +32,20 @@ pub(crate) struct Subject<'a> {
 /// # Errors
 /// Where a picture cannot be drawn.
 pub(crate) fn to_html(subject: &Subject<'_>) -> anyhow::Result<String> {
-    let Subject { fitted, coreset, .. } = subject;
-    let rows = Rows::Weighted { ids: &coreset.rows, weights: &coreset.weights };
-    let start = Some(&fitted.laplace.posterior.mean[..]);
-    let own = laplace(&*fitted.model, &fitted.prior, rows, start, &LaplaceSettings::default()).ok();
-    let own = own.map(|fit| fit.posterior);
+    let Subject { study, chosen, .. } = subject;
+    let coreset = chosen.coreset();
+    let (full, own) = (&chosen.start, study.own_posterior(&coreset.rows, &coreset.weights)?);
     let sections = [
         Some(verdict(subject)),
         path(subject)?,
-        own.as_ref().map(|own| parameters(subject, own)).transpose()?,
-        Some(chosen(subject)?),
+        own.as_ref().map(|own| parameters(subject, full, own)).transpose()?,
+        Some(chosen_rows(subject, full)?),
         Some(repeat(subject)?),
     ];
-    let (points, n) = (count(coreset.rows.len()), count(fitted.len()));
+    let (points, n) = (count(coreset.rows.len()), count(study.len()));
     let page = Page {
         title: format!("{points} of {n} rows"),
-        lead: format!("A coreset of {} for a {} model.", fitted.table.source, fitted.model.name()),
+        lead: format!("A coreset of {} for a {} model.", study.frame().source, study.model()),
         sections: sections.into_iter().flatten().collect(),
         footer: format!("corelet {}", env!("CARGO_PKG_VERSION")),
     };
@@ -59,11 +54,11 @@ pub(crate) fn to_html(subject: &Subject<'_>) -> anyhow::Result<String> {
 
 fn verdict(subject: &Subject<'_>) -> Section {
     let mut section = Section::new("Verdict");
-    let (points, n) = (subject.coreset.rows.len(), subject.fitted.len());
-    match subject.drawn {
-        Some((_, verdict)) => {
-            section.text(corelet::trust::headline(verdict, points, n));
-            section.list(trimmed(&corelet::trust::lines(verdict)));
+    let (points, n) = (subject.chosen.coreset().rows.len(), subject.study.len());
+    match subject.drawn.and_then(|drawn| drawn.verdict.as_ref()) {
+        Some(verdict) => {
+            section.text(headline(verdict, points, n));
+            section.list(trimmed(&lines(verdict)));
         }
         None => section.text(
             "The posterior of this coreset has not been sampled, so there is no verdict; what is known of it is below. \
@@ -81,7 +76,7 @@ fn trimmed(lines: &[String]) -> Vec<String> {
 }
 
 fn path(subject: &Subject<'_>) -> anyhow::Result<Option<Section>> {
-    let Coreset { path, rows, residual, .. } = subject.coreset;
+    let Coreset { path, rows, residual, .. } = subject.chosen.coreset();
     if path.len() < 2 {
         return Ok(None);
     }
@@ -96,18 +91,17 @@ fn path(subject: &Subject<'_>) -> anyhow::Result<Option<Section>> {
     Ok(Some(section))
 }
 
-fn parameters(subject: &Subject<'_>, own: &Gaussian) -> anyhow::Result<Section> {
-    let Subject { fitted, reference, drawn, .. } = subject;
-    let full = &fitted.laplace.posterior;
+fn parameters(subject: &Subject<'_>, full: &Gaussian, own: &Gaussian) -> anyhow::Result<Section> {
+    let Subject { study, reference, drawn, .. } = subject;
+    let names = &study.frame().names;
     let moved = by_shift(full, own);
     let shown = &moved[..moved.len().min(SHOWN)];
-    let sampled = drawn.map(|(chains, verdict)| {
-        let reweighted = verdict.grade == Grade::B;
-        let chains = if reweighted { chains.thinned(verdict.draws) } else { chains.clone() };
-        let weights = reweighted.then(|| verdict.log_weights.iter().map(|w| w.exp()).collect());
-        Sampled { theta: chains.theta(), weights }
+    let sampled = drawn.map(|drawn| {
+        let (chains, weights) = drawn.kept();
+        let reweighted = drawn.grade() == Some(Grade::B);
+        Sampled { theta: chains.theta(), weights: reweighted.then_some(weights) }
     });
-    let marginals = Marginals { names: &fitted.names, full, own, reference, sampled: sampled.as_ref() };
+    let marginals = Marginals { names, full, own, reference, sampled: sampled.as_ref() };
     let mut section = Section::new("Parameters");
     section.text(format!(
         "The {} parameters that moved most, on the standardised scale, by how far the mean of the coreset's posterior \
@@ -123,7 +117,7 @@ fn parameters(subject: &Subject<'_>, own: &Gaussian) -> anyhow::Result<Section> 
     let sd = |gaussian: &Gaussian, j: usize| gaussian.covariance[j * full.dim() + j].sqrt();
     let row = |&j: &usize| {
         let shift = (own.mean[j] - full.mean[j]) / sd(full, j);
-        vec![fitted.names[j].clone(), number(shift), number(sd(own, j) / sd(full, j))]
+        vec![names[j].clone(), number(shift), number(sd(own, j) / sd(full, j))]
     };
     section.table(Table {
         caption: "Shift of the mean in standard deviations, and ratio of the standard deviations, by the Gaussian fits."
@@ -144,8 +138,8 @@ fn by_shift(full: &Gaussian, own: &Gaussian) -> Vec<usize> {
     order
 }
 
-fn chosen(subject: &Subject<'_>) -> anyhow::Result<Section> {
-    let Subject { fitted, coreset, .. } = subject;
+fn chosen_rows(subject: &Subject<'_>, full: &Gaussian) -> anyhow::Result<Section> {
+    let (study, coreset) = (subject.study, subject.chosen.coreset());
     let mut section = Section::new("The chosen rows");
     let weights = &coreset.weights;
     let total: f64 = weights.iter().sum();
@@ -154,15 +148,16 @@ fn chosen(subject: &Subject<'_>) -> anyhow::Result<Section> {
         "{} rows with a total weight of {} where all {} would have {}; the largest weight is {}.",
         count(weights.len()),
         number(total),
-        count(fitted.len()),
-        count(fitted.len()),
+        count(study.len()),
+        count(study.len()),
         number(largest)
     ));
-    if let Some(drawing) = pictures::leverages(&*fitted.model, &fitted.laplace.posterior, coreset)? {
+    if let Some(leverages) = study.leverages(&coreset.rows, full)? {
+        let drawing = pictures::leverages(leverages, coreset)?;
         section.figure(
             &drawing.svg,
             "Weight of each chosen row against its leverage, |ℓ″|·xᵀΣx: how much it says by itself. The lines are the \
-             median and the 99th percentile of all rows.",
+             median and the 99th percentile of all rows, by a sample of them.",
         );
     }
     Ok(section)
@@ -171,7 +166,7 @@ fn chosen(subject: &Subject<'_>) -> anyhow::Result<Section> {
 fn repeat(subject: &Subject<'_>) -> anyhow::Result<Section> {
     let mut section = Section::new("How to repeat it");
     section.text(command_line(std::env::args()));
-    let summary: serde_json::Value = serde_json::from_str(&subject.summary.to_json()?)?;
+    let summary: serde_json::Value = serde_json::from_str(&subject.chosen.summary.to_json()?)?;
     let plain = |(key, value): (&String, &serde_json::Value)| match value {
         serde_json::Value::Array(_) | serde_json::Value::Null => None,
         serde_json::Value::Object(parts) => {

@@ -1,9 +1,8 @@
 //! The pictures of a coreset's report: its path, marginal posteriors, ellipses, and weights against leverage.
 
 use corelet::coreset::Coreset;
-use corelet::laplace::Gaussian;
-use corelet::linalg::dot;
-use corelet::model::Model;
+use corelet::posterior::Gaussian;
+use corelet::study::Leverages;
 use rayon::prelude::*;
 
 use crate::figure::{
@@ -143,30 +142,13 @@ fn kernel_density(draws: &[f64], weights: &[f64]) -> Vec<(f64, f64)> {
     (0..POINTS).into_par_iter().map(at).map(|x| (x, density(x))).collect()
 }
 
-/// Weight against leverage of the chosen rows, or none for a model without a linear predictor.
-pub(crate) fn leverages(
-    model: &dyn Model,
-    posterior: &Gaussian,
-    coreset: &Coreset,
-) -> anyhow::Result<Option<Drawing>> {
-    let Some(linear) = model.linear() else { return Ok(None) };
-    let dim = posterior.dim();
-    let leverage = |i: usize| {
-        let x = linear.observations.row(i);
-        let (y, exposure) = linear.target(i);
-        let [_, curvature, _] = linear.family.derivatives(dot(x, &posterior.mean), y, exposure);
-        // xᵀΣx = ‖Lᵀx‖².
-        let entry =
-            |column: usize| (column..dim).map(|i| posterior.factor[i * dim + column] * x[i]).sum::<f64>();
-        curvature.abs() * (0..dim).map(|column| entry(column).powi(2)).sum::<f64>()
-    };
-    let mut all: Vec<f64> = (0..model.len()).into_par_iter().map(leverage).collect();
-    let chosen: Vec<f64> = coreset.rows.iter().map(|&row| all[row]).collect();
-    all.par_sort_unstable_by(f64::total_cmp);
+/// Weight against leverage of the chosen rows.
+pub(crate) fn leverages(leverages: Leverages, coreset: &Coreset) -> anyhow::Result<Drawing> {
+    let Leverages { chosen, sample } = leverages;
     let top = coreset.weights.iter().copied().fold(0.0, f64::max);
     let bottom = coreset.weights.iter().copied().fold(f64::INFINITY, f64::min);
     let line = |p: f64, style: Style, label: &str| {
-        let x = percentile(&all, p)?;
+        let x = percentile(&sample, p)?;
         Some(curve(vec![(x, bottom), (x, top)], style, label))
     };
     let dots = Dots {
@@ -186,7 +168,7 @@ pub(crate) fn leverages(
         marks: lines.into_iter().flatten().chain([Mark::Dots(dots)]).collect(),
         equal_aspect: false,
     };
-    Ok(Some(Grid { columns: 1, cell: (620.0, 380.0), panels: vec![panel] }.draw()?))
+    Grid { columns: 1, cell: (620.0, 380.0), panels: vec![panel] }.draw()
 }
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 
 use anyhow::Context;
 use corelet::generate::gaussian_paper;
-use corelet::wording::number;
+use corelet::rows::Observations;
+use corelet::words::number;
 use corelet_cli::figure::{Axis, Curve, Dash, Grid, Mark, Panel, Style};
 use corelet_cli::output::{csv_line, csv_number};
 use sparse_nnls::{Dense, Weights};
@@ -38,12 +39,12 @@ pub(crate) fn run(study: &Study) -> anyhow::Result<Vec<Run>> {
         let seed = study.seed.wrapping_add(trial as u64);
         let scale = 1.0 / (rows as f64).sqrt();
         let entries: Vec<f64> =
-            gaussian_paper(columns, rows, seed).features.iter().map(|x| scale * x).collect();
-        let planted: Vec<f64> = gaussian_paper(k, 1, seed ^ 0x5eed).features;
+            gaussian_paper(columns, rows, seed).features.iter().map(|&x| scale * f64::from(x)).collect();
+        let planted = widened(&gaussian_paper(k, 1, seed ^ 0x5eed));
         // Spread over the columns, all clearly positive.
         let pairs = planted.iter().enumerate().map(|(i, x)| (i * columns / k, 0.5 + x.abs()));
         let optimum = Weights::from_pairs(pairs);
-        let noise_direction = gaussian_paper(1, rows, seed ^ 0xe951).features;
+        let noise_direction = widened(&gaussian_paper(1, rows, seed ^ 0xe951));
         let phi = Dense::new(entries.clone(), rows)?;
         let contraction = Contraction::brute_force(&phi, k)?;
         for noise in NOISE {
@@ -150,4 +151,8 @@ pub(crate) fn claims(study: &Study, runs: &[Run]) -> Vec<Claim> {
         said("Theorem 1 bounds every iterate of A-IHT by the two before it", count(|point| point.invariant)),
         said("without noise A-IHT converges at the rate of Corollary 1", count(|point| point.distance_bound)),
     ]
+}
+
+fn widened(observations: &Observations) -> Vec<f64> {
+    observations.features.iter().copied().map(f64::from).collect()
 }

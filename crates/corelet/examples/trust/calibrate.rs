@@ -4,14 +4,15 @@
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use corelet::data::{DesignOptions, Standardise, Task, design, read};
 use corelet::embed::Choice;
 use corelet::generate;
 use corelet::model::{Linear, Link, Logistic, Model, Poisson};
-use corelet::observations::Observations;
-use corelet::sample::SampleSettings;
-use corelet::verdict::{Draws, Grade, verdict};
+use corelet::posterior::SampleSettings;
+use corelet::rows::{Observations, Rows};
+use corelet::trust::{Draws, Grade};
 use rayon::prelude::*;
 use sparse_nnls::Method;
 
@@ -43,7 +44,7 @@ pub(crate) fn sets() -> Vec<Setting> {
     sets.push(Setting::new("logistic 1000 × 8", logistic(generate::logistic(1000, 8, 6)), 1.0));
     sets.push(Setting::new(
         "linear 400 × 5",
-        Box::new(Linear::plug_in(generate::logistic(400, 5, 7)).unwrap()),
+        Arc::new(Linear::plug_in(generate::logistic(400, 5, 7)).unwrap()),
         1.0,
     ));
     let Some(folder) = std::env::var_os("CORELET_DATA").filter(|folder| !folder.is_empty()) else {
@@ -60,9 +61,9 @@ pub(crate) fn sets() -> Vec<Setting> {
         let table = read(&PathBuf::from(&folder).join(format!("{name}.npz")), None).unwrap();
         let options = DesignOptions { task, standardise: Standardise::Whiten, ..DesignOptions::default() };
         let observations = design(&table, &options).unwrap().observations;
-        let model: Box<dyn Model> = match task {
+        let model: Arc<dyn Model> = match task {
             Task::Logistic => logistic(observations),
-            _ => Box::new(Poisson::model(observations, Link::Softplus).unwrap()),
+            _ => Arc::new(Poisson::model(observations, Link::Softplus).unwrap()),
         };
         sets.push(Setting::new(name, model, 1.0));
     }
@@ -77,20 +78,20 @@ pub(crate) fn small_sets() -> Vec<Setting> {
         Setting::new("rare events 400 × 3", logistic(rare_events(400, 3, 10, 3)), 3.0),
         Setting::new(
             "Poisson 500 × 2",
-            Box::new(Poisson::model(generate::poisson_paper(500, 4), Link::Log).unwrap()),
+            Arc::new(Poisson::model(generate::poisson_paper(500, 4), Link::Log).unwrap()),
             1.0,
         ),
     ]
 }
 
-fn logistic(observations: Observations) -> Box<dyn Model> {
-    Box::new(Logistic::model(observations).unwrap())
+fn logistic(observations: Observations) -> Arc<dyn Model> {
+    Arc::new(Logistic::model(observations).unwrap())
 }
 
 /// A logistic set in which few targets are successes: every seventh of the rows that a linear predictor ranks first.
 pub(crate) fn rare_events(n: usize, dim: usize, successes: usize, seed: u64) -> Observations {
     let mut observations = generate::logistic(n, dim, seed);
-    let rows: Vec<f64> = observations.features.chunks_exact(dim).map(|x| 0.8 * x[0] - 0.5 * x[1]).collect();
+    let rows: Vec<f32> = observations.features.chunks_exact(dim).map(|x| 0.8 * x[0] - 0.5 * x[1]).collect();
     let mut order: Vec<usize> = (0..n).collect();
     order.sort_by(|&a, &b| rows[b].total_cmp(&rows[a]));
     observations.target.fill(-1.0);
@@ -109,7 +110,7 @@ pub(crate) fn run(sets: &[Setting], sizes: &[usize], seeds: u64, draws: usize) -
                 .flat_map(|&method| {
                     sizes.iter().flat_map(move |&k| (0..seeds).map(move |seed| (method, k, seed)))
                 })
-                .filter(|(_, k, _)| *k < setting.model.len())
+                .filter(|(_, k, _)| *k < setting.rows.len())
                 .collect();
             cells
                 .into_par_iter()
@@ -125,9 +126,7 @@ fn case(setting: &Setting, truth: &Truth, cell: (&'static str, usize, u64), draw
     let embedding = if method == "pursuit" { Choice::Auto } else { Choice::Draws(500) };
     let coreset = setting.coreset(Method::from_name(method).unwrap(), k, embedding, seed);
     let chains = setting.coreset_chains(&coreset, &SampleSettings::default(), seed);
-    let judged =
-        verdict(&*setting.model, &coreset.rows, &coreset.weights, &Draws::from_chains(&chains, 4000))
-            .unwrap();
+    let judged = setting.verdict(&coreset, &chains);
     let draws = if judged.grade == Grade::C { 500 } else { draws };
     let again = SampleSettings { draws, ..SampleSettings::default() };
     let own = setting.coreset_chains(&coreset, &again, seed + 1_000_003);

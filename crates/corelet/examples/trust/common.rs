@@ -1,54 +1,70 @@
 //! What the measurements share: a model with its fit, coresets of it, draws, and the true divergence.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use corelet::coreset::{BuildOptions, Coreset, select};
 use corelet::embed::{Choice, embed};
-use corelet::laplace::{Gaussian, Laplace, LaplaceSettings, Prior, laplace};
-use corelet::model::{Model, Rows, total_differences, weighted_differences};
-use corelet::sample::{Chains, SampleSettings, sample};
-use corelet::verdict::Draws;
+use corelet::model::Model;
+use corelet::posterior::{Chains, Laplace, LaplaceSettings, Prior, SampleSettings, laplace, sample};
+use corelet::rows::{All, Memory, Problem, Rows, Totals, Weighted};
+use corelet::trust::{Draws, Verdict, verdict};
 use sparse_nnls::Method;
 
 /// A model, its prior and the Laplace fit of all rows.
 pub(crate) struct Setting {
     pub(crate) name: String,
-    pub(crate) model: Box<dyn Model>,
+    pub(crate) rows: Memory,
     pub(crate) prior: Prior,
     pub(crate) full: Laplace,
 }
 
 impl Setting {
-    pub(crate) fn new(name: &str, model: Box<dyn Model>, prior_sd: f64) -> Self {
+    pub(crate) fn new(name: &str, model: Arc<dyn Model>, prior_sd: f64) -> Self {
         let prior = Prior::isotropic(model.dim(), prior_sd).unwrap();
-        let full = laplace(&*model, &prior, Rows::All, None, &LaplaceSettings::default()).unwrap();
-        Setting { name: name.to_owned(), model, prior, full }
+        let rows = Memory::new(model);
+        let full = laplace(&All(&rows), &prior, None, &LaplaceSettings::default()).unwrap();
+        Setting { name: name.to_owned(), rows, prior, full }
+    }
+
+    pub(crate) fn problem(&self) -> Problem<'_> {
+        Problem { rows: &self.rows, prior: &self.prior }
     }
 
     /// The coreset that `method` finds under the Laplace fit of all rows.
     pub(crate) fn coreset(&self, method: Method, k: usize, embedding: Choice, seed: u64) -> Coreset {
         let options = BuildOptions { method: method.into(), k, seed, embedding, ..BuildOptions::default() };
-        let dictionary = embed(&*self.model, &self.full.posterior, embedding, k, seed).unwrap();
-        select(&*dictionary, &options, &mut |_| ControlFlow::Continue(())).unwrap()
+        let dictionary = embed(&self.rows, &self.full.posterior, embedding, k, seed).unwrap();
+        select(&dictionary, &options, &mut |_| ControlFlow::Continue(())).unwrap()
     }
 
-    /// The Laplace fit of weighted rows.
-    pub(crate) fn fit(&self, rows: Rows<'_>) -> Gaussian {
-        let start = Some(&self.full.posterior.mean[..]);
-        laplace(&*self.model, &self.prior, rows, start, &LaplaceSettings::default()).unwrap().posterior
+    /// The rows of a coreset, fetched.
+    pub(crate) fn weighted(&self, coreset: &Coreset) -> Weighted {
+        Weighted::fetch(&self.rows, &coreset.rows, &coreset.weights).unwrap()
     }
 
-    /// Chains on the posterior of these rows.
-    pub(crate) fn chains(&self, rows: Rows<'_>, settings: &SampleSettings, seed: u64) -> Chains {
-        let start = self.fit(rows);
+    /// Chains on the posterior of all rows.
+    pub(crate) fn chains(&self, settings: &SampleSettings, seed: u64) -> Chains {
         let go_on = &mut |_: &_| ControlFlow::Continue(());
-        sample(&*self.model, &self.prior, rows, &start, settings, seed, go_on).unwrap()
+        sample(&All(&self.rows), &self.prior, &self.full.posterior, settings, seed, go_on).unwrap()
     }
 
     /// Chains on the posterior of a coreset.
     pub(crate) fn coreset_chains(&self, coreset: &Coreset, settings: &SampleSettings, seed: u64) -> Chains {
-        let rows = Rows::Weighted { ids: &coreset.rows, weights: &coreset.weights };
-        self.chains(rows, settings, seed)
+        let weighted = self.weighted(coreset);
+        let start = weighted.fit(&self.prior).unwrap().posterior;
+        let go_on = &mut |_: &_| ControlFlow::Continue(());
+        sample(&weighted, &self.prior, &start, settings, seed, go_on).unwrap()
+    }
+
+    /// The verdict on a coreset by these chains of its posterior.
+    pub(crate) fn verdict(&self, coreset: &Coreset, chains: &Chains) -> Verdict {
+        verdict(&self.rows, &self.weighted(coreset), &Draws::from_chains(chains, 4000)).unwrap()
+    }
+
+    /// L at each draw, less L at the anchor.
+    fn totals(&self, anchor: &[f64], draws: &Draws) -> Vec<f64> {
+        self.rows.totals(&Totals::new(anchor, &draws.shifts(anchor), self.rows.len())).unwrap()
     }
 }
 
@@ -61,24 +77,21 @@ pub(crate) struct Truth {
 
 impl Truth {
     pub(crate) fn new(setting: &Setting, settings: &SampleSettings, seed: u64) -> Self {
-        let chains = setting.chains(Rows::All, settings, seed);
+        let chains = setting.chains(settings, seed);
         let draws = Draws::from_chains(&chains, usize::MAX);
         let anchor = setting.full.posterior.mean.clone();
-        let total = total_differences(&*setting.model, &anchor, &draws.shifts(&anchor));
+        let total = setting.totals(&anchor, &draws);
         Truth { draws, anchor, total }
     }
 
     /// KL(π‖π_w) + KL(π_w‖π) = E_π Δ − E_{π_w} Δ, each expectation by draws of its own posterior: no weights.
     pub(crate) fn symmetrised_kl(&self, setting: &Setting, coreset: &Coreset, own: &Draws) -> f64 {
-        let model = &*setting.model;
-        let (rows, weights) = (&coreset.rows, &coreset.weights);
-        let chosen = |draws: &Draws| {
-            weighted_differences(model, &self.anchor, &draws.shifts(&self.anchor), rows, weights)
-        };
+        let weighted = setting.weighted(coreset);
+        let chosen = |draws: &Draws| weighted.differences(&self.anchor, &draws.shifts(&self.anchor));
         let mean = |total: &[f64], chosen: &[f64]| {
             total.iter().zip(chosen).map(|(a, b)| a - b).sum::<f64>() / total.len() as f64
         };
-        let under_own = total_differences(model, &self.anchor, &own.shifts(&self.anchor));
+        let under_own = setting.totals(&self.anchor, own);
         mean(&self.total, &chosen(&self.draws)) - mean(&under_own, &chosen(own))
     }
 }

@@ -1,13 +1,14 @@
 //! Flights: build, sample and judge a coreset of k rows, against NUTS on all rows with the same number of draws.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Instant;
 
 use corelet::data::{DesignOptions, design, read};
 use corelet::embed::Choice;
-use corelet::model::{Logistic, Rows};
-use corelet::sample::{Chains, Diagnostics, SampleSettings};
-use corelet::verdict::{Draws, verdict};
+use corelet::model::Logistic;
+use corelet::posterior::{Chains, Diagnostics, SampleSettings};
+use corelet::rows::Rows;
 use sparse_nnls::Method;
 
 use super::common::Setting;
@@ -20,7 +21,7 @@ pub(crate) fn run(k: usize, draws: usize) -> String {
     let target = Some("late".to_owned());
     let options = DesignOptions { target, drop_missing: true, ..DesignOptions::default() };
     let observations = design(&table, &options).unwrap().observations;
-    let model = Box::new(Logistic::model(observations).unwrap());
+    let model = Arc::new(Logistic::model(observations).unwrap());
     let settings = SampleSettings { draws, ..SampleSettings::default() };
 
     let clock = Instant::now();
@@ -29,9 +30,7 @@ pub(crate) fn run(k: usize, draws: usize) -> String {
     let built = clock.elapsed().as_secs_f64();
     let chains = setting.coreset_chains(&coreset, &settings, 0);
     let sampled = clock.elapsed().as_secs_f64();
-    let judged =
-        verdict(&*setting.model, &coreset.rows, &coreset.weights, &Draws::from_chains(&chains, 4000))
-            .unwrap();
+    let judged = setting.verdict(&coreset, &chains);
     let ours = clock.elapsed().as_secs_f64();
     let head = format!(
         "k = {k}, {} draws: grade {:?}, V {:.2e} (95 % below {:.2e}); fit and build {built:.1} s, sample {:.1} s, verdict \
@@ -46,13 +45,13 @@ pub(crate) fn run(k: usize, draws: usize) -> String {
     println!("{head}");
 
     let clock = Instant::now();
-    let full = setting.chains(Rows::All, &settings, 1);
+    let full = setting.chains(&settings, 1);
     let theirs = clock.elapsed().as_secs_f64();
     let (shift, ratio) = compare(&chains, &full);
     format!(
         "NUTS on all {} rows: {theirs:.1} s, {} gradients against {}; ratio {:.1}; largest mean shift {shift:.3} sd, \
          largest sd ratio {ratio:.3}",
-        setting.model.len(),
+        setting.rows.len(),
         full.gradients(),
         chains.gradients(),
         theirs / ours,

@@ -2,14 +2,15 @@
 //! coreset's posterior. They are uniform where that posterior is the right one.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use corelet::embed::Choice;
 use corelet::linalg::dot;
 use corelet::model::special::sigmoid;
 use corelet::model::{Logistic, Model};
-use corelet::observations::Observations;
-use corelet::sample::SampleSettings;
-use corelet::verdict::{Draws, Grade, verdict};
+use corelet::posterior::SampleSettings;
+use corelet::rows::Observations;
+use corelet::trust::Grade;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
@@ -51,15 +52,13 @@ fn replicate(k: usize, seed: u64) -> (Vec<usize>, Grade) {
         target.push(if rng.random::<f64>() < sigmoid(dot(&x, &theta)) { 1.0 } else { -1.0 });
         features.extend(x);
     }
-    let observations = Observations { features, dim: DIM, target, exposure: None };
-    let model: Box<dyn Model> = Box::new(Logistic::model(observations).unwrap());
+    let observations = Observations::new(&features, DIM, target);
+    let model: Arc<dyn Model> = Arc::new(Logistic::model(observations).unwrap());
     let setting = Setting::new("sbc", model, 1.0);
     let coreset = setting.coreset(Method::default(), k, Choice::Auto, seed);
     let settings = SampleSettings { warmup: 300, draws: RANKED, ..SampleSettings::default() };
     let chains = setting.coreset_chains(&coreset, &settings, seed);
-    let grade = verdict(&*setting.model, &coreset.rows, &coreset.weights, &Draws::from_chains(&chains, 4000))
-        .unwrap()
-        .grade;
+    let grade = setting.verdict(&coreset, &chains).grade;
     // Every fourth draw of the pooled chains is as good as independent.
     let kept: Vec<Vec<f64>> =
         chains.theta().chunks_exact(DIM).step_by(4).take(RANKED).map(<[f64]>::to_vec).collect();

@@ -2,12 +2,13 @@
 
 use std::fmt::Write as _;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
-use corelet::coreset::{BuildOptions, HeldOut, RoundOptions, RoundsBy, build_in_rounds};
+use corelet::coreset::{BuildOptions, RoundOptions, RoundsBy, build_in_rounds};
 use corelet::embed::Choice;
-use corelet::model::{Logistic, Rows};
-use corelet::sample::{Diagnostics, SampleSettings};
-use corelet::verdict::Draws;
+use corelet::model::Logistic;
+use corelet::posterior::{Diagnostics, SampleSettings};
+use corelet::trust::{Draws, HeldOut};
 
 use super::calibrate::rare_events;
 use super::common::{Setting, Truth};
@@ -35,7 +36,7 @@ pub(crate) const SIZES: [usize; 5] = [10, 15, 20, 30, 40];
 pub(crate) fn run(sizes: &[usize], seeds: u64, draws: usize) -> Vec<Line> {
     let setting = Setting::new(
         "skewed",
-        Box::new(Logistic::model(rare_events(ROWS, DIM, SUCCESSES, 11)).unwrap()),
+        Arc::new(Logistic::model(rare_events(ROWS, DIM, SUCCESSES, 11)).unwrap()),
         PRIOR_SD,
     );
     let long = SampleSettings { draws, target_accept: 0.9, ..SampleSettings::default() };
@@ -44,10 +45,9 @@ pub(crate) fn run(sizes: &[usize], seeds: u64, draws: usize) -> Vec<Line> {
     let kl = |k: usize, embedding: Choice, rounds: &RoundOptions, seed: u64| {
         let posterior = &setting.full.posterior;
         let options = BuildOptions { k, seed, embedding, ..BuildOptions::default() };
-        let held_out = HeldOut::new(&*setting.model, posterior, seed);
+        let held_out = HeldOut::new(&setting.rows, posterior, seed);
         let go_on = &mut |_: &_| ControlFlow::Continue(());
-        let built =
-            build_in_rounds(&*setting.model, &setting.prior, posterior, &held_out, &options, rounds, go_on);
+        let built = build_in_rounds(setting.problem(), posterior, &held_out, &options, rounds, go_on);
         let coreset = built.unwrap().coreset;
         let own = setting.coreset_chains(&coreset, &long, seed + 1_000_003);
         truth.symmetrised_kl(&setting, &coreset, &Draws::from_chains(&own, usize::MAX))
@@ -73,7 +73,7 @@ pub(crate) fn run(sizes: &[usize], seeds: u64, draws: usize) -> Vec<Line> {
 
 /// The largest |skewness| of a parameter under the full posterior.
 fn skewness(setting: &Setting, settings: &SampleSettings) -> f64 {
-    let chains = setting.chains(Rows::All, settings, 5);
+    let chains = setting.chains(settings, 5);
     let summary = Diagnostics::new(&chains);
     let of = |j: usize| {
         let (mean, sd) = (summary.parameters[j].mean, summary.parameters[j].sd);

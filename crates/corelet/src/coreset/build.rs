@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 use sparse_nnls::{Info, PathPoint, Solution, Status, solve};
 use thiserror::Error;
 
-use crate::coreset::held_out::Columns;
-use crate::coreset::{BuildOptions, HeldOut};
+use crate::coreset::BuildOptions;
 use crate::embed::{Description, EmbedError, Embedding, embed};
-use crate::laplace::Gaussian;
-use crate::model::Model;
+use crate::posterior::Gaussian;
+use crate::rows::{Rows, RowsError};
 use crate::sparse_vi::SparseViError;
+use crate::trust::{Columns, HeldOut};
 
 /// The number of points that the search for `max_kl` starts from; it doubles.
 const FIRST_POINTS: usize = 100;
@@ -19,9 +19,6 @@ const FIRST_POINTS: usize = 100;
 /// Why a coreset could not be built.
 #[derive(Debug, Error)]
 pub enum BuildError {
-    /// Options that do not go together.
-    #[error("{0}")]
-    Usage(&'static str),
     /// The number of points is 0 or above n.
     #[error("k = {k} points cannot be chosen from {rows} rows: k must be between 1 and {rows}")]
     PointsOutOfRange {
@@ -42,6 +39,9 @@ pub enum BuildError {
     /// No round came to an end.
     #[error("no round of the build came to an end")]
     NoRound,
+    /// The rows did not answer.
+    #[error(transparent)]
+    Rows(#[from] RowsError),
     /// No embedding.
     #[error(transparent)]
     Embed(#[from] EmbedError),
@@ -119,51 +119,41 @@ pub fn select(
     Ok(Coreset::new(solution, embedding, options.method.name(), options.k))
 }
 
-/// Builds a coreset of a model under π̂.
+/// An estimate of the divergence of weighted rows, in nats, apart from the held-out draws.
+pub(super) type Confirm<'c> = dyn Fn(&[usize], &[f64]) -> Result<f64, RowsError> + 'c;
+
+/// Builds a coreset of rows under π̂.
 ///
-/// With `options.max_kl` it is the smallest one on pursuit's path whose residual on the held-out draws, ½‖r‖² nats, is
-/// at most that; `options.k` is then the most points to try. Where even that many are not enough the best is returned
-/// and [`Coreset::reached`] says so. A run that the callback stops returns the best so far.
+/// With `options.max_kl` it is the smallest one on pursuit's path whose residual on the held-out draws, ½‖r‖² nats, is at
+/// most that, and whose divergence by `confirm`, where given, is too; `options.k` is then the most points to try. Where
+/// even that many are not enough the best is returned and [`Coreset::reached`] says so. A run that the callback stops
+/// returns the best so far.
 ///
 /// # Errors
 /// See [`BuildError`].
-pub fn build(
-    model: &dyn Model,
-    posterior: &Gaussian,
-    held_out: &HeldOut<'_>,
-    options: &BuildOptions,
-    callback: &mut Callback<'_>,
-) -> Result<Coreset, BuildError> {
-    build_confirmed(model, posterior, held_out, options, None, callback)
-}
-
-/// An estimate of the divergence of weighted rows, in nats, apart from the held-out draws.
-pub(super) type Confirm<'c> = dyn Fn(&[usize], &[f64]) -> f64 + 'c;
-
-/// [`build`], where `max_kl` must be met by `confirm` too.
-pub(super) fn build_confirmed(
-    model: &dyn Model,
+pub(super) fn build(
+    rows: &dyn Rows,
     posterior: &Gaussian,
     held_out: &HeldOut<'_>,
     options: &BuildOptions,
     confirm: Option<&Confirm<'_>>,
     callback: &mut Callback<'_>,
 ) -> Result<Coreset, BuildError> {
-    options.check(model.len())?;
+    options.check(rows.len())?;
     match options.max_kl {
         None => {
-            select(&*embed(model, posterior, options.embedding, options.k, options.seed)?, options, callback)
+            select(&embed(rows, posterior, options.embedding, options.k, options.seed)?, options, callback)
         }
         Some(max_kl) => {
             let search = Search { max_kl, confirm };
-            build_below(model, posterior, held_out, options, &search, callback)
+            build_below(rows, posterior, held_out, options, &search, callback)
         }
     }
 }
 
 /// Doubles the number of points until the path has one below `max_kl`, or more points can bring nothing.
 fn build_below(
-    model: &dyn Model,
+    rows: &dyn Rows,
     posterior: &Gaussian,
     held_out: &HeldOut<'_>,
     options: &BuildOptions,
@@ -175,16 +165,16 @@ fn build_below(
     let mut best: Option<(f64, Coreset)> = None;
     let (mut passes, mut k) = (0.0, options.k.min(FIRST_POINTS));
     loop {
-        let embedding = embed(model, posterior, options.embedding, k, options.seed)?;
+        let embedding = embed(rows, posterior, options.embedding, k, options.seed)?;
         if let Some((_, mut last)) = best.take_if(|(_, last)| is_spent(last, embedding.description())) {
             last.passes = passes;
             return Ok(last);
         }
-        let solution = solve(&*embedding, None, options.solver()?, &options.settings(k), callback)?;
+        let solution = solve(&embedding, None, options.solver()?, &options.settings(k), callback)?;
         passes += solution.passes;
         let stopped = !solution.status.is_natural();
-        let (chosen, estimate) = search.along(&mut columns, &solution.path, stopped);
-        let mut coreset = Coreset::new(solution, &*embedding, options.method.name(), k);
+        let (chosen, estimate) = search.along(&mut columns, &solution.path, stopped)?;
+        let mut coreset = Coreset::new(solution, &embedding, options.method.name(), k);
         coreset.reached = Some(estimate <= max_kl);
         coreset.passes = passes;
         if estimate <= max_kl {
@@ -235,18 +225,18 @@ impl Search<'_> {
         columns: &mut Columns<'_, '_>,
         path: &[PathPoint],
         stopped: bool,
-    ) -> (Option<PathPoint>, f64) {
+    ) -> Result<(Option<PathPoint>, f64), RowsError> {
         if stopped {
-            return (path.last().cloned(), f64::INFINITY);
+            return Ok((path.last().cloned(), f64::INFINITY));
         }
         let mut best: (Option<&PathPoint>, f64) = (None, f64::INFINITY);
         let (mut limit, mut confirmed) = (self.max_kl, 0);
         for point in path {
             let (ids, weights) = (&point.weights.ids, &point.weights.values);
-            let mut estimate = 0.5 * columns.residual(ids, weights).powi(2);
+            let mut estimate = 0.5 * columns.residual(ids, weights)?.powi(2);
             let meets = estimate <= limit;
             if let (true, Some(confirm)) = (meets, self.confirm) {
-                let truth = confirm(ids, weights);
+                let truth = confirm(ids, weights)?;
                 confirmed += 1;
                 if truth > self.max_kl {
                     limit = estimate * (self.max_kl / truth).clamp(0.3, 0.9);
@@ -263,6 +253,6 @@ impl Search<'_> {
                 break;
             }
         }
-        (best.0.cloned(), best.1)
+        Ok((best.0.cloned(), best.1))
     }
 }

@@ -1,70 +1,10 @@
-//! What a user may choose about the model and about the build, written once for every front end.
+//! How a coreset is built.
 
 use serde::{Deserialize, Serialize};
 use sparse_nnls::{Limits, Method, Settings};
 
 use crate::coreset::{BuildError, Selector};
-use crate::data::Task;
 use crate::embed::Choice;
-use crate::laplace::{LaplaceError, Prior};
-use crate::linalg::row_major;
-use crate::model::{GaussianMean, Linear, Link, Logistic, Model, ModelError, Poisson};
-use crate::observations::Observations;
-
-/// Which model, and its prior.
-///
-/// | field | default | purpose | range |
-/// | --- | --- | --- | --- |
-/// | `kind` | `logistic` | the likelihood | see [`Task`] |
-/// | `link` | `log` | how a Poisson rate follows from η | see [`Link`] |
-/// | `sigma` | plug-in | noise sd σ: of a linear target; Σ = σ²I of a Gaussian, where the default is 1 | > 0 |
-/// | `prior_sd` | 1 | the prior is N(0, sd²·I) on the standardised features | > 0 |
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct ModelOptions {
-    /// The likelihood.
-    pub kind: Task,
-    /// How a Poisson rate follows from η.
-    pub link: Link,
-    /// The noise standard deviation σ, where it is known.
-    pub sigma: Option<f64>,
-    /// The standard deviation of the prior.
-    pub prior_sd: f64,
-}
-
-impl Default for ModelOptions {
-    fn default() -> Self {
-        Self { kind: Task::default(), link: Link::default(), sigma: None, prior_sd: 1.0 }
-    }
-}
-
-/// The model of these observations.
-///
-/// # Errors
-/// Where a number is not one the model can use; see [`ModelError`].
-pub fn make_model(observations: Observations, options: &ModelOptions) -> Result<Box<dyn Model>, ModelError> {
-    Ok(match options.kind {
-        Task::Gaussian => {
-            let variance = options.sigma.unwrap_or(1.0).powi(2);
-            let covariance = row_major(observations.dim, |i, j| if i == j { variance } else { 0.0 });
-            Box::new(GaussianMean::new(observations, &covariance)?)
-        }
-        Task::Linear => match options.sigma {
-            Some(sigma) => Box::new(Linear::model(observations, sigma * sigma)?),
-            None => Box::new(Linear::plug_in(observations)?),
-        },
-        Task::Logistic => Box::new(Logistic::model(observations)?),
-        Task::Poisson => Box::new(Poisson::model(observations, options.link)?),
-    })
-}
-
-/// The prior of `dim` parameters.
-///
-/// # Errors
-/// Where the standard deviation is not positive and finite.
-pub fn make_prior(dim: usize, options: &ModelOptions) -> Result<Prior, LaplaceError> {
-    Prior::isotropic(dim, options.prior_sd)
-}
 
 /// How a coreset is built.
 ///

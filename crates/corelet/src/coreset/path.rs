@@ -5,11 +5,11 @@ use serde::{Deserialize, Serialize};
 use sparse_nnls::{PathPoint, Status, solve};
 
 use crate::coreset::build::Callback;
-use crate::coreset::held_out::Columns;
-use crate::coreset::{BuildError, BuildOptions, HeldOut};
-use crate::embed::{Description, embed};
-use crate::laplace::{Gaussian, LaplaceSettings, Prior, kl_gaussian, laplace};
-use crate::model::{Model, Rows};
+use crate::coreset::{BuildError, BuildOptions};
+use crate::embed::{Description, Embedding, embed};
+use crate::posterior::{Gaussian, kl_gaussian};
+use crate::rows::{Problem, Weighted};
+use crate::trust::{Columns, HeldOut};
 
 /// The best coreset of one size.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -41,38 +41,40 @@ pub struct PathTable {
 
 /// Runs pursuit to `options.k` points and judges every size on the way.
 ///
-/// With `full`, the prior and the Laplace fit of all rows, each size has its KL between the Laplace fits too.
+/// With `full`, the Laplace fit of all rows, each size has its KL between the Laplace fits too.
 ///
 /// # Errors
 /// See [`BuildError`]; a method without a path is one.
 pub fn path(
-    model: &dyn Model,
+    problem: Problem<'_>,
     posterior: &Gaussian,
     held_out: &HeldOut<'_>,
-    full: Option<(&Prior, &Gaussian)>,
+    full: Option<&Gaussian>,
     options: &BuildOptions,
     callback: &mut Callback<'_>,
 ) -> Result<PathTable, BuildError> {
-    options.check(model.len())?;
-    let embedding = embed(model, posterior, options.embedding, options.k, options.seed)?;
-    let solution = solve(&*embedding, None, options.solver()?, &options.settings(options.k), callback)?;
+    options.check(problem.rows.len())?;
+    let embedding = embed(problem.rows, posterior, options.embedding, options.k, options.seed)?;
+    let solution = solve(&embedding, None, options.solver()?, &options.settings(options.k), callback)?;
     if solution.path.is_empty() && solution.status != Status::Stopped {
         return Err(BuildError::NoPath { method: options.method.name() });
     }
     let mut columns = Columns::new(held_out);
-    let divergences: Vec<Option<f64>> =
-        solution.path.par_iter().map(|point| full.and_then(|full| divergence(model, full, point))).collect();
-    let rows: Vec<PathRow> = solution
+    let divergences: Vec<Option<f64>> = solution
         .path
-        .iter()
-        .zip(divergences)
-        .map(|(point, kl_forward)| PathRow {
+        .par_iter()
+        .map(|point| full.and_then(|full| divergence(problem, full, point)))
+        .collect();
+    let row = |(point, kl_forward): (&PathPoint, Option<f64>)| {
+        let residual = columns.residual(&point.weights.ids, &point.weights.values)?;
+        Ok::<PathRow, BuildError>(PathRow {
             points: point.weights.len(),
             residual_nats: 0.5 * point.residual.powi(2),
-            heldout_nats: 0.5 * columns.residual(&point.weights.ids, &point.weights.values).powi(2),
+            heldout_nats: 0.5 * residual.powi(2),
             kl_forward,
         })
-        .collect();
+    };
+    let rows = solution.path.iter().zip(divergences).map(row).collect::<Result<Vec<_>, _>>()?;
     Ok(PathTable {
         knee: knee(&rows),
         rows,
@@ -82,9 +84,9 @@ pub fn path(
     })
 }
 
-fn divergence(model: &dyn Model, (prior, full): (&Prior, &Gaussian), point: &PathPoint) -> Option<f64> {
-    let rows = Rows::Weighted { ids: &point.weights.ids, weights: &point.weights.values };
-    let own = laplace(model, prior, rows, Some(&full.mean), &LaplaceSettings::default()).ok()?;
+fn divergence(problem: Problem<'_>, full: &Gaussian, point: &PathPoint) -> Option<f64> {
+    let coreset = Weighted::fetch(problem.rows, &point.weights.ids, &point.weights.values).ok()?;
+    let own = coreset.fit(problem.prior).ok()?;
     kl_gaussian(full, &own.posterior).ok().filter(|kl| kl.is_finite())
 }
 

@@ -3,15 +3,15 @@
 use serde::{Deserialize, Serialize};
 use sparse_nnls::Status;
 
-use crate::coreset::build::{Callback, Confirm, build_confirmed, select};
-use crate::coreset::{BuildError, BuildOptions, Coreset, HeldOut, Selector, select_by_sparse_vi};
-use crate::embed::{self, Choice, Embedding, embed};
-use crate::laplace::{Gaussian, LaplaceSettings, Prior, laplace};
+use crate::coreset::build::{Callback, Confirm, build, select};
+use crate::coreset::{BuildError, BuildOptions, Coreset, Selector, select_by_sparse_vi};
+use crate::embed::{Choice, Embedded, Recipe, embed};
 use crate::linalg::{Cholesky, LinalgError, gram};
-use crate::model::{Model, Rows, Shifts};
-use crate::sample::{Chains, SampleSettings, sample};
+use crate::model::Shifts;
+use crate::posterior::{Chains, Gaussian, SampleSettings, sample};
+use crate::rows::{Problem, RowsError, Weighted};
 use crate::sparse_vi::SparseViSettings;
-use crate::verdict::{self, Reason, Verdict, verdict};
+use crate::trust::{Draws, HeldOut, Reason, Verdict, VerdictError, verdict};
 
 /// Rounds that automatic mode makes at most.
 pub const MOST_ROUNDS: usize = 4;
@@ -87,15 +87,14 @@ pub struct Built {
 
 /// SparseVI takes a new π̂ at every step, so that rounds have nothing to add to it.
 fn build_by_sparse_vi(
-    model: &dyn Model,
-    prior: &Prior,
+    problem: Problem<'_>,
     posterior: &Gaussian,
     settings: &SparseViSettings,
     options: &BuildOptions,
     callback: &mut Callback<'_>,
 ) -> Result<Built, BuildError> {
-    let judge = embed(model, posterior, options.embedding, options.k, options.seed)?;
-    let coreset = select_by_sparse_vi(model, prior, &*judge, settings, options, callback)?;
+    let judge = embed(problem.rows, posterior, options.embedding, options.k, options.seed)?;
+    let coreset = select_by_sparse_vi(problem, &judge, settings, options, callback)?;
     let rounds = vec![Round { points: coreset.rows.len(), variance: None }];
     Ok(Built { coreset, posterior: None, rounds, chosen: 0 })
 }
@@ -116,20 +115,19 @@ struct Centre {
 /// # Errors
 /// See [`BuildError`].
 pub fn build_in_rounds(
-    model: &dyn Model,
-    prior: &Prior,
+    problem: Problem<'_>,
     posterior: &Gaussian,
     held_out: &HeldOut<'_>,
     options: &BuildOptions,
     rounds: &RoundOptions,
     callback: &mut Callback<'_>,
 ) -> Result<Built, BuildError> {
-    options.check(model.len())?;
+    options.check(problem.rows.len())?;
     if let Selector::SparseVi(settings) = &options.method {
-        return build_by_sparse_vi(model, prior, posterior, settings, options, callback);
+        return build_by_sparse_vi(problem, posterior, settings, options, callback);
     }
     let most = rounds.rounds.unwrap_or(MOST_ROUNDS).max(1);
-    let judge = Judge { model, prior, by: rounds.by, seed: options.seed };
+    let judge = Judge { problem, by: rounds.by, seed: options.seed };
     let mut centre: Option<Centre> = None;
     let mut best: Option<(f64, Built)> = None;
     let mut made: Vec<Round> = Vec::new();
@@ -140,15 +138,17 @@ pub fn build_in_rounds(
         };
         let points = coreset.rows.len();
         let stopped = coreset.status == Status::Stopped;
-        let residual = (round == 0 && most > 1).then(|| held_out.residual(&coreset.rows, &coreset.weights));
+        let residual = match round == 0 && most > 1 {
+            true => Some(held_out.residual(&coreset.rows, &coreset.weights)?),
+            false => None,
+        };
         if stopped || (round == 0 && (most == 1 || is_fine(rounds, &coreset, residual))) {
             made.push(Round { points, variance: None });
             let first = Built { coreset, posterior: None, rounds: Vec::new(), chosen: 0 };
             let built = best.map_or(first, |(_, built)| built);
             return Ok(Built { rounds: made, ..built });
         }
-        let near = centre.as_ref().map_or(posterior, |centre| &centre.gaussian);
-        let (variance, next) = judge.judge(&coreset, near, round);
+        let (variance, next) = judge.judge(&coreset, round)?;
         made.push(Round { points, variance: Some(variance).filter(|v| v.is_finite()) });
         let before = best.as_ref().map(|(variance, _)| *variance);
         let over = rounds.rounds.is_none() && is_over(rounds, &coreset, variance, before, residual);
@@ -198,8 +198,7 @@ fn is_better(new: &Coreset, variance: f64, old: &Coreset, before: f64) -> bool {
 }
 
 struct Judge<'a> {
-    model: &'a dyn Model,
-    prior: &'a Prior,
+    problem: Problem<'a>,
     by: RoundsBy,
     seed: u64,
 }
@@ -213,12 +212,15 @@ impl Judge<'_> {
         options: &BuildOptions,
         callback: &mut Callback<'_>,
     ) -> Result<Coreset, BuildError> {
-        let confirm = |rows: &[usize], weights: &[f64]| {
-            let fit = self.fit(rows, weights, gaussian);
-            fit.map_or(f64::INFINITY, |fit| 0.5 * self.variance(rows, weights, &fit, 0))
+        let confirm = |ids: &[usize], weights: &[f64]| {
+            let coreset = Weighted::fetch(self.problem.rows, ids, weights)?;
+            match coreset.fit(self.problem.prior) {
+                Ok(fit) => Ok(0.5 * self.variance(&coreset, &fit.posterior, 0)?),
+                Err(_) => Ok(f64::INFINITY),
+            }
         };
         let confirm: Option<&Confirm<'_>> = options.max_kl.is_some().then_some(&confirm);
-        build_confirmed(self.model, gaussian, held_out, options, confirm, callback)
+        build(self.problem.rows, gaussian, held_out, options, confirm, callback)
     }
 
     /// Builds under the π̂ of an earlier round; its NUTS draws, where it has them, are the draws of the embedding.
@@ -228,70 +230,57 @@ impl Judge<'_> {
         options: &BuildOptions,
         callback: &mut Callback<'_>,
     ) -> Result<Coreset, BuildError> {
-        let Centre { gaussian, shifts } = centre;
+        let (rows, Centre { gaussian, shifts }) = (self.problem.rows, centre);
         match (shifts, options.embedding) {
             (Some(shifts), Choice::Auto | Choice::Draws(_)) => {
-                let embedding = embed::Draws::around(self.model, &gaussian.mean, shifts.clone())?;
-                select(&embedding, options, callback)
+                let recipe = Recipe::Draws { anchor: gaussian.mean.clone(), shifts: shifts.clone() };
+                select(&Embedded::new(rows, recipe)?, options, callback)
             }
             (Some(_), _) => {
-                let embedding: Box<dyn Embedding + '_> =
-                    embed(self.model, gaussian, options.embedding, options.k, options.seed)?;
-                select(&*embedding, options, callback)
+                select(&embed(rows, gaussian, options.embedding, options.k, options.seed)?, options, callback)
             }
             (None, _) => {
-                let held_out = HeldOut::new(self.model, gaussian, options.seed);
+                let held_out = HeldOut::new(rows, gaussian, options.seed);
                 self.build_at(gaussian, &held_out, options, callback)
             }
         }
     }
 
     /// V of a coreset and the π̂ of the next round, where there is one.
-    fn judge(&self, coreset: &Coreset, near: &Gaussian, round: usize) -> (f64, Option<Centre>) {
-        let (rows, weights) = (&coreset.rows[..], &coreset.weights[..]);
-        let Some(fit) = self.fit(rows, weights, near) else { return (f64::INFINITY, None) };
+    fn judge(&self, coreset: &Coreset, round: usize) -> Result<(f64, Option<Centre>), RowsError> {
+        let coreset = Weighted::fetch(self.problem.rows, &coreset.rows, &coreset.weights)?;
+        let Ok(fit) = coreset.fit(self.problem.prior) else { return Ok((f64::INFINITY, None)) };
         if self.by == RoundsBy::Nuts
-            && let Some((variance, centre)) = self.judge_by_nuts(rows, weights, &fit, round)
+            && let Some((variance, centre)) = self.judge_by_nuts(&coreset, &fit.posterior, round)
         {
-            return (variance, Some(centre));
+            return Ok((variance, Some(centre)));
         }
-        let variance = self.variance(rows, weights, &fit, round as u64);
-        (variance, Some(Centre { gaussian: fit, shifts: None }))
+        let variance = self.variance(&coreset, &fit.posterior, round as u64)?;
+        Ok((variance, Some(Centre { gaussian: fit.posterior, shifts: None })))
     }
 
-    fn judge_by_nuts(
-        &self,
-        rows: &[usize],
-        weights: &[f64],
-        fit: &Gaussian,
-        round: usize,
-    ) -> Option<(f64, Centre)> {
+    fn judge_by_nuts(&self, coreset: &Weighted, fit: &Gaussian, round: usize) -> Option<(f64, Centre)> {
         let settings = SampleSettings { warmup: 300, draws: JUDGING_DRAWS / 2, ..SampleSettings::default() };
-        let weighted = Rows::Weighted { ids: rows, weights };
         let seed = self.seed.wrapping_add(round as u64);
         let go_on = &mut |_: &_| std::ops::ControlFlow::Continue(());
-        let chains = sample(self.model, self.prior, weighted, fit, &settings, seed, go_on).ok()?;
+        let chains = sample(coreset, self.problem.prior, fit, &settings, seed, go_on).ok()?;
         // Half of the draws judge; the other half, which the next selection sees, do not.
         let (judging, building) = halves(&chains);
-        let judged = verdict(self.model, rows, weights, &judging).ok()?;
+        let judged = verdict(self.problem.rows, coreset, &judging).ok()?;
         let gaussian = moments(&building.theta, building.dim).ok()?;
         let shifts = building.shifts(&gaussian.mean);
         Some((plain_variance(&judged), Centre { gaussian, shifts: Some(shifts) }))
     }
 
-    fn fit(&self, rows: &[usize], weights: &[f64], near: &Gaussian) -> Option<Gaussian> {
-        let weighted = Rows::Weighted { ids: rows, weights };
-        let settings = LaplaceSettings::default();
-        let from = |start| laplace(self.model, self.prior, weighted, start, &settings).ok();
-        from(Some(&near.mean[..])).or_else(|| from(None)).map(|fit| fit.posterior)
-    }
-
     /// V by draws of the Laplace fit.
-    fn variance(&self, rows: &[usize], weights: &[f64], fit: &Gaussian, stream: u64) -> f64 {
+    fn variance(&self, coreset: &Weighted, fit: &Gaussian, stream: u64) -> Result<f64, RowsError> {
         let seed = self.seed.wrapping_add(stream);
-        let draws =
-            verdict::Draws::from_gaussian(self.model, self.prior, rows, weights, fit, JUDGING_DRAWS, seed);
-        verdict(self.model, rows, weights, &draws).map_or(f64::INFINITY, |judged| plain_variance(&judged))
+        let draws = Draws::from_gaussian(coreset, self.problem.prior, fit, JUDGING_DRAWS, seed)?;
+        match verdict(self.problem.rows, coreset, &draws) {
+            Ok(judged) => Ok(plain_variance(&judged)),
+            Err(VerdictError::Rows(error)) => Err(error),
+            Err(_) => Ok(f64::INFINITY),
+        }
     }
 }
 
@@ -308,12 +297,12 @@ fn plain_variance(judged: &Verdict) -> f64 {
 }
 
 /// The odd and the even draws of every chain.
-fn halves(chains: &Chains) -> (verdict::Draws, verdict::Draws) {
+fn halves(chains: &Chains) -> (Draws, Draws) {
     let half = |first: usize| {
         let theta = chains.chains.iter().flat_map(|chain| {
             chain.draws.theta.chunks_exact(chains.dim.max(1)).skip(first).step_by(2).flatten().copied()
         });
-        verdict::Draws {
+        Draws {
             theta: theta.collect(),
             dim: chains.dim,
             chains: Some(chains.chains.len()),

@@ -4,13 +4,12 @@ use std::ops::ControlFlow;
 
 use serde::{Deserialize, Serialize};
 use sparse_nnls::{
-    Info, Method, Oracle, PathPoint, Solution, Status, Weights, nnls_on_support, residual_norm,
+    Info, LineSearch, Method, Oracle, PathPoint, Solution, Status, Weights, nnls_on_support, residual_norm,
 };
 
-use crate::coreset::{BuildError, BuildOptions, Callback, Coreset, with_step};
+use crate::coreset::{BuildError, BuildOptions, Callback, Coreset};
 use crate::embed::Embedding;
-use crate::laplace::Prior;
-use crate::model::Model;
+use crate::rows::{Problem, RowsError};
 use crate::sparse_vi::{SparseViPoint, SparseViSettings, sparse_vi};
 
 /// The name that a user types for SparseVI.
@@ -77,8 +76,7 @@ impl Selector {
 /// # Errors
 /// See [`BuildError`]; `options.max_kl` and `options.total` are refused.
 pub fn select_by_sparse_vi(
-    model: &dyn Model,
-    prior: &Prior,
+    problem: Problem<'_>,
     embedding: &dyn Embedding,
     settings: &SparseViSettings,
     options: &BuildOptions,
@@ -91,7 +89,10 @@ pub fn select_by_sparse_vi(
         return Err(sparse_nnls::Error::TotalNotSupported { method: SPARSE_VI }.into());
     }
     let mut follower = Follower::new(embedding, options)?;
-    let path = sparse_vi(model, prior, options.k, settings, options.seed, &mut |point| {
+    // It looks at every row at every step: a baseline, for data that fit in memory.
+    let all: Vec<usize> = (0..problem.rows.len()).collect();
+    let model = problem.rows.bind(problem.rows.fetch(&all)?).map_err(RowsError::from)?;
+    let path = sparse_vi(&model, problem.prior, options.k, settings, options.seed, &mut |point| {
         follower.follow(point, callback).unwrap_or_else(|error| {
             follower.failure = Some(error);
             ControlFlow::Break(())
@@ -173,4 +174,14 @@ impl<'a> Follower<'a> {
             path: self.path,
         })
     }
+}
+
+/// The method of the solver, with the authors' half step where asked for and where it has one.
+fn with_step(mut method: Method, reference: bool) -> Method {
+    if let Method::Iht(settings) | Method::AIht(settings) | Method::AIht2(settings) = &mut method
+        && reference
+    {
+        settings.line_search = LineSearch::Reference;
+    }
+    method
 }

@@ -3,13 +3,11 @@
 use std::fmt;
 use std::str::FromStr;
 
-use rand::SeedableRng;
-use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
-use crate::embed::Stream;
-use crate::laplace::{Laplace, LaplaceError, LaplaceSettings, Prior, laplace};
-use crate::model::{Model, Rows};
+use crate::posterior::{Laplace, LaplaceError, LaplaceSettings, laplace};
+use crate::random::Stream;
+use crate::rows::{All, Problem, Weighted};
 
 /// The rows whose Laplace fit is the first π̂.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,18 +60,17 @@ impl From<Start> for String {
 ///
 /// # Errors
 /// See [`laplace`].
-pub fn start_fit(model: &dyn Model, prior: &Prior, start: Start, seed: u64) -> Result<Laplace, LaplaceError> {
-    let settings = LaplaceSettings::default();
+pub fn start_fit(problem: Problem<'_>, start: Start, seed: u64) -> Result<Laplace, LaplaceError> {
+    let Problem { rows, prior } = problem;
     match start {
-        Start::Subsample(count) if count < model.len() => {
-            let mut rng = ChaCha8Rng::seed_from_u64(seed);
-            rng.set_stream(Stream::Subsample as u64);
-            let mut ids = rand::seq::index::sample(&mut rng, model.len(), count).into_vec();
+        Start::Subsample(count) if count < rows.len() => {
+            let mut rng = Stream::Subsample.rng(seed, 0);
+            let mut ids = rand::seq::index::sample(&mut rng, rows.len(), count).into_vec();
             ids.sort_unstable();
-            let weights = vec![model.len() as f64 / count as f64; count];
-            laplace(model, prior, Rows::Weighted { ids: &ids, weights: &weights }, None, &settings)
+            let weights = vec![rows.len() as f64 / count as f64; count];
+            Weighted::fetch(rows, &ids, &weights)?.fit(prior)
         }
-        _ => laplace(model, prior, Rows::All, None, &settings),
+        _ => laplace(&All(rows), prior, None, &LaplaceSettings::default()),
     }
 }
 

@@ -10,7 +10,7 @@ use super::standardise::{Standardisation, covariance_factor};
 use super::table::Table;
 use super::target::Used;
 use super::view::{ColumnView, TableView, ValuesView};
-use crate::observations::Observations;
+use crate::rows::Observations;
 
 /// The name of an intercept that was added.
 const INTERCEPT: &str = "(intercept)";
@@ -137,7 +137,7 @@ pub fn design_view(table: &TableView<'_>, options: &DesignOptions) -> Result<Dat
     let mut matrix = fill(&features, &rows);
     let standardisation = plan.standardise(table, &features, &mut matrix, &mut warnings)?;
     Ok(Dataset {
-        observations: Observations { features: matrix, dim: features.len(), target, exposure },
+        observations: Observations { exposure, ..Observations::new(&matrix, features.len(), target) },
         names: features.into_iter().map(|feature| feature.name).collect(),
         dropped: table.rows - rows.len(),
         rows,

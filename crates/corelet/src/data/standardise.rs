@@ -31,6 +31,11 @@ pub struct Standardisation {
 }
 
 impl Standardisation {
+    /// Number of features, the intercept among them.
+    pub fn features(&self) -> usize {
+        self.columns.len() + usize::from(self.intercept.is_some())
+    }
+
     /// The coefficients of the raw features that predict as `theta` does for the standardised ones.
     ///
     /// θᵀz = βᵀ(x − m) with β = S⁻ᵀθ, and the intercept takes up −βᵀm. `theta` has one entry a feature.

@@ -3,34 +3,39 @@
 
 mod blocks;
 mod choice;
+mod choose;
 mod draws;
+mod embedded;
+mod gaussian;
 mod hermite;
 pub mod paper;
-mod posterior_draws;
+mod recipe;
+mod stacked;
 mod stored;
+mod tiles;
 
 pub use blocks::{Blocks, Source};
 pub use choice::Choice;
-pub use draws::{Correlations, Draws, RowPolynomials, Stacked, Tiles};
+pub use choose::embed;
+pub use draws::{Draws, RowPolynomials};
+pub use embedded::Embedded;
 pub use hermite::Hermite;
-pub(crate) use posterior_draws::chain_stream;
-pub use posterior_draws::{Stream, draw_shifts, draw_shifts_at};
+pub use recipe::{Prepared, Recipe};
+pub use stacked::Stacked;
 pub use stored::{Layout, Precision, Stored};
+pub use tiles::{Correlations, Tiles};
 
 use serde::{Deserialize, Serialize};
 use sparse_nnls::Dictionary;
 use thiserror::Error;
 
-use crate::laplace::Gaussian;
-use crate::model::Model;
+use crate::rows::RowsError;
 
 /// Why an embedding could not be made.
 #[derive(Debug, Error)]
 pub enum EmbedError {
     /// Hermite was asked of a model without a linear predictor.
-    #[error(
-        "the {model} model has no linear predictor, so it has no Hermite embedding; use --embedding draws:500"
-    )]
+    #[error("the {model} model has no linear predictor, so it has no Hermite embedding, only one by draws")]
     NoLinearPredictor {
         /// The model's name.
         model: &'static str,
@@ -81,6 +86,9 @@ pub enum EmbedError {
         /// Of the model.
         model: usize,
     },
+    /// The rows did not answer.
+    #[error(transparent)]
+    Rows(#[from] RowsError),
     /// The solver refused the matrix.
     #[error(transparent)]
     Solver(#[from] sparse_nnls::Error),
@@ -102,30 +110,4 @@ pub struct Description {
 pub trait Embedding: Dictionary + Send {
     /// What it is.
     fn description(&self) -> &Description;
-}
-
-/// Draws that are taken unasked: four a point, but at least and at most so many. Beyond, what draws miss is small beside
-/// what a coreset of a thousand points does, and a pass only takes longer.
-const FEWEST_DRAWS: usize = 500;
-const MOST_DRAWS: usize = 4000;
-
-/// Embeds a model under π̂. `k` is the number of points wanted, on which the default number of draws depends.
-///
-/// # Errors
-/// See [`EmbedError`].
-pub fn embed<'a>(
-    model: &'a dyn Model,
-    posterior: &'a Gaussian,
-    choice: Choice,
-    k: usize,
-    seed: u64,
-) -> Result<Box<dyn Embedding + 'a>, EmbedError> {
-    let count = match choice {
-        Choice::Draws(count) | Choice::HermiteDraws(count) => count,
-        _ => (4 * k).clamp(FEWEST_DRAWS, MOST_DRAWS),
-    };
-    if let Some(hermite) = hermite::embed(model, posterior, choice, k, count, seed)? {
-        return Ok(hermite);
-    }
-    Ok(Box::new(Draws::new(model, posterior, count, seed, Stream::Build)?))
 }

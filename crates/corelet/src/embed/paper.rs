@@ -8,9 +8,11 @@
 //! which is the inner product of the vectors [gᵢ; −vec(Mᵢ)/√2].
 
 use crate::embed::{Description, EmbedError, Precision, Stored};
-use crate::laplace::Gaussian;
-use crate::linalg::{congruence, dot, gram, leading_eigenvectors, mirror_lower, multiply, row_major};
+use crate::linalg::{
+    congruence, dot, dot_features, gram, leading_eigenvectors, mirror_lower, multiply, row_major,
+};
 use crate::model::{GaussianMean, Glm, Linear, Model};
+use crate::posterior::Gaussian;
 
 /// √½·‖M‖_F is what the quadratic part of a Gaussian's log-likelihood weighs.
 const EXACT: f64 = std::f64::consts::FRAC_1_SQRT_2;
@@ -54,7 +56,7 @@ fn gaussian(
         let (mut residual, mut slope) = (vec![0.0; dim], vec![0.0; dim]);
         for (&i, out) in ids.iter().zip(out.chunks_exact_mut(dim + 1)) {
             let x = model.observations().row(i);
-            residual.iter_mut().zip(x).zip(&posterior.mean).for_each(|((r, x), m)| *r = x - m);
+            residual.iter_mut().zip(x).zip(&posterior.mean).for_each(|((r, &x), m)| *r = f64::from(x) - m);
             multiply(model.precision(), &residual, &mut slope);
             multiply(&transposed, &slope, &mut out[..dim]);
             out[dim] = last;
@@ -85,7 +87,8 @@ pub fn rbf_truncated(
     }
     let (observations, variance) = (model.observations(), model.family().variance());
     let transposed = transpose(&posterior.factor, dim);
-    let scatter = congruence(&posterior.factor, &gram(&observations.features, observations.len(), dim), dim);
+    let scatter =
+        congruence(&posterior.factor, &gram(&widened(&observations.features), observations.len(), dim), dim);
     let basis = leading_eigenvectors(&scatter, dim, directions)?;
     let coordinates = dim + directions * (directions + 1) / 2;
     let tail = dropped(&scatter, &basis, dim) / (variance * variance);
@@ -93,7 +96,7 @@ pub fn rbf_truncated(
     Stored::of_blocks(model.len(), description, Precision::Double, |ids, out| {
         let (mut beta, mut gamma) = (vec![0.0; dim], vec![0.0; directions]);
         for (&i, out) in ids.iter().zip(out.chunks_exact_mut(coordinates)) {
-            let x = observations.row(i);
+            let x = &observations.wide_row(i)[..];
             multiply(&transposed, x, &mut beta);
             multiply(&basis, &beta, &mut gamma);
             let (linear, quadratic) = out.split_at_mut(dim);
@@ -121,9 +124,10 @@ pub fn linear_exact(model: &Glm<Linear>, posterior: &Gaussian) -> Result<Stored,
     let transposed = transpose(&posterior.factor, dim);
     let mut beta = vec![0.0; n * dim];
     for (i, beta) in beta.chunks_exact_mut(dim).enumerate() {
-        multiply(&transposed, observations.row(i), beta);
+        multiply(&transposed, &observations.wide_row(i), beta);
     }
-    let slope = |i: usize| (observations.target[i] - dot(observations.row(i), &posterior.mean)) / variance;
+    let slope =
+        |i: usize| (observations.target[i] - dot_features(observations.row(i), &posterior.mean)) / variance;
     let slopes: Vec<f64> = (0..n).map(slope).collect();
     let mut kernel = row_major(n, |i, j| {
         let product = if j <= i { dot(&beta[i * dim..][..dim], &beta[j * dim..][..dim]) } else { 0.0 };
@@ -170,6 +174,10 @@ fn dropped(scatter: &[f64], basis: &[f64], dim: usize) -> f64 {
         })
         .sum();
     0.25 * (dot(scatter, scatter) - kept).max(0.0)
+}
+
+fn widened(features: &[f32]) -> Vec<f64> {
+    features.iter().copied().map(f64::from).collect()
 }
 
 fn transpose(a: &[f64], dim: usize) -> Vec<f64> {

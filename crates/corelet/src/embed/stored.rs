@@ -1,14 +1,16 @@
 //! An embedding held in memory: the plain twin of the virtual ones, and a home for a user's own matrix.
 
+use std::sync::Arc;
+
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use sparse_nnls::{Candidate, Dense, Dictionary, DictionaryError, Query, Sum};
 
 use crate::embed::draws::centre;
-use crate::embed::posterior_draws::{Stream, draw_shifts};
 use crate::embed::{Description, EmbedError, Embedding};
-use crate::laplace::Gaussian;
 use crate::model::Model;
+use crate::posterior::Gaussian;
+use crate::random::Stream;
 
 /// Columns computed together.
 const BLOCK: usize = 64;
@@ -59,7 +61,7 @@ impl Stored {
     /// # Errors
     /// Where a log-likelihood is not finite.
     pub fn draws(
-        model: &dyn Model,
+        model: &Arc<dyn Model>,
         posterior: &Gaussian,
         count: usize,
         seed: u64,
@@ -72,13 +74,14 @@ impl Stored {
     /// # Errors
     /// Where a log-likelihood is not finite.
     pub fn draws_of_stream(
-        model: &dyn Model,
+        model: &Arc<dyn Model>,
         posterior: &Gaussian,
         count: usize,
         seed: u64,
         stream: Stream,
     ) -> Result<Self, EmbedError> {
-        let differences = model.prepare(&posterior.mean, draw_shifts(posterior, count, seed, stream));
+        let shifts = posterior.shifts(count, seed, stream);
+        let differences = Arc::clone(model).prepare(&posterior.mean, shifts);
         let description = Description { name: format!("draws:{count}"), coordinates: count, tail: 0.0 };
         Self::of_blocks(model.len(), description, Precision::Double, |ids, out| {
             differences.wide(ids, out);

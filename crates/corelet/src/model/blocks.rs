@@ -3,27 +3,32 @@
 use rayon::prelude::*;
 use std::ops::Range;
 
-/// Rows in a block.
-const BLOCK: usize = 4096;
-/// Blocks in flight, which bounds the memory of their partial sums.
-const WAVE: usize = 64;
+/// Rows in a block. The sum of a block does not depend on the rows before it, so that a block may also be held and
+/// summed elsewhere.
+pub(crate) const BLOCK: usize = 1 << 16;
 
-/// Folds `combine` over `partial(block)` for the blocks of 0..n, computed on all threads, combined in order.
+/// Rows whose sum is one task.
+const PART: usize = 4096;
+
+/// Folds `combine` over the blocks of 0..n, and inside a block over `partial(part)` from `zero`: computed on all threads,
+/// combined in order.
 pub(crate) fn sum_in_blocks<T: Send>(
     n: usize,
-    mut total: T,
+    zero: impl Fn() -> T,
     partial: impl Fn(Range<usize>) -> T + Sync,
     combine: impl Fn(&mut T, T),
 ) -> T {
-    let blocks = n.div_ceil(BLOCK);
-    for wave in (0..blocks).step_by(WAVE) {
-        let sums: Vec<T> = (wave..blocks.min(wave + WAVE))
+    let mut total = zero();
+    for start in (0..n).step_by(BLOCK) {
+        let end = n.min(start + BLOCK);
+        let parts: Vec<T> = (start..end)
             .into_par_iter()
-            .map(|block| partial(block * BLOCK..n.min((block + 1) * BLOCK)))
+            .step_by(PART)
+            .map(|first| partial(first..end.min(first + PART)))
             .collect();
-        for sum in sums {
-            combine(&mut total, sum);
-        }
+        let mut block = zero();
+        parts.into_iter().for_each(|part| combine(&mut block, part));
+        combine(&mut total, block);
     }
     total
 }

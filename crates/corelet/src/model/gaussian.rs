@@ -2,17 +2,18 @@
 
 use super::blocks::sum_in_blocks;
 use super::glm::check_features;
-use super::{Derivatives, Differences, Model, ModelError, Rows, Shifts};
+use super::{Derivatives, Differences, Model, ModelError, Over, Shifts};
 use crate::linalg::{Cholesky, dot, multiply, quadratic_form};
-use crate::observations::Observations;
+use crate::rows::Observations;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Data xᵢ ~ N(θ, Σ), θ unknown, Σ known.
 ///
 /// ∇ℓᵢ = Σ⁻¹(xᵢ − θ), ∇²ℓᵢ = −Σ⁻¹, and ℓᵢ(θ̂+Δ) − ℓᵢ(θ̂) = (xᵢ − θ̂)ᵀΣ⁻¹Δ − ½ΔᵀΣ⁻¹Δ.
 #[derive(Debug, Clone)]
 pub struct GaussianMean {
-    observations: Observations,
+    observations: Arc<Observations>,
     precision: Vec<f64>,
     /// −½ log det 2πΣ.
     constant: f64,
@@ -25,7 +26,7 @@ impl GaussianMean {
     /// From rows xᵢ and Σ, row-major D × D. Targets are not looked at.
     pub fn new(observations: Observations, covariance: &[f64]) -> Result<Self, ModelError> {
         check_features(&observations)?;
-        let (n, dim) = (observations.len(), observations.dim);
+        let dim = observations.dim;
         if covariance.len() != dim * dim {
             let got = covariance.len();
             return Err(ModelError::Length { what: "covariance", got, expected: dim * dim });
@@ -33,12 +34,19 @@ impl GaussianMean {
         let cholesky = Cholesky::new(covariance, dim)?;
         let precision = cholesky.inverse();
         let constant = -0.5 * (cholesky.log_determinant() + dim as f64 * (2.0 * std::f64::consts::PI).ln());
+        Ok(Self::with_precision(observations, precision, constant))
+    }
+
+    fn with_precision(observations: Observations, precision: Vec<f64>, constant: f64) -> Self {
+        let (n, dim) = (observations.len(), observations.dim);
         let sum_of = |block: Range<usize>| {
             let mut sum = vec![0.0; dim];
-            block.for_each(|i| add(&mut sum, observations.row(i), 1.0));
+            block.for_each(|i| {
+                sum.iter_mut().zip(observations.row(i)).for_each(|(sum, &x)| *sum += f64::from(x))
+            });
             sum
         };
-        let sum = sum_in_blocks(n, vec![0.0; dim], sum_of, |total, sum| add(total, &sum, 1.0));
+        let sum = sum_in_blocks(n, || vec![0.0; dim], sum_of, |total, sum| add(total, &sum, 1.0));
         let mean: Vec<f64> = sum.iter().map(|x| x / n as f64).collect();
         let scatter_of = |block: Range<usize>| {
             let mut residual = vec![0.0; dim];
@@ -49,13 +57,8 @@ impl GaussianMean {
                 })
                 .sum()
         };
-        let scatter = sum_in_blocks(n, 0.0, scatter_of, |total, sum| *total += sum);
-        Ok(GaussianMean { observations, precision, constant, mean, scatter })
-    }
-
-    /// The data.
-    pub fn observations(&self) -> &Observations {
-        &self.observations
+        let scatter = sum_in_blocks(n, || 0.0, scatter_of, |total, sum| *total += sum);
+        GaussianMean { observations: Arc::new(observations), precision, constant, mean, scatter }
     }
 
     /// Σ⁻¹, row-major.
@@ -65,15 +68,15 @@ impl GaussianMean {
 }
 
 /// The data with Σ⁻¹Δₛ and ½ΔₛᵀΣ⁻¹Δₛ for each shift.
-struct Prepared<'a> {
-    observations: &'a Observations,
+struct Prepared {
+    observations: Arc<Observations>,
     anchor: Vec<f64>,
     scaled: Shifts,
     halves: Vec<f64>,
 }
 
-impl<'a> Prepared<'a> {
-    fn new(model: &'a GaussianMean, anchor: &[f64], shifts: &Shifts) -> Self {
+impl Prepared {
+    fn new(model: &GaussianMean, anchor: &[f64], shifts: &Shifts) -> Self {
         let dim = model.dim();
         let mut scaled = vec![0.0; shifts.len() * dim];
         let halves = (0..shifts.len())
@@ -84,16 +87,16 @@ impl<'a> Prepared<'a> {
             })
             .collect();
         let scaled = Shifts::new(scaled, dim);
-        Prepared { observations: &model.observations, anchor: anchor.to_vec(), scaled, halves }
+        Prepared { observations: Arc::clone(&model.observations), anchor: anchor.to_vec(), scaled, halves }
     }
 }
 
-impl Differences for Prepared<'_> {
+impl Differences for Prepared {
     fn narrow(&self, ids: &[usize], scratch: &mut Vec<f32>, out: &mut [f32]) {
         scratch.clear();
         for &i in ids {
             let row = self.observations.row(i).iter();
-            scratch.extend(row.zip(&self.anchor).map(|(x, t)| (x - t) as f32));
+            scratch.extend(row.zip(&self.anchor).map(|(&x, t)| (f64::from(x) - t) as f32));
         }
         self.scaled.products(scratch, out);
         for row in out.chunks_exact_mut(self.halves.len().max(1)) {
@@ -115,8 +118,8 @@ fn add(sum: &mut [f64], x: &[f64], weight: f64) {
     sum.iter_mut().zip(x).for_each(|(sum, x)| *sum += weight * x);
 }
 
-fn subtract(x: &[f64], y: &[f64], out: &mut [f64]) {
-    out.iter_mut().zip(x).zip(y).for_each(|((out, x), y)| *out = x - y);
+fn subtract<T: Copy + Into<f64>>(x: &[T], y: &[f64], out: &mut [f64]) {
+    out.iter_mut().zip(x).zip(y).for_each(|((out, &x), y)| *out = x.into() - y);
 }
 
 impl Model for GaussianMean {
@@ -138,19 +141,19 @@ impl Model for GaussianMean {
         self.constant - 0.5 * quadratic_form(&self.precision, &residual)
     }
 
-    fn evaluate(&self, rows: Rows<'_>, theta: &[f64], derivatives: Derivatives<'_>) -> f64 {
+    fn evaluate(&self, rows: Over<'_>, theta: &[f64], derivatives: Derivatives<'_>) -> f64 {
         let dim = self.dim();
         let mut residual = vec![0.0; dim];
         // Total weight, Σ wᵢ(xᵢ − θ) and Σ wᵢ(xᵢ − θ)ᵀΣ⁻¹(xᵢ − θ).
         let (mut total, mut weighted, mut square) = (0.0, vec![0.0; dim], 0.0);
         match rows {
-            Rows::All => {
+            Over::All => {
                 total = self.len() as f64;
                 subtract(&self.mean, theta, &mut residual);
                 add(&mut weighted, &residual, total);
                 square = self.scatter + total * quadratic_form(&self.precision, &residual);
             }
-            Rows::Weighted { ids, weights } => {
+            Over::Weighted { ids, weights } => {
                 for (&i, &weight) in ids.iter().zip(weights) {
                     subtract(self.observations.row(i), theta, &mut residual);
                     total += weight;
@@ -178,8 +181,17 @@ impl Model for GaussianMean {
         Prepared::new(self, anchor, shifts).wide(&ids, out);
     }
 
-    fn prepare(&self, anchor: &[f64], shifts: Shifts) -> Box<dyn Differences + '_> {
-        Box::new(Prepared::new(self, anchor, &shifts))
+    fn prepare(self: Arc<Self>, anchor: &[f64], shifts: Shifts) -> Box<dyn Differences> {
+        Box::new(Prepared::new(&self, anchor, &shifts))
+    }
+
+    fn observations(&self) -> &Observations {
+        &self.observations
+    }
+
+    fn bind(&self, observations: Observations) -> Result<Arc<dyn Model>, ModelError> {
+        check_features(&observations)?;
+        Ok(Arc::new(Self::with_precision(observations, self.precision.clone(), self.constant)))
     }
 
     fn gaussian_mean(&self) -> Option<&GaussianMean> {

@@ -3,46 +3,26 @@
 use super::blocks::sum_in_blocks;
 use super::outer::add_outer_products;
 use super::prepared::PreparedGlm;
-use super::{Derivatives, Differences, Family, LinearPredictor, Model, ModelError, Rows, Shifts};
-use crate::linalg::{dot, mirror_lower};
-use crate::observations::Observations;
+use super::{Derivatives, Differences, Family, LinearPredictor, Model, ModelError, Over, Shifts};
+use crate::linalg::{dot, dot_features, mirror_lower};
+use crate::rows::Observations;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// A generalised linear model: ℓᵢ(θ) = ℓ(xᵢᵀθ; yᵢ, eᵢ) for any [`Family`].
 ///
 /// ∇ℓᵢ = ℓ′·xᵢ and ∇²ℓᵢ = ℓ″·xᵢxᵢᵀ, so a family is all there is to define.
 #[derive(Debug, Clone)]
 pub struct Glm<F> {
-    observations: Observations,
-    family: F,
+    observations: Arc<Observations>,
+    family: Arc<F>,
 }
 
-impl<F: Family> Glm<F> {
+impl<F: Family + 'static> Glm<F> {
     /// Checks that all lengths agree, all numbers are finite, and all targets and exposures are possible ones.
     pub fn new(observations: Observations, family: F) -> Result<Self, ModelError> {
-        check_features(&observations)?;
-        let n = observations.len();
-        check_column("target", &observations.target, n)?;
-        if let Some(exposure) = &observations.exposure {
-            check_column("exposure", exposure, n)?;
-            if let Some(row) = exposure.iter().position(|&e| e <= 0.0) {
-                return Err(ModelError::Exposure { row, value: exposure[row] });
-            }
-        }
-        for (row, &value) in observations.target.iter().enumerate() {
-            family.check_target(value).map_err(|need| ModelError::Target {
-                row,
-                value,
-                model: family.name(),
-                need,
-            })?;
-        }
-        Ok(Glm { observations, family })
-    }
-
-    /// Features, targets and exposures.
-    pub fn observations(&self) -> &Observations {
-        &self.observations
+        check(&observations, &family)?;
+        Ok(Glm { observations: Arc::new(observations), family: Arc::new(family) })
     }
 
     /// ℓ(η; y, e).
@@ -54,7 +34,7 @@ impl<F: Family> Glm<F> {
     fn accumulate(&self, features: &[f64], rows: &[(usize, f64)], theta: &[f64], sums: &mut Sums) {
         let dim = self.dim();
         for (x, &(i, weight)) in features.chunks_exact(dim).zip(rows) {
-            let (y, exposure) = target(&self.observations, i);
+            let (y, exposure) = self.observations.target(i);
             let eta = dot(x, theta);
             if sums.gradient.is_empty() && sums.hessian.is_empty() {
                 sums.value += weight * self.family.value(eta, y, exposure);
@@ -78,11 +58,15 @@ impl<F: Family> Glm<F> {
     fn accumulate_range(&self, rows: Range<usize>, theta: &[f64], sums: &mut Sums) {
         let dim = self.dim();
         let mut chunk = Vec::with_capacity(CHUNK);
+        let mut features = Vec::with_capacity(CHUNK * dim);
         for start in rows.clone().step_by(CHUNK) {
             let end = rows.end.min(start + CHUNK);
             chunk.clear();
             chunk.extend((start..end).map(|i| (i, 1.0)));
-            self.accumulate(&self.observations.features[start * dim..end * dim], &chunk, theta, sums);
+            features.clear();
+            let narrow = &self.observations.features[start * dim..end * dim];
+            features.extend(narrow.iter().copied().map(f64::from));
+            self.accumulate(&features, &chunk, theta, sums);
         }
     }
 
@@ -90,7 +74,8 @@ impl<F: Family> Glm<F> {
         let mut features = Vec::with_capacity(CHUNK * self.dim());
         for (ids, weights) in ids.chunks(CHUNK).zip(weights.chunks(CHUNK)) {
             features.clear();
-            ids.iter().for_each(|&i| features.extend_from_slice(self.observations.row(i)));
+            let rows = ids.iter().flat_map(|&i| self.observations.row(i));
+            features.extend(rows.copied().map(f64::from));
             let chunk: Vec<_> = ids.iter().copied().zip(weights.iter().copied()).collect();
             self.accumulate(&features, &chunk, theta, sums);
         }
@@ -129,7 +114,7 @@ impl Sums {
     }
 }
 
-impl<F: Family> Model for Glm<F> {
+impl<F: Family + 'static> Model for Glm<F> {
     fn name(&self) -> &'static str {
         self.family.name()
     }
@@ -143,24 +128,24 @@ impl<F: Family> Model for Glm<F> {
     }
 
     fn log_likelihood(&self, i: usize, theta: &[f64]) -> f64 {
-        let (y, exposure) = target(&self.observations, i);
-        self.family.value(dot(self.observations.row(i), theta), y, exposure)
+        let (y, exposure) = self.observations.target(i);
+        self.family.value(dot_features(self.observations.row(i), theta), y, exposure)
     }
 
-    fn evaluate(&self, rows: Rows<'_>, theta: &[f64], derivatives: Derivatives<'_>) -> f64 {
+    fn evaluate(&self, rows: Over<'_>, theta: &[f64], derivatives: Derivatives<'_>) -> f64 {
         let dim = self.dim();
         let zero = || Sums::new(dim, derivatives.gradient.is_some(), derivatives.hessian.is_some());
         let mut sums = zero();
         match rows {
-            Rows::All => {
+            Over::All => {
                 let partial = |block| {
                     let mut sums = zero();
                     self.accumulate_range(block, theta, &mut sums);
                     sums
                 };
-                sums = sum_in_blocks(self.len(), sums, partial, |total, sums| total.add(&sums));
+                sums = sum_in_blocks(self.len(), zero, partial, |total, sums| total.add(&sums));
             }
-            Rows::Weighted { ids, weights } => self.accumulate_weighted(ids, weights, theta, &mut sums),
+            Over::Weighted { ids, weights } => self.accumulate_weighted(ids, weights, theta, &mut sums),
         }
         if let Some(gradient) = derivatives.gradient {
             gradient.copy_from_slice(&sums.gradient);
@@ -182,19 +167,43 @@ impl<F: Family> Model for Glm<F> {
         self.wide_differences(&ids, anchor, shifts, out);
     }
 
-    fn prepare(&self, anchor: &[f64], shifts: Shifts) -> Box<dyn Differences + '_> {
+    fn prepare(self: Arc<Self>, anchor: &[f64], shifts: Shifts) -> Box<dyn Differences> {
         Box::new(PreparedGlm::new(self, anchor, shifts))
     }
 
-    fn linear(&self) -> Option<LinearPredictor<'_>> {
-        Some(LinearPredictor { observations: &self.observations, family: &self.family })
+    fn observations(&self) -> &Observations {
+        &self.observations
+    }
+
+    fn bind(&self, observations: Observations) -> Result<Arc<dyn Model>, ModelError> {
+        check(&observations, &*self.family)?;
+        Ok(Arc::new(Glm { observations: Arc::new(observations), family: Arc::clone(&self.family) }))
+    }
+
+    fn linear(&self) -> Option<LinearPredictor> {
+        Some(LinearPredictor {
+            observations: Arc::clone(&self.observations),
+            family: Arc::clone(&self.family) as Arc<dyn Family>,
+        })
     }
 }
 
-/// The target and the exposure (1 where there is none) of row `i`.
-#[inline]
-pub(super) fn target(observations: &Observations, i: usize) -> (f64, f64) {
-    (observations.target[i], observations.exposure.as_ref().map_or(1.0, |exposure| exposure[i]))
+/// What [`Glm::new`] refuses.
+fn check(observations: &Observations, family: &dyn Family) -> Result<(), ModelError> {
+    check_features(observations)?;
+    let n = observations.len();
+    check_column("target", &observations.target, n)?;
+    if let Some(exposure) = &observations.exposure {
+        check_column("exposure", exposure, n)?;
+        if let Some(row) = exposure.iter().position(|&e| e <= 0.0) {
+            return Err(ModelError::Exposure { row, value: exposure[row] });
+        }
+    }
+    for (row, &value) in observations.target.iter().enumerate() {
+        let model = family.name();
+        family.check_target(value).map_err(|need| ModelError::Target { row, value, model, need })?;
+    }
+    Ok(())
 }
 
 /// At least one row and one feature, whole rows, all finite.
@@ -207,19 +216,21 @@ pub(super) fn check_features(observations: &Observations) -> Result<(), ModelErr
         let expected = features.len().next_multiple_of(*dim);
         return Err(ModelError::Length { what: "feature", got: features.len(), expected });
     }
-    check_finite("feature", features, *dim)
+    match features.iter().position(|x| !x.is_finite()) {
+        Some(at) => {
+            let value = f64::from(features[at]);
+            Err(ModelError::NotFinite { what: "feature", row: at / dim, value })
+        }
+        None => Ok(()),
+    }
 }
 
 fn check_column(what: &'static str, column: &[f64], n: usize) -> Result<(), ModelError> {
     if column.len() != n {
         return Err(ModelError::Length { what, got: column.len(), expected: n });
     }
-    check_finite(what, column, 1)
-}
-
-fn check_finite(what: &'static str, numbers: &[f64], per_row: usize) -> Result<(), ModelError> {
-    match numbers.iter().position(|x| !x.is_finite()) {
-        Some(at) => Err(ModelError::NotFinite { what, row: at / per_row, value: numbers[at] }),
+    match column.iter().position(|x| !x.is_finite()) {
+        Some(row) => Err(ModelError::NotFinite { what, row, value: column[row] }),
         None => Ok(()),
     }
 }

@@ -2,8 +2,7 @@
 
 use super::glm::check_features;
 use super::{Family, Glm, ModelError};
-use crate::linalg::triangular_factor;
-use crate::observations::Observations;
+use crate::rows::{Moments, Observations};
 use crate::vector_math::{Pointwise, Real, map_in_place};
 
 /// ℓ = −(y − η)²/(2σ²) − ½ log(2πσ²).
@@ -52,10 +51,7 @@ pub fn residual_variance(observations: &Observations) -> Result<f64, ModelError>
         let purpose = "for a residual variance";
         return Err(ModelError::TooFewRows { rows: n, needed: dim + 1, purpose });
     }
-    let entry = |i: usize, j: usize| if j < dim { observations.row(i)[j] } else { target[i] };
-    let r = triangular_factor(n, dim + 1, entry);
-    let last = r[r.len() - 1];
-    Ok(last * last / (n - dim) as f64)
+    Ok(Moments::of(observations).residual_sum_of_squares() / (n - dim) as f64)
 }
 
 impl Family for Linear {

@@ -4,7 +4,7 @@ use super::special::{
     log_sigmoid_difference, log_sigmoid_long_series, log_sigmoid_series, sigmoid, softplus,
 };
 use super::{Family, Glm, ModelError};
-use crate::observations::Observations;
+use crate::rows::Observations;
 use crate::vector_math::{Pointwise, Real, exp_minus, log1p, map_in_place, map_series, map_series_f64};
 
 /// P(y | η) = σ(yη), y = ±1.

@@ -14,6 +14,7 @@ mod shifts;
 pub mod special;
 mod total;
 
+pub(crate) use blocks::BLOCK;
 pub use family::Family;
 pub use gaussian::GaussianMean;
 pub use glm::Glm;
@@ -26,8 +27,9 @@ pub use shifts::Shifts;
 pub use total::{total_differences, weighted_differences};
 
 use crate::linalg::LinalgError;
-use crate::observations::Observations;
+use crate::rows::Observations;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// The log-likelihoods ℓ₁(θ) … ℓₙ(θ) of n data given D parameters.
 ///
@@ -53,7 +55,7 @@ pub trait Model: Send + Sync {
     /// Σᵢ wᵢ ℓᵢ(θ) over `rows`, and its derivatives into the buffers that are given.
     ///
     /// Over all rows it uses every thread of the current rayon pool, and gives the same bits for any number of them.
-    fn evaluate(&self, rows: Rows<'_>, theta: &[f64], derivatives: Derivatives<'_>) -> f64;
+    fn evaluate(&self, rows: Over<'_>, theta: &[f64], derivatives: Derivatives<'_>) -> f64;
 
     /// ℓᵢ(θ̂ + Δₛ) − ℓᵢ(θ̂) for each row i of `rows` and each shift Δₛ, row-major, to full *relative* precision.
     ///
@@ -64,10 +66,19 @@ pub trait Model: Send + Sync {
     fn differences_f64(&self, rows: Range<usize>, anchor: &[f64], shifts: &Shifts, out: &mut [f64]);
 
     /// The same for one anchor and one set of shifts, with whatever depends on these alone computed once.
-    fn prepare(&self, anchor: &[f64], shifts: Shifts) -> Box<dyn Differences + '_>;
+    fn prepare(self: Arc<Self>, anchor: &[f64], shifts: Shifts) -> Box<dyn Differences>;
+
+    /// The data.
+    fn observations(&self) -> &Observations;
+
+    /// The same likelihood of other data.
+    ///
+    /// # Errors
+    /// Where they are no data of this likelihood.
+    fn bind(&self, observations: Observations) -> Result<Arc<dyn Model>, ModelError>;
 
     /// Where ℓᵢ(θ) = ℓ(xᵢᵀθ; yᵢ, eᵢ): the xᵢ, yᵢ, eᵢ, and the one-dimensional ℓ.
-    fn linear(&self) -> Option<LinearPredictor<'_>> {
+    fn linear(&self) -> Option<LinearPredictor> {
         None
     }
 
@@ -78,24 +89,24 @@ pub trait Model: Send + Sync {
 }
 
 /// A model in which θ enters each datum only through η = xᵀθ.
-#[derive(Clone, Copy)]
-pub struct LinearPredictor<'a> {
+#[derive(Clone)]
+pub struct LinearPredictor {
     /// Features x, targets y and exposures e.
-    pub observations: &'a Observations,
+    pub observations: Arc<Observations>,
     /// ℓ(η; y, e).
-    pub family: &'a dyn Family,
+    pub family: Arc<dyn Family>,
 }
 
-impl LinearPredictor<'_> {
+impl LinearPredictor {
     /// The target and the exposure (1 where there is none) of row `i`.
     pub fn target(&self, i: usize) -> (f64, f64) {
-        glm::target(self.observations, i)
+        self.observations.target(i)
     }
 }
 
 /// Which data a sum goes over.
 #[derive(Debug, Clone, Copy)]
-pub enum Rows<'a> {
+pub enum Over<'a> {
     /// All, each with weight one.
     All,
     /// Row `ids[j]` with weight `weights[j]`.

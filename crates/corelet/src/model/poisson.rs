@@ -6,7 +6,7 @@ use super::special::{
     log_sigmoid_series, log_softplus, log1p_minus_x, sigmoid, softplus,
 };
 use super::{Family, Glm, ModelError};
-use crate::observations::Observations;
+use crate::rows::Observations;
 use crate::vector_math::{
     LogParts, Pointwise, Real, exp_minus, expm1_minus_x as curved_part, log1p, map_in_place, map_series,
     map_series_f64,

@@ -1,8 +1,8 @@
 //! Log-likelihood differences made ready once for many passes over the data.
 
-use super::glm::target;
-use super::{Family, Glm, Shifts};
-use crate::linalg::dot;
+use super::{Family, Glm, Model, Shifts};
+use crate::linalg::dot_features;
+use std::sync::Arc;
 
 /// ℓᵢ(θ̂ + Δₛ) − ℓᵢ(θ̂) for one anchor θ̂ and one set of S shifts, of any rows, as often as wanted.
 ///
@@ -18,7 +18,7 @@ pub trait Differences: Send + Sync {
 /// Rows that the tile product takes at once.
 const TILE: usize = 4;
 
-impl<F: Family> Glm<F> {
+impl<F: Family + 'static> Glm<F> {
     pub(super) fn narrow_differences(
         &self,
         ids: &[usize],
@@ -31,11 +31,11 @@ impl<F: Family> Glm<F> {
         let observations = self.observations();
         for (ids, out) in ids.chunks(TILE).zip(out.chunks_mut(TILE * count)) {
             scratch.clear();
-            ids.iter().for_each(|&i| scratch.extend(observations.row(i).iter().map(|&x| x as f32)));
+            ids.iter().for_each(|&i| scratch.extend_from_slice(observations.row(i)));
             shifts.products(scratch, out);
             for (&i, deltas) in ids.iter().zip(out.chunks_exact_mut(count)) {
-                let (y, exposure) = target(observations, i);
-                let eta = dot(observations.row(i), anchor);
+                let (y, exposure) = observations.target(i);
+                let eta = dot_features(observations.row(i), anchor);
                 self.family().differences_row(eta, y, exposure, deltas);
             }
         }
@@ -44,28 +44,28 @@ impl<F: Family> Glm<F> {
     pub(super) fn wide_differences(&self, ids: &[usize], anchor: &[f64], shifts: &Shifts, out: &mut [f64]) {
         let observations = self.observations();
         for (&i, deltas) in ids.iter().zip(out.chunks_exact_mut(shifts.len().max(1))) {
-            let (y, exposure) = target(observations, i);
+            let (y, exposure) = observations.target(i);
             let x = observations.row(i);
             shifts.products_f64(x, deltas);
-            self.family().differences_row_f64(dot(x, anchor), y, exposure, deltas);
+            self.family().differences_row_f64(dot_features(x, anchor), y, exposure, deltas);
         }
     }
 }
 
 /// A model with a linear predictor, its anchor and its shifts.
-pub(super) struct PreparedGlm<'a, F> {
-    model: &'a Glm<F>,
+pub(super) struct PreparedGlm<F> {
+    model: Arc<Glm<F>>,
     anchor: Vec<f64>,
     shifts: Shifts,
 }
 
-impl<'a, F: Family> PreparedGlm<'a, F> {
-    pub(super) fn new(model: &'a Glm<F>, anchor: &[f64], shifts: Shifts) -> Self {
+impl<F: Family> PreparedGlm<F> {
+    pub(super) fn new(model: Arc<Glm<F>>, anchor: &[f64], shifts: Shifts) -> Self {
         PreparedGlm { model, anchor: anchor.to_vec(), shifts }
     }
 }
 
-impl<F: Family> Differences for PreparedGlm<'_, F> {
+impl<F: Family + 'static> Differences for PreparedGlm<F> {
     fn narrow(&self, ids: &[usize], scratch: &mut Vec<f32>, out: &mut [f32]) {
         self.model.narrow_differences(ids, &self.anchor, &self.shifts, scratch, out);
     }

@@ -2,10 +2,12 @@
 
 use crate::vector_math::{Kernel, dispatch};
 use pulp::{Simd, WithSimd};
+use serde::{Deserialize, Serialize};
 use sparse_nnls::simd::instruction_set;
 
 /// S shifts Δₛ = θₛ − θ̂ of D parameters each, kept in f64 and, transposed, in f32.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Rows", into = "Rows")]
 pub struct Shifts {
     count: usize,
     dim: usize,
@@ -14,6 +16,25 @@ pub struct Shifts {
     columns: Vec<f32>,
     /// The same in f64, D × S.
     wide_columns: Vec<f64>,
+}
+
+/// Shifts as they travel.
+#[derive(Serialize, Deserialize)]
+struct Rows {
+    dim: usize,
+    rows: Vec<f64>,
+}
+
+impl From<Rows> for Shifts {
+    fn from(Rows { dim, rows }: Rows) -> Self {
+        Shifts::new(rows, dim)
+    }
+}
+
+impl From<Shifts> for Rows {
+    fn from(Shifts { dim, rows, .. }: Shifts) -> Self {
+        Rows { dim, rows }
+    }
 }
 
 /// f32 numbers in the widest register, by which the transposed copy is padded.
@@ -55,7 +76,7 @@ impl Shifts {
     }
 
     /// xᵀΔₛ of one row x for each s, in f64.
-    pub fn products_f64(&self, x: &[f64], out: &mut [f64]) {
+    pub fn products_f64<T: Copy + Into<f64>>(&self, x: &[T], out: &mut [f64]) {
         if self.count > 0 && self.dim > 0 {
             dispatch(WideProducts(self, x, out));
         }
@@ -70,16 +91,17 @@ impl Shifts {
 }
 
 /// xᵀΔₛ of one row x, in f64.
-struct WideProducts<'a>(&'a Shifts, &'a [f64], &'a mut [f64]);
+struct WideProducts<'a, T>(&'a Shifts, &'a [T], &'a mut [f64]);
 
-impl Kernel for WideProducts<'_> {
+impl<T: Copy + Into<f64>> Kernel for WideProducts<'_, T> {
     type Output = ();
 
     #[inline(always)]
     fn run<const FMA: bool>(self) {
         let WideProducts(shifts, x, out) = self;
         out.fill(0.0);
-        for (column, x) in shifts.wide_columns.chunks_exact(shifts.count).zip(x) {
+        for (column, &x) in shifts.wide_columns.chunks_exact(shifts.count).zip(x) {
+            let x: f64 = x.into();
             for (out, shift) in out.iter_mut().zip(column) {
                 *out = if FMA { x.mul_add(*shift, *out) } else { *out + x * shift };
             }

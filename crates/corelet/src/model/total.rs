@@ -1,6 +1,7 @@
 //! Sums of log-likelihood differences over data, for many draws at once: one virtual pass, in f64 sums.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use rayon::prelude::*;
 
@@ -10,34 +11,30 @@ use super::{Differences, Model, Shifts};
 /// Rows whose log-likelihoods are held at once.
 const TILE: usize = 32;
 
-/// Up to this many log-likelihoods the sum is of f64 ones.
-const WIDE_LIMIT: usize = 50_000_000;
-
 /// L(θ̂ + Δₛ) − L(θ̂) = Σᵢ ℓᵢ(θ̂ + Δₛ) − ℓᵢ(θ̂) for each shift: one pass over the data.
 ///
-/// Beyond 5·10⁷ log-likelihoods that pass takes them in f32, with full relative precision, and sums in f64: an error
-/// of about 10⁻⁷·√Σ‖φᵢ‖², far below any residual worth reporting. The same bits for any number of threads.
-pub fn total_differences(model: &dyn Model, anchor: &[f64], shifts: &Shifts) -> Vec<f64> {
+/// Unless `wide`, that pass takes log-likelihoods in f32, with full relative precision, and sums in f64: an error of about
+/// 10⁻⁷·√Σ‖φᵢ‖², far below any residual worth reporting. The same bits for any number of threads.
+pub fn total_differences(model: &Arc<dyn Model>, anchor: &[f64], shifts: &Shifts, wide: bool) -> Vec<f64> {
     let (n, count) = (model.len(), shifts.len());
-    let prepared = model.prepare(anchor, shifts.clone());
-    let wide = n.saturating_mul(count) <= WIDE_LIMIT;
+    let prepared = Arc::clone(model).prepare(anchor, shifts.clone());
     let partial = |rows: Range<usize>| {
         let ids: Vec<usize> = rows.collect();
         if wide { wide_sum(&*prepared, &ids, count) } else { narrow_sum(&*prepared, &ids, count) }
     };
-    sum_in_blocks(n, vec![0.0; count], partial, |total, sum| add(total, &sum, 1.0))
+    sum_in_blocks(n, || vec![0.0; count], partial, |total, sum| add(total, &sum, 1.0))
 }
 
-/// L_w(θ̂ + Δₛ) − L_w(θ̂) = Σⱼ wⱼ(ℓⱼ(θ̂ + Δₛ) − ℓⱼ(θ̂)) for each shift, in f64.
+/// L_w(θ̂ + Δₛ) − L_w(θ̂) = Σⱼ wⱼ(ℓⱼ(θ̂ + Δₛ) − ℓⱼ(θ̂)) for each shift, in f64: one weight a row.
 pub fn weighted_differences(
-    model: &dyn Model,
+    model: &Arc<dyn Model>,
     anchor: &[f64],
     shifts: &Shifts,
-    ids: &[usize],
     weights: &[f64],
 ) -> Vec<f64> {
     let count = shifts.len();
-    let prepared = model.prepare(anchor, shifts.clone());
+    let prepared = Arc::clone(model).prepare(anchor, shifts.clone());
+    let ids: Vec<usize> = (0..weights.len()).collect();
     let partials: Vec<Vec<f64>> = ids
         .par_chunks(TILE)
         .zip(weights.par_chunks(TILE))

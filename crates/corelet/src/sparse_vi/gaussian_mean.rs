@@ -13,9 +13,9 @@
 use rayon::prelude::*;
 
 use super::{Active, SparseViError, Tangent};
-use crate::laplace::{Gaussian, Prior};
 use crate::linalg::{congruence, dot, leading_eigenvectors, multiply, quadratic_form};
 use crate::model::{GaussianMean, Model};
+use crate::posterior::{Gaussian, Prior};
 
 pub(super) struct ConjugateMean {
     dim: usize,
@@ -52,7 +52,10 @@ impl ConjugateMean {
         slopes.par_chunks_exact_mut(dim).zip(rows).for_each_init(
             || vec![0.0; dim],
             |shift, (slope, x)| {
-                shift.iter_mut().zip(x.iter().zip(&prior.mean)).for_each(|(s, (x, m))| *s = x - m);
+                shift
+                    .iter_mut()
+                    .zip(x.iter().zip(&prior.mean))
+                    .for_each(|(s, (&x, m))| *s = f64::from(x) - m);
                 multiply(&map, shift, slope);
             },
         );

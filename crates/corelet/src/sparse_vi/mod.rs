@@ -17,6 +17,7 @@ mod monte_carlo;
 mod quadratic;
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
@@ -26,9 +27,10 @@ use self::adam::Adam;
 use self::gaussian_mean::ConjugateMean;
 use self::monte_carlo::MonteCarlo;
 use self::quadratic::Quadratic;
-use crate::laplace::{LaplaceError, Prior};
 use crate::linalg::LinalgError;
 use crate::model::Model;
+use crate::posterior::{LaplaceError, Prior};
+use crate::rows::RowsError;
 
 /// γₜ, the length of a weight's step before Adam scales it.
 ///
@@ -157,6 +159,9 @@ pub enum SparseViError {
     /// The posterior of the coreset has no Laplace fit, or the prior does not fit the model.
     #[error(transparent)]
     Laplace(#[from] LaplaceError),
+    /// Rows or weights that cannot be used.
+    #[error(transparent)]
+    Rows(#[from] RowsError),
     /// A covariance that cannot be factorised.
     #[error(transparent)]
     Linalg(#[from] LinalgError),
@@ -172,13 +177,13 @@ struct Active {
 impl Active {
     /// Rows and weights that a caller gives, once they and the settings are known to be possible.
     fn of(
-        model: &dyn Model,
+        model: &Arc<dyn Model>,
         rows: &[usize],
         weights: &[f64],
         settings: &SparseViSettings,
     ) -> Result<Self, SparseViError> {
         settings.check()?;
-        check_weights(model, rows, weights)?;
+        check_weights(&**model, rows, weights)?;
         Ok(Self { rows: rows.to_vec(), weights: weights.to_vec() })
     }
 
@@ -227,7 +232,7 @@ trait Tangent {
 
 /// The exact covariances where the model has them, else those of draws.
 fn tangent<'a>(
-    model: &'a dyn Model,
+    model: &'a Arc<dyn Model>,
     prior: &'a Prior,
     settings: &SparseViSettings,
     seed: u64,
@@ -264,7 +269,7 @@ fn best(correlations: &mut [f64], active: &Active) -> usize {
 /// # Errors
 /// See [`SparseViError`].
 pub fn sparse_vi(
-    model: &dyn Model,
+    model: &Arc<dyn Model>,
     prior: &Prior,
     k: usize,
     settings: &SparseViSettings,
@@ -300,7 +305,7 @@ pub fn sparse_vi(
 /// # Errors
 /// See [`SparseViError`].
 pub fn descend(
-    model: &dyn Model,
+    model: &Arc<dyn Model>,
     prior: &Prior,
     rows: &[usize],
     weights: &[f64],
@@ -318,7 +323,7 @@ pub fn descend(
 /// # Errors
 /// See [`SparseViError`].
 pub fn kl_gradient(
-    model: &dyn Model,
+    model: &Arc<dyn Model>,
     prior: &Prior,
     rows: &[usize],
     weights: &[f64],
@@ -331,14 +336,17 @@ pub fn kl_gradient(
     Ok(gradient)
 }
 
-fn check_weights(model: &dyn Model, rows: &[usize], weights: &[f64]) -> Result<(), LaplaceError> {
+fn check_weights(model: &dyn Model, rows: &[usize], weights: &[f64]) -> Result<(), RowsError> {
     let (got, expected) = (weights.len(), rows.len());
     if got != expected {
-        return Err(LaplaceError::Length { what: "weights", got, expected });
+        return Err(RowsError::Length { what: "weights", got, expected });
     }
-    let bad = |pair: &(&usize, &f64)| *pair.0 >= model.len() || !pair.1.is_finite() || *pair.1 < 0.0;
+    if let Some(&row) = rows.iter().find(|&&row| row >= model.len()) {
+        return Err(RowsError::NoSuchRow { row, rows: model.len() });
+    }
+    let bad = |pair: &(&usize, &f64)| !(pair.1.is_finite() && *pair.1 >= 0.0);
     match rows.iter().zip(weights).find(bad) {
-        Some((&row, &weight)) => Err(LaplaceError::Weight { row, weight, rows: model.len() }),
+        Some((&row, &weight)) => Err(RowsError::Weight { row, weight }),
         None => Ok(()),
     }
 }

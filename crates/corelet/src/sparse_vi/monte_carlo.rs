@@ -3,12 +3,15 @@
 //! A gradient needs ℓₐ of the few active rows and the one sum L at each draw, so Φ is never held: a row's differences
 //! are added up and forgotten. The sum of all rows is all that a step costs, in f32 with full relative precision.
 
+use std::sync::Arc;
+
 use rayon::prelude::*;
 
 use super::{Active, SparseViError, Tangent};
-use crate::embed::{Stream, draw_shifts_at};
-use crate::laplace::{Laplace, LaplaceError, LaplaceSettings, Prior, laplace};
-use crate::model::{Differences, Model, Rows};
+use crate::model::{Differences, Model, Over};
+use crate::posterior::{Laplace, LaplaceError, LaplaceSettings, Prior, laplace};
+use crate::random::Stream;
+use crate::rows::Summed;
 use crate::vector_math::{Kernel, dispatch};
 
 /// Rows computed at once.
@@ -21,7 +24,7 @@ const BLOCKS: usize = 256;
 const FIT: LaplaceSettings = LaplaceSettings { tolerance: 1e-6, max_iterations: 200 };
 
 pub(super) struct MonteCarlo<'a> {
-    model: &'a dyn Model,
+    model: &'a Arc<dyn Model>,
     prior: &'a Prior,
     draws: usize,
     seed: u64,
@@ -33,29 +36,29 @@ pub(super) struct MonteCarlo<'a> {
 }
 
 /// One set of draws: the differences of any row, those of the active ones, and L − L_w, centred.
-struct Embedded<'a> {
-    differences: Box<dyn Differences + 'a>,
+struct Embedded {
+    differences: Box<dyn Differences>,
     columns: Vec<f32>,
     residual: Vec<f64>,
 }
 
 impl<'a> MonteCarlo<'a> {
-    pub(super) fn new(model: &'a dyn Model, prior: &'a Prior, draws: usize, seed: u64) -> Self {
+    pub(super) fn new(model: &'a Arc<dyn Model>, prior: &'a Prior, draws: usize, seed: u64) -> Self {
         Self { model, prior, draws, seed, drawn: 0, mode: prior.mean.clone(), passes: 0.0 }
     }
 
     /// The Laplace fit of π_w from the last mode; from the prior's where that has become impossible.
     fn fit(&self, active: &Active) -> Result<Laplace, LaplaceError> {
-        let rows = Rows::Weighted { ids: &active.rows, weights: &active.weights };
-        laplace(self.model, self.prior, rows, Some(&self.mode), &FIT)
-            .or_else(|_| laplace(self.model, self.prior, rows, None, &FIT))
+        let over = Over::Weighted { ids: &active.rows, weights: &active.weights };
+        let rows = Summed { model: &**self.model, over };
+        laplace(&rows, self.prior, Some(&self.mode), &FIT).or_else(|_| laplace(&rows, self.prior, None, &FIT))
     }
 
-    fn embed(&mut self, active: &Active) -> Result<Embedded<'a>, SparseViError> {
+    fn embed(&mut self, active: &Active) -> Result<Embedded, SparseViError> {
         let posterior = self.fit(active)?.posterior;
-        let shifts = draw_shifts_at(&posterior, self.draws, self.seed, Stream::SparseVi, self.drawn);
+        let shifts = posterior.shifts_at(self.draws, self.seed, Stream::SparseVi, self.drawn);
         self.drawn += 1;
-        let differences = self.model.prepare(&posterior.mean, shifts);
+        let differences = Arc::clone(self.model).prepare(&posterior.mean, shifts);
         self.mode = posterior.mean;
 
         let mut residual = sum_of_rows(&*differences, self.model.len(), self.draws);

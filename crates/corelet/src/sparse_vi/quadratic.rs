@@ -15,9 +15,9 @@ use faer::prelude::MatRef;
 use rayon::prelude::*;
 
 use super::{Active, SparseViError, Tangent};
-use crate::laplace::{Gaussian, Prior};
-use crate::linalg::{Cholesky, LinalgError, dot, gram, multiply, row_major};
+use crate::linalg::{Cholesky, LinalgError, dot, dot_features, gram, multiply, row_major};
 use crate::model::LinearPredictor;
+use crate::posterior::{Gaussian, Prior};
 
 /// Rows of one product.
 const BLOCK: usize = 64;
@@ -56,7 +56,7 @@ struct Span {
 
 impl Quadratic {
     /// `None` where the log-likelihoods are not quadratic with a curvature.
-    pub(super) fn new(model: &LinearPredictor<'_>, prior: &Prior) -> Result<Option<Self>, SparseViError> {
+    pub(super) fn new(model: &LinearPredictor, prior: &Prior) -> Result<Option<Self>, SparseViError> {
         let dim = prior.dim();
         let Some(jets) = jets(model, prior) else { return Ok(None) };
         let factor = Gaussian::from_precision(prior.mean.clone(), prior.precision.clone())?.factor;
@@ -64,8 +64,9 @@ impl Quadratic {
         let mut features = vec![0.0; model.observations.len() * dim];
         let rows = model.observations.features.par_chunks_exact(dim);
         features.par_chunks_exact_mut(dim).zip(rows).zip(&jets).for_each(|((out, x), (_, root))| {
-            multiply(&transposed, x, out);
-            out.iter_mut().for_each(|out| *out *= root);
+            for (row, out) in transposed.chunks_exact(dim).zip(out) {
+                *out = root * dot_features(x, row);
+            }
         });
         let targets: Vec<f64> = jets.iter().map(|(slope, root)| slope / root).collect();
         let mut cross = vec![0.0; dim];
@@ -211,10 +212,10 @@ impl State {
 }
 
 /// ℓᵢ′ at xᵢᵀμ₀ and √−ℓᵢ″ of every row; `None` unless ℓ‴ = 0 and ℓ″ < 0 for all.
-fn jets(model: &LinearPredictor<'_>, prior: &Prior) -> Option<Vec<(f64, f64)>> {
+fn jets(model: &LinearPredictor, prior: &Prior) -> Option<Vec<(f64, f64)>> {
     let jet = |i: usize| {
         let (y, exposure) = model.target(i);
-        let eta = dot(model.observations.row(i), &prior.mean);
+        let eta = dot_features(model.observations.row(i), &prior.mean);
         let [slope, curvature, third] = model.family.derivatives(eta, y, exposure);
         // A symmetric family has ℓ‴ = 0 in its centre too, so one place does not tell.
         let elsewhere = model.family.derivatives(eta + 1.0, y, exposure)[2];

@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use corelet::observations::Observations;
+use corelet::rows::Observations;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -34,7 +34,7 @@ pub(crate) fn observations(
         .zip(noise)
         .map(|(x, noise)| target(x.iter().sum::<f64>() / dim as f64, noise))
         .collect();
-    Observations { features, dim, target, exposure: None }
+    Observations::new(&features, dim, target)
 }
 
 /// A label.

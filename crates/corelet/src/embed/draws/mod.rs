@@ -2,15 +2,12 @@
 
 mod kernel;
 mod remainder;
-mod stacked;
 mod survey;
-mod tiles;
 
 pub use remainder::RowPolynomials;
-pub use stacked::Stacked;
-pub use tiles::{Correlations, Tiles};
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use rayon::prelude::*;
 use sparse_nnls::{Candidate, Dictionary, DictionaryError, Error, Query, Sum};
@@ -18,11 +15,10 @@ use sparse_nnls::{Candidate, Dictionary, DictionaryError, Error, Query, Sum};
 use self::remainder::Remainder;
 use self::survey::{Survey, survey};
 pub(super) use self::survey::{centre, norm};
-use self::tiles::{Workers, top};
-use crate::embed::posterior_draws::{Stream, draw_shifts};
-use crate::embed::{Description, EmbedError, Embedding};
-use crate::laplace::Gaussian;
+use super::tiles::{Correlations, Tiles, Workers, top};
+use crate::embed::{Description, Embedding};
 use crate::model::{Differences, Model, Shifts};
+use crate::rows::RowsError;
 
 /// f32 numbers of Φ computed at once, which fit the first-level cache beside the draws.
 const BLOCK: usize = 4096;
@@ -35,8 +31,9 @@ const BLOCK: usize = 4096;
 /// error of about 10⁻⁷·‖φ‖‖u‖. Norms, sum and columns are f64; the first two are computed once, on construction.
 ///
 /// Memory is 8 bytes a datum beside the model's own. Every answer has the same bits for any number of threads.
-pub struct Draws<'a> {
-    differences: Box<dyn Differences + 'a>,
+pub struct Draws {
+    first: usize,
+    differences: Box<dyn Differences>,
     survey: Survey,
     workers: Workers<Scratch>,
     description: Description,
@@ -68,64 +65,52 @@ pub struct Scratch {
     dots: Vec<[f32; 2]>,
 }
 
-impl<'a> Draws<'a> {
-    /// Draws `count` parameters from π̂, from the stream of this seed, and makes one pass in f64 for norms and sum.
+impl Draws {
+    /// Of draws that are given, as shifts from `anchor`: one pass in f64 for norms and sum. `first` is the id of the
+    /// model's first row.
     ///
     /// # Errors
-    /// [`EmbedError::TooFewDraws`] below two draws, [`EmbedError::NotFinite`] where a log-likelihood is not.
+    /// [`RowsError::NotFinite`] where a log-likelihood is not.
     pub fn new(
-        model: &'a dyn Model,
-        posterior: &Gaussian,
-        count: usize,
-        seed: u64,
-        stream: Stream,
-    ) -> Result<Self, EmbedError> {
-        let shifts = draw_shifts(posterior, count, seed, stream);
-        Self::of_differences(model.prepare(&posterior.mean, shifts), model.len(), count, "draws")
-    }
-
-    /// The same with draws that are given, as shifts from `anchor`.
-    ///
-    /// # Errors
-    /// As [`Draws::new`].
-    pub fn around(model: &'a dyn Model, anchor: &[f64], shifts: Shifts) -> Result<Self, EmbedError> {
+        model: &Arc<dyn Model>,
+        anchor: &[f64],
+        shifts: Shifts,
+        first: usize,
+    ) -> Result<Self, RowsError> {
         let count = shifts.len();
-        Self::of_differences(model.prepare(anchor, shifts), model.len(), count, "draws")
+        Self::of_differences(Arc::clone(model).prepare(anchor, shifts), model.len(), count, first)
     }
 
     /// The same of ℓᵢ less a polynomial of its own predictor. With those of [`RowPolynomials::from_hermite`] that is
-    /// the part of ℓᵢ orthogonal to orders 1 and 2, to be [`Stacked`] under them.
+    /// the part of ℓᵢ orthogonal to orders 1 and 2, to be [`Stacked`](super::Stacked) under them.
     ///
     /// # Errors
-    /// As [`Draws::new`], [`EmbedError::NoLinearPredictor`], and [`EmbedError::Length`] where there is not one
-    /// polynomial a row.
+    /// As [`Draws::new`], [`RowsError::NoEmbedding`] without a linear predictor, and [`RowsError::Length`] where there
+    /// is not one polynomial a row.
     pub fn remainder(
-        model: &'a dyn Model,
-        posterior: &Gaussian,
-        count: usize,
-        seed: u64,
-        stream: Stream,
+        model: &Arc<dyn Model>,
+        anchor: &[f64],
+        shifts: Shifts,
         subtract: RowPolynomials,
-    ) -> Result<Self, EmbedError> {
-        let linear = model.linear().ok_or(EmbedError::NoLinearPredictor { model: model.name() })?;
-        let shifts = draw_shifts(posterior, count, seed, stream);
-        let whole = model.prepare(&posterior.mean, shifts.clone());
-        let differences = Box::new(Remainder::new(whole, linear, shifts, subtract)?);
-        Self::of_differences(differences, model.len(), count, "draws")
+        first: usize,
+    ) -> Result<Self, RowsError> {
+        let count = shifts.len();
+        let differences = remainder(model, anchor, shifts, subtract)?;
+        Self::of_differences(differences, model.len(), count, first)
     }
 
     fn of_differences(
-        differences: Box<dyn Differences + 'a>,
+        differences: Box<dyn Differences>,
         n: usize,
         count: usize,
-        name: &str,
-    ) -> Result<Self, EmbedError> {
+        first: usize,
+    ) -> Result<Self, RowsError> {
         if count < 2 {
-            return Err(EmbedError::TooFewDraws { count });
+            return Err(RowsError::Length { what: "the draws of an embedding", got: count, expected: 2 });
         }
-        let survey = survey(differences.as_ref(), n, count)?;
-        let description = Description { name: format!("{name}:{count}"), coordinates: count, tail: 0.0 };
-        Ok(Draws { differences, survey, workers: Workers::default(), description })
+        let survey = survey(differences.as_ref(), n, count, first)?;
+        let description = Description { name: format!("draws:{count}"), coordinates: count, tail: 0.0 };
+        Ok(Draws { first, differences, survey, workers: Workers::default(), description })
     }
 
     /// Number of draws, S.
@@ -134,9 +119,13 @@ impl<'a> Draws<'a> {
     }
 }
 
-impl Tiles for Draws<'_> {
+impl Tiles for Draws {
     type Directions = Vec<Direction>;
     type Scratch = Scratch;
+
+    fn first(&self) -> usize {
+        self.first
+    }
 
     fn directions(&self, vectors: &[&[f64]]) -> Vec<Direction> {
         vectors.iter().map(|vector| Direction::new(vector)).collect()
@@ -176,7 +165,7 @@ impl Tiles for Draws<'_> {
     }
 }
 
-impl Dictionary for Draws<'_> {
+impl Dictionary for Draws {
     fn len(&self) -> usize {
         self.survey.inverse_norms.len()
     }
@@ -195,22 +184,44 @@ impl Dictionary for Draws<'_> {
     }
 
     fn columns(&self, ids: &[usize], out: &mut [f64]) -> Result<(), DictionaryError> {
-        // Columns computed by one thread at a time.
-        const PART: usize = 16;
         let columns = self.len();
         if let Some(&id) = ids.iter().find(|&&id| id >= columns) {
             return Err(DictionaryError::new(Error::BadColumn { id, columns }));
         }
-        let count = self.count();
-        ids.par_chunks(PART).zip(out.par_chunks_mut(PART * count)).for_each(|(ids, out)| {
-            self.differences.wide(ids, out);
-            out.chunks_exact_mut(count).for_each(centre);
-        });
+        columns_of(&*self.differences, ids, self.count(), out);
         Ok(())
     }
 }
 
-impl Embedding for Draws<'_> {
+/// The columns of these rows, in f64.
+pub(in crate::embed) fn columns_of(
+    differences: &dyn Differences,
+    ids: &[usize],
+    count: usize,
+    out: &mut [f64],
+) {
+    // Columns computed by one thread at a time.
+    const PART: usize = 16;
+    ids.par_chunks(PART).zip(out.par_chunks_mut(PART * count)).for_each(|(ids, out)| {
+        differences.wide(ids, out);
+        out.chunks_exact_mut(count).for_each(centre);
+    });
+}
+
+/// ℓᵢ(θₛ) − ℓᵢ(θ̂) less a polynomial of each row's own predictor.
+pub(in crate::embed) fn remainder(
+    model: &Arc<dyn Model>,
+    anchor: &[f64],
+    shifts: Shifts,
+    subtract: RowPolynomials,
+) -> Result<Box<dyn Differences>, RowsError> {
+    let (model_name, embedding) = (model.name(), "Hermite".to_owned());
+    let linear = model.linear().ok_or(RowsError::NoEmbedding { model: model_name, embedding })?;
+    let whole = Arc::clone(model).prepare(anchor, shifts.clone());
+    Ok(Box::new(Remainder::new(whole, linear, shifts, subtract)?))
+}
+
+impl Embedding for Draws {
     fn description(&self) -> &Description {
         &self.description
     }

@@ -1,7 +1,7 @@
 //! Differences less a quadratic polynomial of each row's own predictor: what draws see once orders 1 and 2 are exact.
 
-use crate::embed::EmbedError;
 use crate::model::{Differences, LinearPredictor, Shifts};
+use crate::rows::RowsError;
 
 /// aᵢδ + bᵢδ² of δ = xᵢᵀ(θ − θ̂), to be subtracted from ℓᵢ(θ) − ℓᵢ(θ̂).
 #[derive(Debug, Clone, PartialEq)]
@@ -29,31 +29,31 @@ impl RowPolynomials {
 ///
 /// In f32 the remainder has an error of 10⁻⁷ of what it was before the subtraction: enough to rank columns of which
 /// the subtracted part is another part. In f64, as columns and sums are, that is 10⁻¹⁶.
-pub(super) struct Remainder<'a> {
-    whole: Box<dyn Differences + 'a>,
-    linear: LinearPredictor<'a>,
+pub(super) struct Remainder {
+    whole: Box<dyn Differences>,
+    linear: LinearPredictor,
     shifts: Shifts,
     polynomials: RowPolynomials,
 }
 
-impl<'a> Remainder<'a> {
+impl Remainder {
     pub(super) fn new(
-        whole: Box<dyn Differences + 'a>,
-        linear: LinearPredictor<'a>,
+        whole: Box<dyn Differences>,
+        linear: LinearPredictor,
         shifts: Shifts,
         polynomials: RowPolynomials,
-    ) -> Result<Self, EmbedError> {
+    ) -> Result<Self, RowsError> {
         let expected = linear.observations.len();
         for got in [polynomials.slope.len(), polynomials.curvature.len()] {
             if got != expected {
-                return Err(EmbedError::Length { what: "the polynomials of the rows", got, expected });
+                return Err(RowsError::Length { what: "the polynomials of the rows", got, expected });
             }
         }
         Ok(Remainder { whole, linear, shifts, polynomials })
     }
 }
 
-impl Differences for Remainder<'_> {
+impl Differences for Remainder {
     fn narrow(&self, ids: &[usize], scratch: &mut Vec<f32>, out: &mut [f32]) {
         // As many rows as the tile product takes at once.
         const TILE: usize = 4;
@@ -61,9 +61,7 @@ impl Differences for Remainder<'_> {
         self.whole.narrow(ids, scratch, out);
         for (ids, out) in ids.chunks(TILE).zip(out.chunks_mut(TILE * count)) {
             scratch.clear();
-            for &i in ids {
-                scratch.extend(self.linear.observations.row(i).iter().map(|&x| x as f32));
-            }
+            ids.iter().for_each(|&i| scratch.extend_from_slice(self.linear.observations.row(i)));
             let features = scratch.len();
             scratch.resize(features + out.len(), 0.0);
             let (features, deltas) = scratch.split_at_mut(features);

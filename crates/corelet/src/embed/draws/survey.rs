@@ -2,15 +2,13 @@
 
 use rayon::prelude::*;
 
-use crate::embed::EmbedError;
-use crate::model::Differences;
+use crate::model::{BLOCK, Differences};
+use crate::rows::{RowsError, add};
 
-/// Rows whose partial sum is one.
-const BLOCK: usize = 512;
+/// Rows whose partial sum is one task.
+const PART: usize = 512;
 /// Rows computed at once.
 const STEP: usize = 8;
-/// Blocks in flight, which bounds the memory of their partial sums.
-const WAVE: usize = 64;
 
 /// What is kept of Φ.
 #[derive(Debug)]
@@ -23,33 +21,43 @@ pub(super) struct Survey {
     pub(super) sum: Vec<f64>,
 }
 
-/// Norms and sum of φᵢ = (dᵢₛ − d̄ᵢ)_s/√S over `n` rows, in f64; blocks are combined in their order.
-pub(super) fn survey(differences: &dyn Differences, n: usize, count: usize) -> Result<Survey, EmbedError> {
+/// Norms and sum of φᵢ = (dᵢₛ − d̄ᵢ)_s/√S over `n` rows, the first of which is row `first`, in f64; blocks are combined in
+/// their order.
+pub(super) fn survey(
+    differences: &dyn Differences,
+    n: usize,
+    count: usize,
+    first: usize,
+) -> Result<Survey, RowsError> {
     let mut survey = Survey { inverse_norms: Vec::with_capacity(n), norms: 0.0, sum: vec![0.0; count] };
-    let blocks = n.div_ceil(BLOCK);
-    for wave in (0..blocks).step_by(WAVE) {
-        let parts: Vec<_> = (wave..blocks.min(wave + WAVE))
+    for start in (0..n).step_by(BLOCK) {
+        let end = n.min(start + BLOCK);
+        let parts: Vec<_> = (start..end)
             .into_par_iter()
-            .map(|block| survey_block(differences, block * BLOCK, n.min((block + 1) * BLOCK), count))
+            .step_by(PART)
+            .map(|part| survey_part(differences, part, end.min(part + PART), count))
             .collect();
+        let (mut block_sum, mut block_norms) = (vec![0.0; count], 0.0);
         for part in parts {
-            let (norms, sum) = part?;
-            survey.sum.iter_mut().zip(&sum).for_each(|(total, x)| *total += x);
-            survey.norms += norms.iter().sum::<f64>();
+            let (norms, sum) = part.map_err(|error| error.moved_by(first))?;
+            add(&mut block_sum, &sum);
+            block_norms += norms.iter().sum::<f64>();
             let inverse = |norm: f64| if norm > 0.0 { 1.0 / norm } else { 0.0 };
             survey.inverse_norms.extend(norms.into_iter().map(inverse));
         }
+        add(&mut survey.sum, &block_sum);
+        survey.norms += block_norms;
     }
     Ok(survey)
 }
 
 /// The norms of the columns from `start` to `end`, and their sum.
-fn survey_block(
+fn survey_part(
     differences: &dyn Differences,
     start: usize,
     end: usize,
     count: usize,
-) -> Result<(Vec<f64>, Vec<f64>), EmbedError> {
+) -> Result<(Vec<f64>, Vec<f64>), RowsError> {
     let (mut norms, mut sum) = (Vec::with_capacity(end - start), vec![0.0; count]);
     let mut rows = vec![0.0; STEP * count];
     let ids: Vec<usize> = (start..end).collect();
@@ -58,7 +66,7 @@ fn survey_block(
         differences.wide(ids, rows);
         for (&row, column) in ids.iter().zip(rows.chunks_exact_mut(count)) {
             if let Some(draw) = column.iter().position(|x| !x.is_finite()) {
-                return Err(EmbedError::NotFinite { row, draw, value: column[draw] });
+                return Err(RowsError::NotFinite { row, draw, value: column[draw] });
             }
             centre(column);
             norms.push(norm(column));

@@ -1,5 +1,7 @@
 //! One pass over the data: every row's coefficients, packed for the kernel, with the sum of the columns and the tail.
 
+use std::sync::Arc;
+
 use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
 use sparse_nnls::Sum;
@@ -10,24 +12,25 @@ use super::lanes::Lanes;
 use super::tail::Remainder;
 use super::tensor::{coordinates, multiplicities};
 use super::{TILE, whiten};
-use crate::laplace::Gaussian;
-use crate::linalg::dot;
-use crate::model::LinearPredictor;
+use crate::linalg::{dot, dot_features};
+use crate::model::{BLOCK, LinearPredictor};
+use crate::posterior::Gaussian;
+use crate::rows::add;
 
-/// Tiles in flight, which bounds the memory of their partial sums.
-const WAVE: usize = 64;
+/// Tiles of a block, whose partial sums are added up before they join those of the blocks before.
+const WAVE: usize = BLOCK / TILE;
 
 /// Computes rows one at a time, in f64.
-pub(super) struct RowMaker<'a> {
-    pub(super) model: LinearPredictor<'a>,
-    pub(super) posterior: &'a Gaussian,
+pub(in crate::embed) struct RowMaker {
+    pub(super) model: LinearPredictor,
+    pub(super) posterior: Arc<Gaussian>,
     pub(super) order: usize,
     pub(super) expansion: Expansion,
 }
 
 /// One row: v = Lᵀx/s, the coefficients h₁ … h₆, and cₘ = √m!·hₘ of the orders that are kept.
 #[derive(Debug, Clone)]
-pub(super) struct Row {
+pub(in crate::embed) struct Row {
     pub(super) direction: Vec<f64>,
     pub(super) h: [f64; HIGHEST],
     pub(super) c: [f64; 3],
@@ -48,7 +51,7 @@ impl Row {
     }
 }
 
-impl RowMaker<'_> {
+impl RowMaker {
     /// Computes row `i` into `row`, and returns its width s.
     pub(super) fn fill(&self, i: usize, row: &mut Row) -> f64 {
         let x = self.model.observations.row(i);
@@ -57,13 +60,13 @@ impl RowMaker<'_> {
         if s > 0.0 {
             row.direction.iter_mut().for_each(|v| *v /= s);
         }
-        self.expand(i, dot(x, &self.posterior.mean), s, row);
+        self.expand(i, dot_features(x, &self.posterior.mean), s, row);
         s
     }
 
     /// The coefficients of row `i` from η̂ and s.
     pub(super) fn expand(&self, i: usize, eta: f64, s: f64, row: &mut Row) {
-        row.h = self.expansion.coefficients(self.model.family, eta, s, self.model.target(i));
+        row.h = self.expansion.coefficients(&*self.model.family, eta, s, self.model.target(i));
         row.c = [row.h[0], std::f64::consts::SQRT_2 * row.h[1], 6.0_f64.sqrt() * row.h[2]];
     }
 }
@@ -79,15 +82,25 @@ pub(super) fn careful_length(w: impl Iterator<Item = f64> + Clone) -> f64 {
     if largest == 0.0 { 0.0 } else { largest * w.map(|w| (w / largest).powi(2)).sum::<f64>().sqrt() }
 }
 
-/// The rows as the kernel reads them, and what was learnt on the way.
+/// The most memory that rows packed for the kernel may take; beyond, a pass packs them tile by tile.
+pub(super) const MOST_PACKED: usize = 256 << 20;
+
+/// What is kept of each row for the kernel, in f32.
+pub(super) enum Kept {
+    /// Blocks of rows, as the kernel reads them: v, then cₘ/‖φ‖.
+    Blocks(Vec<f32>),
+    /// cₘ/‖φ‖ of each row; v is computed from the row again at each pass.
+    Coefficients(Vec<f32>),
+}
+
+/// The rows as the kernel needs them, and what was learnt on the way.
 pub(super) struct Packed {
-    /// Blocks of rows: features of v, then cₘ/‖φ‖, in f32.
-    pub(super) blocks: Vec<f32>,
+    pub(super) kept: Kept,
     /// 1/‖φ‖, and 0 for a zero column.
     pub(super) inverse_norms: Vec<f64>,
     pub(super) sum: Sum,
-    /// In nats.
-    pub(super) tail: f64,
+    /// The orders above the highest kept, of the full log-likelihood at fixed draws.
+    pub(super) dropped: Vec<f64>,
 }
 
 /// What a tile adds to the whole.
@@ -97,54 +110,66 @@ struct Partial {
     remainder: Vec<f64>,
 }
 
+impl Partial {
+    fn add(&mut self, other: &Self) {
+        self.norms += other.norms;
+        add(&mut self.sum, &other.sum);
+        add(&mut self.remainder, &other.remainder);
+    }
+}
+
 /// Makes and packs all rows on all threads; partial sums are combined in the order of the tiles.
-pub(super) fn pack(maker: &RowMaker<'_>, block: usize) -> Packed {
+pub(super) fn pack(maker: &RowMaker, block: usize, most: usize) -> Packed {
     let (n, dim, order) = (maker.model.observations.len(), maker.posterior.dim(), maker.order);
     let remainder = Remainder::new(dim);
     let stride = (dim + order) * block;
-    let mut blocks = vec![0.0_f32; n.div_ceil(block) * stride];
+    let whole = n.div_ceil(block) * stride * size_of::<f32>() <= most;
+    let (length, tile_length) =
+        if whole { (n.div_ceil(block) * stride, TILE / block * stride) } else { (n * order, TILE * order) };
+    let mut kept = vec![0.0_f32; length];
     let mut inverse_norms = vec![0.0; n];
-    let mut total =
-        Partial { sum: vec![0.0; coordinates(dim, order)], norms: 0.0, remainder: Remainder::zero() };
-    let tile_length = TILE / block * stride;
-    let waves = blocks.chunks_mut(WAVE * tile_length).zip(inverse_norms.chunks_mut(WAVE * TILE));
-    for (wave, (blocks, inverse_norms)) in waves.enumerate() {
-        let partials: Vec<Partial> = blocks
+    let zero =
+        || Partial { sum: vec![0.0; coordinates(dim, order)], norms: 0.0, remainder: Remainder::zero() };
+    let mut total = zero();
+    let multiplicities = multiplicities(dim, order);
+    let waves = kept.chunks_mut(WAVE * tile_length).zip(inverse_norms.chunks_mut(WAVE * TILE));
+    for (wave, (kept, inverse_norms)) in waves.enumerate() {
+        let partials: Vec<Partial> = kept
             .par_chunks_mut(tile_length)
             .zip(inverse_norms.par_chunks_mut(TILE))
             .enumerate()
-            .map(|(tile, (blocks, norms))| {
+            .map(|(tile, (kept, norms))| {
                 let first = (wave * WAVE + tile) * TILE;
                 let remainder = &remainder;
                 instruction_set().dispatch(PackTile {
                     maker,
                     remainder,
                     first,
-                    blocks,
+                    kept,
                     inverse_norms: norms,
-                    block,
+                    block: whole.then_some(block),
                 })
             })
             .collect();
-        for partial in &partials {
-            total.norms += partial.norms;
-            total.sum.iter_mut().zip(&partial.sum).for_each(|(a, b)| *a += b);
-            total.remainder.iter_mut().zip(&partial.remainder).for_each(|(a, b)| *a += b);
-        }
+        let mut sum_of_block = zero();
+        partials.iter().for_each(|partial| sum_of_block.add(partial));
+        sum_of_block.sum.iter_mut().zip(&multiplicities).for_each(|(sum, m)| *sum *= m);
+        total.add(&sum_of_block);
     }
-    total.sum.iter_mut().zip(multiplicities(dim, order)).for_each(|(sum, m)| *sum *= m);
-    let tail = Remainder::nats(&total.remainder);
-    Packed { blocks, inverse_norms, sum: Sum { vector: total.sum, norms: total.norms }, tail }
+    let sum = Sum { vector: total.sum, norms: total.norms };
+    let kept = if whole { Kept::Blocks(kept) } else { Kept::Coefficients(kept) };
+    Packed { kept, inverse_norms, sum, dropped: total.remainder }
 }
 
 /// Packs one tile, a register of rows at a time. [`RowMaker::fill`] is the plain twin of what it does to a row.
 struct PackTile<'a> {
-    maker: &'a RowMaker<'a>,
+    maker: &'a RowMaker,
     remainder: &'a Remainder,
     first: usize,
-    blocks: &'a mut [f32],
+    kept: &'a mut [f32],
     inverse_norms: &'a mut [f64],
-    block: usize,
+    /// Rows of a block; none where coefficients alone are kept.
+    block: Option<usize>,
 }
 
 impl WithSimd for PackTile<'_> {
@@ -152,7 +177,7 @@ impl WithSimd for PackTile<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) -> Partial {
-        let PackTile { maker, remainder, first, blocks, inverse_norms, block } = self;
+        let PackTile { maker, remainder, first, kept, inverse_norms, block } = self;
         let (dim, order) = (maker.posterior.dim(), maker.order);
         let mut lanes = Lanes::new(simd, dim);
         let mut sums = vec![simd.splat_f64s(0.0); coordinates(dim, order)];
@@ -166,14 +191,61 @@ impl WithSimd for PackTile<'_> {
                 *inverse_norm = if norm > 0.0 { 1.0 / norm } else { 0.0 };
                 norms += norm;
                 let place = start + lane;
-                let to = blocks[place / block * (dim + order) * block + place % block..].iter_mut();
                 let c = row.c[..order].iter().map(|c| c * *inverse_norm);
-                let numbers = row.direction.iter().copied().chain(c);
-                to.step_by(block).zip(numbers).for_each(|(to, number)| *to = number as f32);
+                match block {
+                    Some(block) => {
+                        let to = kept[place / block * (dim + order) * block + place % block..].iter_mut();
+                        let numbers = row.direction.iter().copied().chain(c);
+                        to.step_by(block).zip(numbers).for_each(|(to, number)| *to = number as f32);
+                    }
+                    None => {
+                        kept[place * order..].iter_mut().zip(c).for_each(|(to, c)| *to = c as f32);
+                    }
+                }
                 remainder.add(simd, &row.direction, &row.h, order, &mut rest);
             }
             lanes.add_powers(order, &mut sums);
         }
         Partial { sum: sums.iter().map(|sum| simd.reduce_sum_f64s(*sum)).collect(), norms, remainder: rest }
+    }
+}
+
+/// Packs the rows of one tile for the kernel once more, from their coefficients: to the bits of [`PackTile`].
+pub(super) struct FillTile<'a> {
+    pub(super) maker: &'a RowMaker,
+    pub(super) first: usize,
+    /// cₘ/‖φ‖ of each row.
+    pub(super) coefficients: &'a [f32],
+    pub(super) blocks: &'a mut Vec<f32>,
+    pub(super) block: usize,
+}
+
+impl FillTile<'_> {
+    pub(super) fn fill(self) {
+        instruction_set().dispatch(self);
+    }
+}
+
+impl WithSimd for FillTile<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let FillTile { maker, first, coefficients, blocks, block } = self;
+        let (dim, order) = (maker.posterior.dim(), maker.order);
+        let (count, stride) = (coefficients.len() / order, (dim + order) * block);
+        blocks.clear();
+        blocks.resize(count.div_ceil(block) * stride, 0.0);
+        let mut lanes = Lanes::new(simd, dim);
+        for (group, coefficients) in coefficients.chunks(order * Lanes::<S>::COUNT).enumerate() {
+            let start = group * Lanes::<S>::COUNT;
+            lanes.load(maker, first + start, coefficients.len() / order);
+            for (lane, c) in coefficients.chunks_exact(order).enumerate() {
+                let place = start + lane;
+                let mut to = blocks[place / block * stride + place % block..].iter_mut().step_by(block);
+                to.by_ref().zip(lanes.direction(lane)).take(dim).for_each(|(to, v)| *to = *v as f32);
+                to.zip(c).for_each(|(to, c)| *to = *c);
+            }
+        }
     }
 }

@@ -37,7 +37,7 @@ impl<S: Simd> Lanes<S> {
 
     /// Computes s, v and η̂ of `count` rows from `first` on. The lanes beyond them are zero.
     #[inline(always)]
-    pub(super) fn load(&mut self, maker: &RowMaker<'_>, first: usize, count: usize) {
+    pub(super) fn load(&mut self, maker: &RowMaker, first: usize, count: usize) {
         let (simd, dim) = (self.simd, maker.posterior.dim());
         if count < Self::COUNT {
             self.x.fill(0.0);
@@ -45,7 +45,7 @@ impl<S: Simd> Lanes<S> {
         }
         for lane in 0..count {
             let row = maker.model.observations.row(first + lane);
-            self.x[lane..].iter_mut().step_by(Self::COUNT).zip(row).for_each(|(to, x)| *to = *x);
+            self.x[lane..].iter_mut().step_by(Self::COUNT).zip(row).for_each(|(to, &x)| *to = x.into());
         }
         let (x, v) = (S::as_simd_f64s(&self.x).0, S::as_mut_simd_f64s(&mut self.v).0);
         let zero = simd.splat_f64s(0.0);
@@ -78,9 +78,15 @@ impl<S: Simd> Lanes<S> {
         v.iter_mut().for_each(|v| *v = self.simd.div_f64s(*v, divisor));
     }
 
+    /// v of one lane.
+    #[inline(always)]
+    pub(super) fn direction(&self, lane: usize) -> impl Iterator<Item = &f64> {
+        self.v[lane..].iter().step_by(Self::COUNT)
+    }
+
     /// The row of one lane, its coefficients computed.
     #[inline(always)]
-    pub(super) fn row(&mut self, maker: &RowMaker<'_>, id: usize, lane: usize, row: &mut Row) {
+    pub(super) fn row(&mut self, maker: &RowMaker, id: usize, lane: usize, row: &mut Row) {
         let entries = self.v[lane..].iter().step_by(Self::COUNT);
         row.direction.iter_mut().zip(entries).for_each(|(to, v)| *to = *v);
         maker.expand(id, self.predictors[lane], self.widths[lane], row);

@@ -1,7 +1,6 @@
 //! The Hermite embedding: exact inner products of log-likelihoods of a linear predictor, recomputed at every pass.
 
 mod build;
-mod choose;
 mod expansion;
 mod forms;
 mod kernel;
@@ -11,25 +10,26 @@ mod quadrature;
 mod tail;
 mod tensor;
 
-pub(super) use choose::embed;
-
 use std::ops::Range;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rayon::prelude::*;
 use sparse_nnls::{
     Batch, Candidate, Dense, Dictionary, DictionaryError, Error, Query, Ranking, Score, Sum, Tile, TopK,
 };
 
-use self::build::{Packed, Row, RowMaker, pack};
+use self::build::{FillTile, Kept, MOST_PACKED, Packed, pack};
+pub(super) use self::build::{Row, RowMaker};
 use self::expansion::Expansion;
 use self::forms::Forms;
 use self::kernel::{Cosines, Widen, block_rows};
-use self::tensor::{add_powers, coordinates, multiplicities};
-use super::{Description, EmbedError, Embedding};
-use crate::laplace::Gaussian;
+pub(super) use self::tail::Remainder;
+pub(super) use self::tensor::coordinates;
+use self::tensor::{add_powers, multiplicities};
+use super::{Description, EmbedError, Embedding, RowPolynomials};
 use crate::linalg::dot;
 use crate::model::LinearPredictor;
+use crate::posterior::Gaussian;
 
 /// Rows in a tile: a multiple of every block, and fixed, so that partial sums are the same for any number of threads.
 const TILE: usize = 1024;
@@ -62,19 +62,73 @@ const NEARLY_PARALLEL: f64 = 1.0 - 1e-4;
 /// is dropped, on 32 fixed draws of z and up to order 6; it is known to a few tens of percent. What a coreset suffers
 /// is the same part of the difference L − L_w, which is smaller where the coreset matches it by chance or by number of
 /// points, and can be larger at few points; fresh draws show it.
-pub struct Hermite<'a> {
-    maker: RowMaker<'a>,
+pub struct Hermite {
+    first: usize,
+    columns: HermiteColumns,
     packed: Packed,
     block: usize,
-    coordinates: usize,
-    multiplicities: Vec<f64>,
     /// Which tiles have a zero column.
     has_zeros: Vec<bool>,
     /// A tile of ones.
     ones: Vec<f64>,
     description: Description,
     scratch: Mutex<Vec<Scratch>>,
-    forms: Mutex<[Forms; 2]>,
+}
+
+/// The columns themselves, in f64, of any rows: all of the embedding but its passes.
+pub(super) struct HermiteColumns {
+    pub(super) maker: RowMaker,
+    coordinates: usize,
+    multiplicities: Vec<f64>,
+}
+
+impl HermiteColumns {
+    pub(super) fn new(
+        model: LinearPredictor,
+        posterior: Arc<Gaussian>,
+        order: usize,
+    ) -> Result<Self, EmbedError> {
+        let dim = model.observations.dim;
+        if !(1..=3).contains(&order) {
+            return Err(EmbedError::Order { order });
+        }
+        if posterior.dim() != dim {
+            return Err(EmbedError::Dimension { posterior: posterior.dim(), model: dim });
+        }
+        let maker = RowMaker { model, posterior, order, expansion: Expansion::new() };
+        Ok(Self { maker, coordinates: coordinates(dim, order), multiplicities: multiplicities(dim, order) })
+    }
+
+    pub(super) fn write(&self, ids: &[usize], out: &mut [f64]) {
+        let dim = self.maker.posterior.dim();
+        out.par_chunks_exact_mut(self.coordinates)
+            .zip(ids)
+            .for_each_init(|| Row::new(dim), |row, (out, id)| self.column(*id, row, out));
+    }
+
+    fn column(&self, id: usize, row: &mut Row, out: &mut [f64]) {
+        self.maker.fill(id, row);
+        out.fill(0.0);
+        add_powers(&row.c[..self.maker.order], &row.direction, out);
+        out.iter_mut().zip(&self.multiplicities).for_each(|(out, m)| *out *= m);
+    }
+
+    /// The orders 1 and 2 of every row as a polynomial of its own predictor.
+    pub(super) fn polynomials(&self) -> RowPolynomials {
+        let dim = self.maker.posterior.dim();
+        let rows: Vec<[f64; 3]> = (0..self.maker.model.observations.len())
+            .into_par_iter()
+            .map_init(
+                || Row::new(dim),
+                |row, id| {
+                    let width = self.maker.fill(id, row);
+                    [row.h[0], row.h[1], width]
+                },
+            )
+            .collect();
+        let part = |at: usize| rows.iter().map(|row| row[at]).collect::<Vec<f64>>();
+        RowPolynomials::from_hermite(&part(0), &part(1), &part(2))
+    }
 }
 
 /// What one worker needs for a pass, kept between passes.
@@ -86,43 +140,48 @@ struct Scratch {
     correlations: [Vec<f64>; 2],
     gathered: Vec<f32>,
     members: Vec<usize>,
+    filled: Vec<f32>,
 }
 
-impl<'a> Hermite<'a> {
+impl Hermite {
     /// Embeds a model under π̂ with the orders 1 … `order`, in one pass on all threads.
     ///
     /// # Errors
     /// [`EmbedError::Order`] unless 1 ≤ `order` ≤ 3, and [`EmbedError::Dimension`] where π̂ is of another dimension.
-    pub fn new(
-        model: LinearPredictor<'a>,
-        posterior: &'a Gaussian,
+    pub fn new(model: LinearPredictor, posterior: &Gaussian, order: usize) -> Result<Self, EmbedError> {
+        Self::starting_at(model, Arc::new(posterior.clone()), order, 0)
+    }
+
+    /// The same of rows of which the first has this id.
+    ///
+    /// # Errors
+    /// As [`Hermite::new`].
+    pub fn starting_at(
+        model: LinearPredictor,
+        posterior: Arc<Gaussian>,
         order: usize,
+        first: usize,
     ) -> Result<Self, EmbedError> {
-        let dim = model.observations.dim;
-        if !(1..=3).contains(&order) {
-            return Err(EmbedError::Order { order });
-        }
-        if posterior.dim() != dim {
-            return Err(EmbedError::Dimension { posterior: posterior.dim(), model: dim });
-        }
-        let maker = RowMaker { model, posterior, order, expansion: Expansion::new() };
-        let block = block_rows();
-        let packed = pack(&maker, block);
-        let coordinates = coordinates(dim, order);
-        let description = Description { name: format!("hermite:{order}"), coordinates, tail: packed.tail };
+        Ok(Self::packed(HermiteColumns::new(model, posterior, order)?, first, MOST_PACKED))
+    }
+
+    /// With at most so many bytes of packed rows.
+    fn packed(columns: HermiteColumns, first: usize, most: usize) -> Self {
+        let (block, order) = (block_rows(), columns.maker.order);
+        let packed = pack(&columns.maker, block, most);
+        let (coordinates, tail) = (columns.coordinates, Remainder::nats(&packed.dropped));
+        let description = Description { name: format!("hermite:{order}"), coordinates, tail };
         let has_zeros = packed.inverse_norms.chunks(TILE).map(|tile| tile.contains(&0.0)).collect();
-        Ok(Self {
-            maker,
+        Self {
+            first,
+            columns,
             packed,
             has_zeros,
             ones: vec![1.0; TILE],
             block,
-            coordinates,
-            multiplicities: multiplicities(dim, order),
             description,
             scratch: Mutex::default(),
-            forms: Mutex::default(),
-        })
+        }
     }
 
     /// The same columns, stored.
@@ -130,27 +189,23 @@ impl<'a> Hermite<'a> {
     /// # Errors
     /// Where there is no row.
     pub fn to_dense(&self) -> Result<Dense<f64>, EmbedError> {
-        let mut entries = vec![0.0; self.len() * self.coordinates];
-        entries
-            .par_chunks_mut(self.coordinates)
-            .enumerate()
-            .for_each_init(|| Row::new(self.dim()), |row, (id, out)| self.column(id, row, out));
-        Ok(Dense::new(entries, self.coordinates)?)
+        let ids: Vec<usize> = (0..self.len()).collect();
+        let mut entries = vec![0.0; self.len() * self.coordinates()];
+        self.columns.write(&ids, &mut entries);
+        Ok(Dense::new(entries, self.coordinates())?)
+    }
+
+    /// What truncation drops of the full log-likelihood, at fixed draws.
+    pub(super) fn dropped(&self) -> &[f64] {
+        &self.packed.dropped
     }
 
     fn dim(&self) -> usize {
-        self.maker.posterior.dim()
+        self.columns.maker.posterior.dim()
     }
 
     fn order(&self) -> usize {
-        self.maker.order
-    }
-
-    fn column(&self, id: usize, row: &mut Row, out: &mut [f64]) {
-        self.maker.fill(id, row);
-        out.fill(0.0);
-        add_powers(&row.c[..self.order()], &row.direction, out);
-        out.iter_mut().zip(&self.multiplicities).for_each(|(out, m)| *out *= m);
+        self.columns.maker.order
     }
 
     fn take_scratch(&self, query: &Query<'_>) -> Scratch {
@@ -194,33 +249,49 @@ impl<'a> Hermite<'a> {
         }
         self.refine(&rows, query.vectors, inverse_norms, correlations);
         let [u, v] = &*correlations;
-        top.offer(query, Tile { first: rows.start, u: &u[..width], v: &v[..width], inverse_norms });
+        top.offer(
+            query,
+            Tile { first: self.first + rows.start, u: &u[..width], v: &v[..width], inverse_norms },
+        );
     }
 
     fn cosines(&self, rows: &Range<usize>, forms: &[Forms], scratch: &mut Scratch) {
-        let blocks = self.blocks(rows);
-        let Scratch { products, cosines: [first, second], .. } = scratch;
+        let Scratch { products, cosines: [first, second], filled, .. } = scratch;
+        let blocks = self.blocks(rows, filled);
         let (dim, order) = (self.dim(), self.order());
         Cosines { blocks, dim, order, forms, products, out: [first, second] }.compute();
     }
 
     /// The whole blocks that hold these rows, the first of which must be the first of a block.
-    fn blocks(&self, rows: &Range<usize>) -> &[f32] {
-        let stride = (self.dim() + self.order()) * self.block;
-        &self.packed.blocks[rows.start / self.block * stride..rows.end.div_ceil(self.block) * stride]
+    fn blocks<'b>(&'b self, rows: &Range<usize>, filled: &'b mut Vec<f32>) -> &'b [f32] {
+        let (order, block) = (self.order(), self.block);
+        match &self.packed.kept {
+            Kept::Blocks(blocks) => {
+                let stride = (self.dim() + order) * block;
+                &blocks[rows.start / block * stride..rows.end.div_ceil(block) * stride]
+            }
+            Kept::Coefficients(all) => {
+                let coefficients = &all[rows.start * order..rows.end * order];
+                let (maker, first) = (&self.columns.maker, rows.start);
+                FillTile { maker, first, coefficients, blocks: &mut *filled, block }.fill();
+                filled
+            }
+        }
     }
 
     /// [`cosines`](Self::cosines) for the rows of a batch alone, packed together; NaN for the others.
     fn gather(&self, rows: &Range<usize>, batch: Batch, forms: &[Forms], scratch: &mut Scratch) {
-        let Scratch { products, cosines, gathered, members, .. } = scratch;
+        let Scratch { products, cosines, gathered, members, filled, .. } = scratch;
         members.clear();
-        members.extend(rows.clone().filter(|id| batch.contains(*id)));
+        members.extend(rows.clone().filter(|id| batch.contains(self.first + *id)));
         let (dim, order, block) = (self.dim(), self.order(), self.block);
         let stride = (dim + order) * block;
         gathered.clear();
         gathered.resize(members.len().div_ceil(block) * stride, 0.0);
+        let tile = self.blocks(rows, filled);
         for (at, id) in members.iter().enumerate() {
-            let from = self.packed.blocks[id / block * stride + id % block..].iter().step_by(block);
+            let place = id - rows.start;
+            let from = tile[place / block * stride + place % block..].iter().step_by(block);
             let to = gathered[at / block * stride + at % block..].iter_mut().step_by(block);
             to.zip(from).take(dim + order).for_each(|(to, from)| *to = *from);
         }
@@ -252,8 +323,8 @@ impl<'a> Hermite<'a> {
         for (offset, (id, inverse)) in rows.clone().zip(inverse_norms).enumerate() {
             // NaN, a row outside the batch, is not above anything.
             if (out[1][offset] * inverse).abs() > NEARLY_PARALLEL * length {
-                column.resize(self.coordinates, 0.0);
-                self.column(id, &mut row, &mut column);
+                column.resize(self.coordinates(), 0.0);
+                self.columns.column(id, &mut row, &mut column);
                 let scale = self.packed.inverse_norms[id] / inverse;
                 for (out, vector) in out.iter_mut().zip(vectors) {
                     out[offset] = dot(&column, vector) * scale;
@@ -278,20 +349,21 @@ fn among_unit_columns(rankings: &[Ranking]) -> Option<Vec<Ranking>> {
 }
 
 /// Lᵀx for a row-major lower triangular L.
-fn whiten(factor: &[f64], x: &[f64], out: &mut [f64]) {
+fn whiten(factor: &[f64], x: &[f32], out: &mut [f64]) {
     out.fill(0.0);
-    for (i, (row, x)) in factor.chunks_exact(x.len().max(1)).zip(x).enumerate() {
+    for (i, (row, &x)) in factor.chunks_exact(x.len().max(1)).zip(x).enumerate() {
+        let x = f64::from(x);
         out.iter_mut().zip(&row[..=i]).for_each(|(out, l)| *out += x * l);
     }
 }
 
-impl Dictionary for Hermite<'_> {
+impl Dictionary for Hermite {
     fn len(&self) -> usize {
         self.packed.inverse_norms.len()
     }
 
     fn coordinates(&self) -> usize {
-        self.coordinates
+        self.columns.coordinates
     }
 
     fn sum(&self) -> Result<Sum, DictionaryError> {
@@ -299,11 +371,12 @@ impl Dictionary for Hermite<'_> {
     }
 
     fn top(&self, query: &Query<'_>, answers: &mut [Vec<Candidate>]) -> Result<(), DictionaryError> {
-        let mut prepared = lock(&self.forms);
-        for (forms, vector) in prepared.iter_mut().zip(query.vectors) {
+        let prepare = |vector: &&[f64]| {
+            let mut forms = Forms::default();
             forms.prepare(vector, self.dim(), self.order());
-        }
-        let forms = &prepared[..query.vectors.len().min(2)];
+            forms
+        };
+        let forms: &[Forms] = &query.vectors.iter().take(2).map(prepare).collect::<Vec<_>>();
         // As many rankings in the making as there are threads at work, not one for every piece that rayon splits off:
         // each would have to fill up again. Which rows a ranking has seen does not matter once all are merged.
         let active = Mutex::new(Vec::new());
@@ -332,15 +405,49 @@ impl Dictionary for Hermite<'_> {
         if let Some(&id) = ids.iter().find(|id| **id >= self.len()) {
             return Err(DictionaryError::new(Error::BadColumn { id, columns: self.len() }));
         }
-        out.par_chunks_exact_mut(self.coordinates)
-            .zip(ids)
-            .for_each_init(|| Row::new(self.dim()), |row, (out, id)| self.column(*id, row, out));
+        self.columns.write(ids, out);
         Ok(())
     }
 }
 
-impl Embedding for Hermite<'_> {
+impl Embedding for Hermite {
     fn description(&self) -> &Description {
         &self.description
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::generate;
+    use crate::model::{Logistic, Model};
+
+    #[test]
+    fn rows_packed_at_each_pass_give_the_bits_of_rows_packed_once() {
+        let model = Logistic::model(generate::logistic(2500, 5, 3)).unwrap();
+        let precision = crate::linalg::row_major(5, |i, j| if i == j { 40.0 + i as f64 } else { 3.0 });
+        let posterior = Arc::new(Gaussian::from_precision(vec![0.2; 5], precision).unwrap());
+        for order in 1..=3 {
+            let of = |most| {
+                let linear = model.linear().unwrap();
+                Hermite::packed(HermiteColumns::new(linear, Arc::clone(&posterior), order).unwrap(), 70, most)
+            };
+            let (once, each) = (of(MOST_PACKED), of(0));
+            assert!(matches!(each.packed.kept, Kept::Coefficients(_)));
+            let u = once.sum().unwrap().vector;
+            assert_eq!(u, each.sum().unwrap().vector);
+            let rankings = [Score::Raw, Score::NormScaled].map(|score| Ranking { score, count: 300 });
+            for batch in
+                [None, Some(Batch { seed: 1, fraction: 0.2 }), Some(Batch { seed: 1, fraction: 0.7 })]
+            {
+                let query = Query { vectors: &[&u], rankings: &rankings, exclude: &[80, 90], batch };
+                let answer = |hermite: &Hermite| {
+                    let mut answers = vec![Vec::new(); 2];
+                    hermite.top(&query, &mut answers).unwrap();
+                    answers
+                };
+                assert_eq!(answer(&once), answer(&each), "order {order}, {batch:?}");
+            }
+        }
     }
 }

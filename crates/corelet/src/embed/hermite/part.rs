@@ -2,18 +2,17 @@
 
 use std::ops::Range;
 
-use rayon::prelude::*;
-
 use super::Hermite;
-use super::build::Row;
 use super::forms::Forms;
 use super::kernel::{Cosines, Widen};
-use crate::embed::draws::{Correlations, RowPolynomials, Tiles};
+use crate::embed::RowPolynomials;
+use crate::embed::tiles::{Correlations, Tiles};
 
 /// The buffers of one worker.
 #[derive(Default)]
 pub struct PartScratch {
     products: Vec<f32>,
+    filled: Vec<f32>,
     cosines: [Vec<f32>; 2],
     correlations: [Vec<f64>; 2],
 }
@@ -24,9 +23,13 @@ pub struct PartDirections {
     vectors: Vec<Vec<f64>>,
 }
 
-impl Tiles for Hermite<'_> {
+impl Tiles for Hermite {
     type Directions = PartDirections;
     type Scratch = PartScratch;
+
+    fn first(&self) -> usize {
+        self.first
+    }
 
     fn directions(&self, vectors: &[&[f64]]) -> PartDirections {
         let prepare = |vector: &&[f64]| {
@@ -52,11 +55,11 @@ impl Tiles for Hermite<'_> {
         scratch: &mut PartScratch,
         out: Correlations<'_>,
     ) {
-        let PartScratch { products, cosines, correlations } = scratch;
+        let PartScratch { products, filled, cosines, correlations } = scratch;
         let padded = tile.len().next_multiple_of(self.block);
         cosines.iter_mut().for_each(|cosines| cosines.resize(padded, 0.0));
         correlations.iter_mut().for_each(|correlations| correlations.resize(tile.len(), 0.0));
-        let (dim, order, blocks) = (self.dim(), self.order(), self.blocks(&tile));
+        let (dim, order, blocks) = (self.dim(), self.order(), self.blocks(&tile, filled));
         let [first, second] = &mut *cosines;
         Cosines { blocks, dim, order, forms: &directions.forms, products, out: [first, second] }.compute();
         let inverse_norms = &self.packed.inverse_norms[tile.clone()];
@@ -72,20 +75,9 @@ impl Tiles for Hermite<'_> {
     }
 }
 
-impl Hermite<'_> {
+impl Hermite {
     /// The orders 1 and 2 of every row as a polynomial of its own predictor.
-    pub(super) fn polynomials(&self) -> RowPolynomials {
-        let rows: Vec<[f64; 3]> = (0..self.packed.inverse_norms.len())
-            .into_par_iter()
-            .map_init(
-                || Row::new(self.dim()),
-                |row, id| {
-                    let width = self.maker.fill(id, row);
-                    [row.h[0], row.h[1], width]
-                },
-            )
-            .collect();
-        let part = |at: usize| rows.iter().map(|row| row[at]).collect::<Vec<f64>>();
-        RowPolynomials::from_hermite(&part(0), &part(1), &part(2))
+    pub(in crate::embed) fn polynomials(&self) -> RowPolynomials {
+        self.columns.polynomials()
     }
 }

@@ -16,7 +16,7 @@ const DRAWS: usize = 32;
 /// variances: it is m!‖Σᵢ hᵢₘvᵢ^⊗m‖² at each order, a tensor of C(D+m−1, m) entries. Draws of the same polynomial
 /// cost D multiply-adds each instead.
 #[derive(Debug)]
-pub(super) struct Remainder {
+pub(in crate::embed) struct Remainder {
     /// D × DRAWS, row-major.
     draws: Vec<f64>,
 }
@@ -43,7 +43,7 @@ impl Remainder {
     }
 
     /// Half the mean square of the remainder, in nats.
-    pub(super) fn nats(sum: &[f64]) -> f64 {
+    pub(in crate::embed) fn nats(sum: &[f64]) -> f64 {
         0.5 * sum.iter().map(|r| r * r).sum::<f64>() / sum.len() as f64
     }
 }

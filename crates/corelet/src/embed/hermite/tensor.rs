@@ -5,7 +5,7 @@
 use std::f64::consts::SQRT_2;
 
 /// Number of coordinates of the orders 1 … `order` in `dim` dimensions: Σ C(D+m−1, m).
-pub(super) fn coordinates(dim: usize, order: usize) -> usize {
+pub(in crate::embed) fn coordinates(dim: usize, order: usize) -> usize {
     let pairs = pairs(dim);
     let triples = pairs * (dim + 2) / 3;
     [dim, pairs, triples].iter().take(order).sum()

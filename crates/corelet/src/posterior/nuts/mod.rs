@@ -1,25 +1,23 @@
 //! Draws from a weighted posterior by NUTS, chain by chain, and what they say about themselves.
 
 mod arviz;
+mod chain;
 mod chains;
 mod diagnostics;
 mod normal;
-mod nuts;
 mod weighted;
 
 pub use arviz::{ArvizGroup, write_arviz};
+pub use chain::{SampleCallback, SampleProgress, sample};
 pub use chains::{Chain, Chains, Phase, Stats};
 pub use diagnostics::{
     Diagnostics, ParameterSummary, R_HAT_LIMIT, effective_sample_size, ess_bulk, ess_tail, r_hat,
 };
 pub use normal::normal_quantile;
-pub use nuts::{SampleCallback, SampleProgress, sample};
-pub use weighted::{Moments, resample};
+pub use weighted::{Marginal, resample};
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-
-use crate::laplace::LaplaceError;
 
 /// How long the chains are and how they step.
 ///
@@ -99,9 +97,6 @@ pub enum SampleError {
         /// The size it must have.
         expected: usize,
     },
-    /// Rows or weights that cannot be used.
-    #[error(transparent)]
-    Rows(#[from] LaplaceError),
     /// No point with a finite log posterior near the Gaussian fit.
     #[error("chain {chain}: the log posterior is not finite anywhere near the Gaussian fit it starts from")]
     Start {

@@ -1,18 +1,16 @@
 //! How good a coreset is: residuals on draws that no method saw, and divergences between Laplace fits, all in nats.
 
 use serde::{Deserialize, Serialize};
-use sparse_nnls::{Oracle, Status, Weights, residual_norm};
+use sparse_nnls::{Oracle, Weights, residual_norm};
 
-use crate::coreset::{Built, Coreset, HeldOut, Start};
+use super::HeldOut;
 use crate::embed::Embedding;
-use crate::laplace::{
-    Gaussian, Laplace, LaplaceError, LaplaceSettings, LaplaceStatus, Prior, kl_gaussian, laplace,
-};
-use crate::model::{Model, Rows};
+use crate::posterior::{Gaussian, Laplace, LaplaceError, LaplaceStatus, kl_gaussian};
+use crate::rows::{Problem, Weighted};
 
 /// How the fit of the coreset's own posterior ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "kebab-case")]
 pub enum FitStatus {
     /// At the mode.
     Converged,
@@ -68,26 +66,28 @@ pub struct Evaluation {
     pub parameters: Vec<ParameterShift>,
 }
 
-/// Judges the weighted rows by the held-out draws, where given, and by a Laplace fit of their own posterior, started
-/// at the mode of the full one.
+/// Judges the weighted rows by the held-out draws, where given, and by a Laplace fit of their own posterior against that of
+/// all rows. Where there is no fit of all rows, no divergence is known but the estimate on the draws.
 ///
 /// # Errors
 /// A row or a weight that cannot be used. A fit that fails is a [`FitStatus`].
 pub fn evaluate(
-    model: &dyn Model,
-    prior: &Prior,
-    full: &Laplace,
+    problem: Problem<'_>,
+    full: Option<&Laplace>,
     held_out: Option<&HeldOut<'_>>,
-    rows: &[usize],
+    ids: &[usize],
     weights: &[f64],
 ) -> Result<Evaluation, LaplaceError> {
-    let fit = own_fit(model, prior, rows, weights, Some(&full.posterior.mean))?;
-    let residual = held_out.map(|draws| draws.residual(rows, weights)).and_then(finite);
+    let fit = match Weighted::fetch(problem.rows, ids, weights)?.fit(problem.prior) {
+        Ok(fit) => Some(fit),
+        Err(LaplaceError::Start | LaplaceError::Linalg(_)) => None,
+        Err(error) => return Err(error),
+    };
+    let residual = held_out.map(|draws| draws.residual(ids, weights)).transpose()?.and_then(finite);
     let divergence = |first: &Gaussian, second: &Gaussian| kl_gaussian(first, second).ok().and_then(finite);
-    let full = &full.posterior;
-    let own = fit.as_ref().map(|fit| &fit.posterior);
-    let kl_forward = own.and_then(|own| divergence(full, own));
-    let kl_reverse = own.and_then(|own| divergence(own, full));
+    let both = full.map(|full| &full.posterior).zip(fit.as_ref().map(|fit| &fit.posterior));
+    let kl_forward = both.and_then(|(full, own)| divergence(full, own));
+    let kl_reverse = both.and_then(|(full, own)| divergence(own, full));
     Ok(Evaluation {
         heldout_residual: residual,
         heldout_nats: residual.map(|r| 0.5 * r * r),
@@ -96,75 +96,9 @@ pub fn evaluate(
         kl_forward,
         kl_reverse,
         kl_symmetrised: kl_forward.zip(kl_reverse).and_then(|(a, b)| finite(a + b)),
-        map_distance: own.and_then(|own| finite(distance(&full.mean, &own.mean))),
-        parameters: own.map_or_else(Vec::new, |own| shifts(full, own)),
+        map_distance: both.and_then(|(full, own)| finite(distance(&full.mean, &own.mean))),
+        parameters: both.map_or_else(Vec::new, |(full, own)| shifts(full, own)),
     })
-}
-
-/// Judges the weighted rows by the held-out draws alone, where there is no fit of all rows: no divergence is known but
-/// the estimate on these draws.
-///
-/// # Errors
-/// As [`evaluate`].
-pub fn evaluate_alone(
-    model: &dyn Model,
-    prior: &Prior,
-    held_out: Option<&HeldOut<'_>>,
-    rows: &[usize],
-    weights: &[f64],
-) -> Result<Evaluation, LaplaceError> {
-    let fit = own_fit(model, prior, rows, weights, None)?;
-    let residual = held_out.map(|draws| draws.residual(rows, weights)).and_then(finite);
-    Ok(Evaluation {
-        heldout_residual: residual,
-        heldout_nats: residual.map(|r| 0.5 * r * r),
-        heldout_draws: held_out.map_or(0, HeldOut::draws),
-        fit: fit.map_or(FitStatus::Failed, |fit| fit.status.into()),
-        kl_forward: None,
-        kl_reverse: None,
-        kl_symmetrised: None,
-        map_distance: None,
-        parameters: Vec::new(),
-    })
-}
-
-/// The Laplace fit of the weighted rows, where there is one.
-fn own_fit(
-    model: &dyn Model,
-    prior: &Prior,
-    rows: &[usize],
-    weights: &[f64],
-    start: Option<&[f64]>,
-) -> Result<Option<Laplace>, LaplaceError> {
-    let weighted = Rows::Weighted { ids: rows, weights };
-    match laplace(model, prior, weighted, start, &LaplaceSettings::default()) {
-        Ok(fit) => Ok(Some(fit)),
-        Err(LaplaceError::Start | LaplaceError::Linalg(_)) => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-/// Judges what [`build_in_rounds`](crate::coreset::build_in_rounds) built, on fresh draws of the π̂ that it was last built
-/// under. A coreset that was stopped is not held up by the pass over the data that these take.
-///
-/// # Errors
-/// As [`evaluate`].
-pub fn evaluate_built(
-    model: &dyn Model,
-    prior: &Prior,
-    full: &Laplace,
-    held_out: &HeldOut<'_>,
-    built: &Built,
-    start: Start,
-    seed: u64,
-) -> Result<Evaluation, LaplaceError> {
-    let Coreset { rows, weights, status, .. } = &built.coreset;
-    let last = built.posterior.as_ref().map(|last| HeldOut::new(model, last, seed));
-    let held_out = (*status != Status::Stopped).then_some(last.as_ref().unwrap_or(held_out));
-    match start {
-        Start::Full => evaluate(model, prior, full, held_out, rows, weights),
-        Start::Subsample(_) => evaluate_alone(model, prior, held_out, rows, weights),
-    }
 }
 
 /// ‖y − Φw‖ of these weighted rows in an embedding.

@@ -1,7 +1,7 @@
 //! The verdict in words: what it says, why, and what to do. It is the approximation that is judged, not the model.
 
-use crate::verdict::{Grade, Reason, Verdict};
-use crate::wording::{count, number};
+use super::numbers::{count, number};
+use crate::trust::{Grade, Reason, Verdict};
 
 /// The first line of the output: the grade and what it means.
 pub fn headline(verdict: &Verdict, points: usize, rows: usize) -> String {
@@ -61,10 +61,10 @@ fn why(reason: Reason) -> &'static str {
 
 fn advice(verdict: &Verdict) -> &'static str {
     if verdict.reasons.contains(&Reason::NotMixed) {
-        "more --warmup and --draws until the chains mix; then look again"
+        "a longer warm-up and more draws until the chains mix; then look again"
     } else if verdict.variance < 1.0 {
-        "a somewhat larger -k, or more --draws"
+        "somewhat more points, or more draws"
     } else {
-        "a larger -k, more --rounds, or --max-kl 0.01 to have k chosen"
+        "more points, more rounds, or a largest divergence of 0.01 nats to have their number chosen"
     }
 }

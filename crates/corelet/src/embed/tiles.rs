@@ -11,12 +11,18 @@ const TILE: usize = 256;
 
 /// A dictionary whose correlations can be had a tile of columns at a time.
 ///
-/// This is what it takes to be one half of a [`Stacked`](super::Stacked) dictionary.
+/// This is what it takes to be one half of a [`Stacked`](super::Stacked) dictionary. Columns count from 0 here; where they are
+/// some of many, [`first`](Tiles::first) is the id of the first.
 pub trait Tiles: Dictionary {
     /// The one or two vectors of a query, made ready for a pass.
     type Directions: Send + Sync;
     /// The buffers of one worker.
     type Scratch: Default + Send;
+
+    /// The id of the first column.
+    fn first(&self) -> usize {
+        0
+    }
 
     /// Makes vectors as long as a column ready: u, then v where there is one.
     fn directions(&self, vectors: &[&[f64]]) -> Self::Directions;
@@ -48,7 +54,7 @@ pub struct Correlations<'a> {
 }
 
 /// The workers of a dictionary, kept between passes for their memory.
-pub(super) struct Workers<S>(Mutex<Vec<Worker<S>>>);
+pub(in crate::embed) struct Workers<S>(Mutex<Vec<Worker<S>>>);
 
 struct Worker<S> {
     top: TopK,
@@ -84,7 +90,7 @@ impl<S: Default> Workers<S> {
 }
 
 /// [`Dictionary::top`] over tiles, on all threads.
-pub(super) fn top<T: Tiles>(
+pub(in crate::embed) fn top<T: Tiles>(
     tiles: &T,
     workers: &Workers<T::Scratch>,
     query: &Query<'_>,
@@ -121,7 +127,8 @@ impl<S: Default> Worker<S> {
         let Worker { top, ids, u, v, scratch } = self;
         let (u, v) = (&mut u[..tile.len()], &mut v[..tile.len()]);
         ids.clear();
-        ids.extend(tile.clone().filter(|&id| query.batch.is_none_or(|batch| batch.contains(id))));
+        let member = |id: usize| query.batch.is_none_or(|batch| batch.contains(tiles.first() + id));
+        ids.extend(tile.clone().filter(|&id| member(id)));
         if ids.len() < tile.len() {
             u.fill(f64::NAN);
             v.fill(f64::NAN);
@@ -131,6 +138,6 @@ impl<S: Default> Worker<S> {
             tiles.correlate(tile.clone(), ids, directions, scratch, out);
         }
         let inverse_norms = &tiles.inverse_norms()[tile.clone()];
-        top.offer(query, Tile { first: tile.start, u, v, inverse_norms });
+        top.offer(query, Tile { first: tiles.first() + tile.start, u, v, inverse_norms });
     }
 }

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use sparse_nnls::Status;
 
+use super::numbers::{count, duration, judgement, number, optional};
 use crate::coreset::{BuildOptions, Coreset, Round, Start};
 use crate::data::{Standardisation, TextLevels};
 use crate::embed::Description;
-use crate::evaluate::{Evaluation, FitStatus, ParameterShift};
-use crate::wording::{count, duration, judgement, number, optional};
+use crate::trust::{Evaluation, FitStatus, ParameterShift};
 
 /// Seconds that each part took.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
@@ -119,7 +119,7 @@ impl Summary {
             k: None,
             points: judged.weights.len(),
             n: subject.n,
-            features: subject.names.len(),
+            features: subject.features,
             embedding: judged.embedding.name.clone(),
             coordinates: judged.embedding.coordinates,
             tail: judged.embedding.tail,
@@ -255,7 +255,7 @@ impl Summary {
         let mut warnings = Vec::new();
         if self.max_kl_reached == Some(false) {
             warnings.push(format!(
-                "the held-out estimate is {} nats, above --max-kl {}; {} points were tried",
+                "the held-out estimate is {} nats, above the {} asked for; {} points were tried",
                 optional(self.heldout_nats),
                 optional(self.max_kl),
                 self.k.unwrap_or_default()
@@ -293,6 +293,8 @@ pub struct Subject<'a> {
     pub n: usize,
     /// The name of each parameter.
     pub names: &'a [String],
+    /// Number of features.
+    pub features: usize,
     /// The name of the likelihood.
     pub model: &'static str,
     /// Rows left out for missing values.

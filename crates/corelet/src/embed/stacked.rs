@@ -6,6 +6,7 @@ use sparse_nnls::{Candidate, Dictionary, DictionaryError, Query, Sum};
 
 use super::tiles::{Correlations, Tiles, Workers, top};
 use crate::embed::{Description, EmbedError, Embedding};
+use crate::model::BLOCK;
 
 /// φᵢ = [φᵢ′; φᵢ″]: the inner product of the sum of two orthogonal parts of ℓᵢ.
 ///
@@ -49,7 +50,7 @@ impl<A: Tiles + Embedding, B: Tiles + Embedding> Stacked<A, B> {
             tail: lower.tail,
         };
         Ok(Stacked {
-            norms: norms.iter().sum(),
+            norms: norms.chunks(BLOCK).map(|block| block.iter().sum::<f64>()).sum(),
             inverse_norms: norms.into_iter().map(|norm| if norm > 0.0 { 1.0 / norm } else { 0.0 }).collect(),
             first,
             second,
@@ -72,6 +73,10 @@ impl<A: Tiles, B: Tiles> Tiles for Stacked<A, B> {
         let upper: Vec<&[f64]> = vectors.iter().map(|vector| &vector[..cut]).collect();
         let lower: Vec<&[f64]> = vectors.iter().map(|vector| &vector[cut..]).collect();
         (self.first.directions(&upper), self.second.directions(&lower))
+    }
+
+    fn first(&self) -> usize {
+        self.first.first()
     }
 
     fn inverse_norms(&self) -> &[f64] {

@@ -51,8 +51,8 @@ pub fn judgement(nats: f64) -> String {
     let verdict = match nats {
         x if x < 1e-2 => "practically the same posterior",
         x if x < 0.1 => "a close posterior",
-        x if x < 1.0 => "a rough posterior; more points (-k) would help",
-        _ => "a different posterior; more points (-k) are needed",
+        x if x < 1.0 => "a rough posterior; more points would help",
+        _ => "a different posterior; more points are needed",
     };
     format!("{verdict}, like moving one parameter by {} of its standard deviation", number(moved))
 }

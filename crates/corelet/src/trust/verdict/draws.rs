@@ -2,10 +2,10 @@
 
 use super::psis::{pareto_threshold, psis};
 use super::{REWEIGHTED_DRAWS, VerdictError};
-use crate::embed::{Stream, draw_shifts};
-use crate::laplace::{Gaussian, Prior};
-use crate::model::{Derivatives, Model, Rows, Shifts};
-use crate::sample::Chains;
+use crate::model::Shifts;
+use crate::posterior::{Chains, Gaussian, Prior};
+use crate::random::Stream;
+use crate::rows::{At, LogLikelihood, RowsError, Weighted};
 
 /// Draws θ of a coreset's posterior π_w.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,27 +36,28 @@ impl Draws {
     }
 
     /// `count` draws of the Gaussian fit of the weighted rows, and the weights that make them draws of π_w.
+    ///
+    /// # Errors
+    /// Where the rows did not answer.
     pub fn from_gaussian(
-        model: &dyn Model,
+        coreset: &Weighted,
         prior: &Prior,
-        rows: &[usize],
-        weights: &[f64],
         fit: &Gaussian,
         count: usize,
         seed: u64,
-    ) -> Self {
+    ) -> Result<Self, RowsError> {
         let dim = fit.dim();
-        let shifts = draw_shifts(fit, count, seed, Stream::Verdict);
-        let weighted = Rows::Weighted { ids: rows, weights };
+        let shifts = fit.shifts(count, seed, Stream::Verdict);
         let theta: Vec<f64> =
             (0..count).flat_map(|s| shifts.row(s).iter().zip(&fit.mean).map(|(d, m)| m + d)).collect();
         let log_weight = |theta: &[f64]| {
-            let value = model.evaluate(weighted, theta, Derivatives::none()) + prior.log_density(theta);
+            let likelihood = coreset.evaluate(&At { theta, derivatives: 0 })?.value;
+            let value = likelihood + prior.log_density(theta);
             let ratio = value - fit.log_density(theta);
-            if ratio.is_nan() { f64::NEG_INFINITY } else { ratio }
+            Ok::<f64, RowsError>(if ratio.is_nan() { f64::NEG_INFINITY } else { ratio })
         };
-        let log_weights = theta.chunks_exact(dim.max(1)).map(log_weight).collect();
-        Self { theta, dim, chains: None, log_weights: Some(log_weights) }
+        let log_weights = theta.chunks_exact(dim.max(1)).map(log_weight).collect::<Result<_, _>>()?;
+        Ok(Self { theta, dim, chains: None, log_weights: Some(log_weights) })
     }
 
     /// Number of draws, S.

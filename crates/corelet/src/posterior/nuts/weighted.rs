@@ -6,7 +6,7 @@ use super::Chains;
 
 /// Mean, standard deviation and quantiles of weighted numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Moments {
+pub struct Marginal {
     /// Mean.
     pub mean: f64,
     /// Standard deviation.
@@ -19,7 +19,7 @@ pub struct Moments {
     pub q95: f64,
 }
 
-impl Moments {
+impl Marginal {
     /// Of `values` with `weights` of any sum; a quantile is the first value whose mid-rank reaches it.
     pub fn new(values: &[f64], weights: &[f64]) -> Self {
         let total: f64 = weights.iter().sum();
@@ -64,16 +64,16 @@ pub fn resample(chains: &Chains, log_weights: &[f64]) -> Chains {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::{Chain, Phase, Stats};
+    use crate::posterior::{Chain, Phase, Stats};
 
     #[test]
     fn equal_weights_change_nothing_and_others_repeat() {
         let values: Vec<f64> = (0..100).map(f64::from).collect();
-        let plain = Moments::new(&values, &[1.0; 100]);
+        let plain = Marginal::new(&values, &[1.0; 100]);
         assert!((plain.mean - 49.5).abs() < 1e-12 && (plain.sd - (9999f64 / 12.0).sqrt()).abs() < 1e-12);
         assert_eq!((plain.q5, plain.median, plain.q95), (5.0, 50.0, 95.0));
         let weights: Vec<f64> = values.iter().map(|&x| f64::from(u8::from(x >= 50.0))).collect();
-        let upper = Moments::new(&values, &weights);
+        let upper = Marginal::new(&values, &weights);
         assert_eq!((upper.mean, upper.median), (74.5, 75.0));
     }
 

@@ -13,9 +13,9 @@ use rayon::prelude::*;
 use thiserror::Error;
 
 use super::{Chain, Chains, SampleError, SampleSettings};
-use crate::embed::chain_stream;
-use crate::laplace::{Gaussian, Prior, check_rows};
-use crate::model::{Derivatives, Model, Rows};
+use crate::posterior::{Gaussian, Prior};
+use crate::random::Stream;
+use crate::rows::{At, LogLikelihood, Newton};
 
 /// Draws between two reports to the callback.
 const REPORT_EVERY: usize = 20;
@@ -28,6 +28,8 @@ const START_SPREAD: f64 = 2.0;
 pub struct SampleProgress {
     /// The chain, from 0.
     pub chain: usize,
+    /// How many chains there are.
+    pub chains: usize,
     /// Steps of this chain so far, warm-up included.
     pub done: usize,
     /// Steps of this chain in all.
@@ -41,7 +43,7 @@ pub struct SampleProgress {
 /// Called by one chain at a time; the answer says whether to go on.
 pub type SampleCallback<'c> = dyn FnMut(&SampleProgress) -> ControlFlow<()> + Send + 'c;
 
-/// Draws from the posterior ∝ π₀(θ)·exp(Σ wᵢℓᵢ(θ)) by NUTS, chains in parallel.
+/// Draws from the posterior ∝ π₀(θ)·exp(L(θ)) by NUTS, chains in parallel.
 ///
 /// `start` = N(θ̂, LLᵀ) is a Gaussian fit of it, usually the Laplace fit of these very rows: the chains run over z with
 /// θ = θ̂ + Lz, where the posterior is nearly N(0, I), and start at z ~ N(0, 4I). A gradient over weighted rows costs
@@ -53,17 +55,15 @@ pub type SampleCallback<'c> = dyn FnMut(&SampleProgress) -> ControlFlow<()> + Se
 /// # Errors
 /// See [`SampleError`].
 pub fn sample(
-    model: &dyn Model,
+    likelihood: &dyn LogLikelihood,
     prior: &Prior,
-    rows: Rows<'_>,
     start: &Gaussian,
     settings: &SampleSettings,
     seed: u64,
     callback: &mut SampleCallback<'_>,
 ) -> Result<Chains, SampleError> {
     settings.check()?;
-    check_rows(model, rows)?;
-    let dim = model.dim();
+    let dim = likelihood.dim();
     for (what, got) in [("prior mean", prior.dim()), ("Gaussian fit", start.dim())] {
         if got != dim {
             return Err(SampleError::Length { what, got, expected: dim });
@@ -78,7 +78,7 @@ pub fn sample(
         !stopped.load(Ordering::Relaxed)
     };
     let run = |chain: usize| {
-        let target = Target::new(model, prior, rows, start);
+        let target = Target::new(likelihood, prior, start);
         run_chain(target, settings, seed, chain, &report)
     };
     let chains: Result<Vec<Chain>, SampleError> = (0..settings.chains).into_par_iter().map(run).collect();
@@ -92,7 +92,7 @@ fn run_chain(
     chain: usize,
     report: &(dyn Fn(&SampleProgress) -> bool + Sync),
 ) -> Result<Chain, SampleError> {
-    let mut rng = chain_stream(seed, chain);
+    let mut rng = Stream::Chain.rng(seed, chain as u64);
     let position = target.start(&mut rng).ok_or(SampleError::Start { chain })?;
     let start = target.start;
     let failed = |reason: &dyn std::fmt::Display| SampleError::Chain { chain, reason: reason.to_string() };
@@ -120,7 +120,14 @@ fn run_chain(
         divergences += usize::from(progress.diverging && !warming_up);
         let done = at + 1;
         if (done % REPORT_EVERY == 0 || done == total)
-            && !report(&SampleProgress { chain, done, total, warming_up, divergences })
+            && !report(&SampleProgress {
+                chain,
+                chains: settings.chains,
+                done,
+                total,
+                warming_up,
+                divergences,
+            })
         {
             return Err(SampleError::Stopped);
         }
@@ -150,23 +157,20 @@ fn push_theta(start: &Gaussian, z: &[f64], out: &mut Vec<f64>) {
 
 /// The log posterior as a function of z.
 struct Target<'a> {
-    model: &'a dyn Model,
+    likelihood: &'a dyn LogLikelihood,
     prior: &'a Prior,
-    rows: Rows<'a>,
     start: &'a Gaussian,
     theta: Vec<f64>,
-    slope: Vec<f64>,
 }
 
 impl<'a> Target<'a> {
-    fn new(model: &'a dyn Model, prior: &'a Prior, rows: Rows<'a>, start: &'a Gaussian) -> Self {
-        let dim = model.dim();
-        Target { model, prior, rows, start, theta: Vec::with_capacity(dim), slope: vec![0.0; dim] }
+    fn new(likelihood: &'a dyn LogLikelihood, prior: &'a Prior, start: &'a Gaussian) -> Self {
+        Target { likelihood, prior, start, theta: Vec::with_capacity(prior.dim()) }
     }
 
     /// A starting point with a finite log posterior: z ~ N(0, 4I), drawn towards θ̂ until there is one.
     fn start(&mut self, rng: &mut rand_chacha::ChaCha8Rng) -> Option<Vec<f64>> {
-        let mut z: Vec<f64> = StandardNormal.sample_iter(&mut *rng).take(self.model.dim()).collect();
+        let mut z: Vec<f64> = StandardNormal.sample_iter(&mut *rng).take(self.prior.dim()).collect();
         z.iter_mut().for_each(|z| *z *= START_SPREAD);
         let mut gradient = vec![0.0; z.len()];
         for _ in 0..40 {
@@ -192,7 +196,7 @@ impl LogpError for NotFinite {
 
 impl HasDims for Target<'_> {
     fn dim_sizes(&self) -> HashMap<String, u64> {
-        HashMap::from([("unconstrained_parameter".to_owned(), self.model.dim() as u64)])
+        HashMap::from([("unconstrained_parameter".to_owned(), self.prior.dim() as u64)])
     }
 }
 
@@ -202,18 +206,19 @@ impl CpuLogpFunc for Target<'_> {
     type ExpandedVector = Vec<f64>;
 
     fn dim(&self) -> usize {
-        self.model.dim()
+        self.prior.dim()
     }
 
     fn logp(&mut self, z: &[f64], gradient: &mut [f64]) -> Result<f64, NotFinite> {
-        let Target { model, prior, rows, start, theta, slope } = self;
+        let Target { likelihood, prior, start, theta } = self;
         theta.clear();
         push_theta(start, z, theta);
-        let mut value = model.evaluate(*rows, theta, Derivatives::gradient(slope));
-        value += prior.gradient_and_log_density(theta, Some(slope));
+        let answer = likelihood.evaluate(&At { theta, derivatives: 1 });
+        let Newton { mut value, gradient: mut slope, .. } = answer.map_err(|_| NotFinite)?;
+        value += prior.gradient_and_log_density(theta, Some(&mut slope));
         // ∇_z = Lᵀ∇_θ, L lower triangular.
         gradient.fill(0.0);
-        for (row, slope) in start.factor.chunks_exact(z.len().max(1)).zip(&*slope) {
+        for (row, slope) in start.factor.chunks_exact(z.len().max(1)).zip(&slope) {
             gradient.iter_mut().zip(row).for_each(|(g, l)| *g += l * slope);
         }
         let finite = value.is_finite() && gradient.iter().all(|g| g.is_finite());

@@ -10,9 +10,8 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use self::psis::log_sum_exp;
-use crate::laplace::{LaplaceError, check_rows};
-use crate::model::{Derivatives, Model, Rows, Shifts, total_differences, weighted_differences};
-use crate::sample::{R_HAT_LIMIT, effective_sample_size, r_hat};
+use crate::posterior::{R_HAT_LIMIT, effective_sample_size, r_hat};
+use crate::rows::{At, LogLikelihood, Rows, RowsError, Totals, Weighted};
 
 /// Grade A: V's 95 % upper bound stays below this.
 pub const TRUSTED_VARIANCE: f64 = 0.1;
@@ -108,7 +107,7 @@ pub enum VerdictError {
     },
     /// Rows or weights that cannot be used.
     #[error(transparent)]
-    Rows(#[from] LaplaceError),
+    Rows(#[from] RowsError),
 }
 
 /// Grades the weighted rows by draws of their own posterior.
@@ -120,17 +119,16 @@ pub enum VerdictError {
 ///
 /// # Errors
 /// See [`VerdictError`].
-pub fn verdict(
-    model: &dyn Model,
-    rows: &[usize],
-    weights: &[f64],
-    draws: &Draws,
-) -> Result<Verdict, VerdictError> {
-    draws.check(model.dim())?;
-    check_rows(model, Rows::Weighted { ids: rows, weights })?;
+pub fn verdict(rows: &dyn Rows, coreset: &Weighted, draws: &Draws) -> Result<Verdict, VerdictError> {
+    draws.check(rows.dim())?;
     let anchor = draws.mean();
     let shifts = draws.shifts(&anchor);
-    let (errors, at_anchor) = errors(model, rows, weights, &anchor, &shifts);
+    // Δ at each draw less Δ at the anchor, and Δ at the anchor.
+    let mut errors = rows.totals(&Totals::new(&anchor, &shifts, rows.len()))?;
+    let chosen = coreset.differences(&anchor, &shifts);
+    errors.iter_mut().zip(&chosen).for_each(|(error, chosen)| *error -= chosen);
+    let here = At { theta: &anchor, derivatives: 0 };
+    let at_anchor = rows.newton(&here)?.value - coreset.evaluate(&here)?.value;
     Ok(grade(draws, errors, at_anchor))
 }
 
@@ -145,21 +143,6 @@ pub fn verdict_of_errors(errors: Vec<f64>, chains: Option<usize>) -> Result<Verd
     let centre = draws.mean()[0];
     let errors = draws.theta.iter().map(|error| error - centre).collect();
     Ok(grade(&draws, errors, centre))
-}
-
-/// Δ at each draw less Δ at the anchor, and Δ at the anchor.
-fn errors(
-    model: &dyn Model,
-    rows: &[usize],
-    weights: &[f64],
-    anchor: &[f64],
-    shifts: &Shifts,
-) -> (Vec<f64>, f64) {
-    let mut errors = total_differences(model, anchor, shifts);
-    let chosen = weighted_differences(model, anchor, shifts, rows, weights);
-    errors.iter_mut().zip(&chosen).for_each(|(error, chosen)| *error -= chosen);
-    let at = |rows| model.evaluate(rows, anchor, Derivatives::none());
-    (errors, at(Rows::All) - at(Rows::Weighted { ids: rows, weights }))
 }
 
 /// The grade of these errors; everything but the pass over the data.
@@ -258,8 +241,10 @@ impl Draws {
     /// Effective over actual draws for the mean of Δ and for its square, the smaller, at most 1.
     fn efficiency(&self, errors: &[f64]) -> f64 {
         let Some(chains) = self.chains else { return 1.0 };
-        let efficiency = effective_sample_size(&split(errors, chains)) / errors.len() as f64;
-        if efficiency.is_nan() { 1.0 } else { efficiency.min(1.0) }
+        let squares: Vec<f64> = errors.iter().map(|x| x * x).collect();
+        let of = |values: &[f64]| effective_sample_size(&split(values, chains)) / values.len() as f64;
+        // NaN, of draws that are all the same, is the larger for `min`.
+        of(errors).min(of(&squares)).min(1.0)
     }
 
     /// Whether the chains have mixed in every parameter.

@@ -1,0 +1,114 @@
+//! The dictionary that methods ask: every answer comes from rows, wherever they are, by one of the six questions.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use sparse_nnls::{Candidate, Dictionary, DictionaryError, Query, Sum};
+
+use super::hermite::Remainder;
+use super::{Description, EmbedError, Embedding, Recipe};
+use crate::rows::{Found, Gather, Observations, Rows, RowsError, Top};
+
+/// The columns of all rows by one [`Recipe`]: `sum` is a gather, `top` a top, and `columns` are computed here from rows
+/// that the last answer brought or that are fetched.
+pub struct Embedded<'a> {
+    rows: &'a dyn Rows,
+    recipe: Arc<Recipe>,
+    sum: Sum,
+    description: Description,
+    brought: Mutex<Brought>,
+}
+
+/// The rows of the last answers.
+#[derive(Default)]
+struct Brought {
+    ids: Vec<usize>,
+    rows: Observations,
+}
+
+impl<'a> Embedded<'a> {
+    /// Asks for the sum.
+    ///
+    /// # Errors
+    /// Where the rows have no such embedding, or did not answer.
+    pub fn new(rows: &'a dyn Rows, recipe: Recipe) -> Result<Self, EmbedError> {
+        let recipe = Arc::new(recipe);
+        let gathered = rows.gather(&Gather { recipe: Arc::clone(&recipe), seed: 0, count: 0 })?;
+        let tail = if gathered.dropped.is_empty() { 0.0 } else { Remainder::nats(&gathered.dropped) };
+        let description = Description { name: recipe.name(), coordinates: recipe.coordinates(), tail };
+        let sum = Sum { vector: gathered.sum, norms: gathered.norms };
+        Ok(Self { rows, recipe, sum, description, brought: Mutex::default() })
+    }
+
+    /// How a row becomes a column.
+    pub fn recipe(&self) -> &Arc<Recipe> {
+        &self.recipe
+    }
+
+    fn brought(&self) -> MutexGuard<'_, Brought> {
+        self.brought.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The rows `ids`: those at hand, and the others by one fetch.
+    fn obtain(&self, ids: &[usize]) -> Result<Observations, RowsError> {
+        let brought = self.brought();
+        let at = |id: &usize| brought.ids.binary_search(id);
+        let missing: Vec<usize> = ids.iter().filter(|id| at(id).is_err()).copied().collect();
+        if missing.len() == ids.len() {
+            return self.rows.fetch(ids);
+        }
+        let mut known = brought.rows.clone();
+        if !missing.is_empty() {
+            known.append(&self.rows.fetch(&missing)?);
+        }
+        let mut fetched = brought.ids.len()..;
+        let places = ids.iter().map(|id| at(id).unwrap_or_else(|_| fetched.next().unwrap_or_default()));
+        Ok(known.select(&places.collect::<Vec<_>>()))
+    }
+}
+
+impl Dictionary for Embedded<'_> {
+    fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    fn coordinates(&self) -> usize {
+        self.description.coordinates
+    }
+
+    fn sum(&self) -> Result<Sum, DictionaryError> {
+        Ok(self.sum.clone())
+    }
+
+    fn top(&self, query: &Query<'_>, answers: &mut [Vec<Candidate>]) -> Result<(), DictionaryError> {
+        let question = Top {
+            recipe: Arc::clone(&self.recipe),
+            vectors: query.vectors.iter().map(|vector| vector.to_vec()).collect(),
+            rankings: query.rankings.to_vec(),
+            exclude: query.exclude.to_vec(),
+            batch: query.batch,
+        };
+        let Found { candidates, ids, rows } = self.rows.top(&question).map_err(DictionaryError::new)?;
+        for (answer, candidates) in answers.iter_mut().zip(candidates) {
+            answer.clear();
+            answer.extend(candidates);
+        }
+        *self.brought() = Brought { ids, rows };
+        Ok(())
+    }
+
+    fn columns(&self, ids: &[usize], out: &mut [f64]) -> Result<(), DictionaryError> {
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let rows = self.obtain(ids).map_err(DictionaryError::new)?;
+        let model = self.rows.bind(rows).map_err(DictionaryError::new)?;
+        out.copy_from_slice(&self.recipe.columns(&model).map_err(DictionaryError::new)?);
+        Ok(())
+    }
+}
+
+impl Embedding for Embedded<'_> {
+    fn description(&self) -> &Description {
+        &self.description
+    }
+}

@@ -1,0 +1,185 @@
+//! How a row becomes a column, as plain data: whoever holds rows can make their columns from it.
+
+use std::sync::Arc;
+
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+use sparse_nnls::{Candidate, Dictionary, DictionaryError, Query, Sum};
+
+use super::draws::{columns_of, remainder};
+use super::gaussian::GaussianColumns;
+use super::hermite::{HermiteColumns, coordinates};
+use super::{Draws, EmbedError, Hermite, Stacked};
+use crate::model::{Model, Shifts};
+use crate::posterior::Gaussian;
+use crate::rows::RowsError;
+
+/// An embedding of log-likelihoods under π̂.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Recipe {
+    /// Hermite polynomials up to an order, for a linear predictor.
+    Hermite {
+        /// π̂.
+        posterior: Arc<Gaussian>,
+        /// 1, 2 or 3.
+        order: usize,
+    },
+    /// Draws, for any model.
+    Draws {
+        /// θ̂.
+        anchor: Vec<f64>,
+        /// θₛ − θ̂.
+        shifts: Shifts,
+    },
+    /// Hermite polynomials up to order 2 above draws of what they leave over.
+    HermiteDraws {
+        /// π̂.
+        posterior: Arc<Gaussian>,
+        /// θₛ − θ̂.
+        shifts: Shifts,
+    },
+    /// The exact embedding of the mean of a Gaussian.
+    GaussianMean {
+        /// π̂.
+        posterior: Arc<Gaussian>,
+    },
+}
+
+impl Recipe {
+    /// As a user would ask for it.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Hermite { order, .. } => format!("hermite:{order}"),
+            Self::Draws { shifts, .. } => format!("draws:{}", shifts.len()),
+            Self::HermiteDraws { shifts, .. } => format!("hermite:2+draws:{}", shifts.len()),
+            Self::GaussianMean { .. } => "hermite:2".to_owned(),
+        }
+    }
+
+    /// Length of a column.
+    pub fn coordinates(&self) -> usize {
+        match self {
+            Self::Hermite { posterior, order } => coordinates(posterior.dim(), *order),
+            Self::Draws { shifts, .. } => shifts.len(),
+            Self::HermiteDraws { posterior, shifts } => coordinates(posterior.dim(), 2) + shifts.len(),
+            Self::GaussianMean { posterior } => posterior.dim() + 1,
+        }
+    }
+
+    /// Everything that passes over these rows need, in one pass; `first` is the id of the first of them.
+    ///
+    /// # Errors
+    /// Where the rows have no such embedding, or a log-likelihood is not finite.
+    pub fn prepare(&self, model: &Arc<dyn Model>, first: usize) -> Result<Prepared, RowsError> {
+        let hermite = |posterior: &Arc<Gaussian>, order| {
+            let linear = model.linear().ok_or_else(|| self.refusal(&**model))?;
+            let made = Hermite::starting_at(linear, Arc::clone(posterior), order, first);
+            made.map_err(|error| self.unsuited(&error))
+        };
+        Ok(match self {
+            Self::Hermite { posterior, order } => {
+                let hermite = hermite(posterior, *order)?;
+                Prepared { dropped: hermite.dropped().to_vec(), dictionary: Box::new(hermite) }
+            }
+            Self::Draws { anchor, shifts } => {
+                let draws = Draws::new(model, anchor, shifts.clone(), first)?;
+                Prepared { dictionary: Box::new(draws), dropped: Vec::new() }
+            }
+            Self::HermiteDraws { posterior, shifts } => {
+                let upper = hermite(posterior, 2)?;
+                let rest = upper.polynomials();
+                let lower = Draws::remainder(model, &posterior.mean, shifts.clone(), rest, first)?;
+                let both = Stacked::new(upper, lower).map_err(|error| self.unsuited(&error))?;
+                Prepared { dictionary: Box::new(both), dropped: Vec::new() }
+            }
+            Self::GaussianMean { posterior } => {
+                let gaussian = model.gaussian_mean().ok_or_else(|| self.refusal(&**model))?;
+                let columns = GaussianColumns::new(gaussian, posterior, first)
+                    .map_err(|error| self.unsuited(&error))?;
+                Prepared { dictionary: Box::new(columns), dropped: Vec::new() }
+            }
+        })
+    }
+
+    /// The columns of all rows of this model, in f64, one after the other.
+    ///
+    /// # Errors
+    /// As [`prepare`](Recipe::prepare).
+    pub fn columns(&self, model: &Arc<dyn Model>) -> Result<Vec<f64>, RowsError> {
+        let (n, length) = (model.len(), self.coordinates());
+        let ids: Vec<usize> = (0..n).collect();
+        let mut out = vec![0.0; n * length];
+        let hermite = |posterior: &Arc<Gaussian>, order| {
+            let linear = model.linear().ok_or_else(|| self.refusal(&**model))?;
+            HermiteColumns::new(linear, Arc::clone(posterior), order).map_err(|error| self.unsuited(&error))
+        };
+        match self {
+            Self::Hermite { posterior, order } => hermite(posterior, *order)?.write(&ids, &mut out),
+            Self::Draws { anchor, shifts } => {
+                let differences = Arc::clone(model).prepare(anchor, shifts.clone());
+                columns_of(&*differences, &ids, length, &mut out);
+            }
+            Self::HermiteDraws { posterior, shifts } => {
+                let upper = hermite(posterior, 2)?;
+                let cut = length - shifts.len();
+                let differences = remainder(model, &posterior.mean, shifts.clone(), upper.polynomials())?;
+                let (mut above, mut below) = (vec![0.0; n * cut], vec![0.0; n * shifts.len()]);
+                upper.write(&ids, &mut above);
+                columns_of(&*differences, &ids, shifts.len(), &mut below);
+                let parts = above.par_chunks_exact(cut).zip(below.par_chunks_exact(shifts.len()));
+                out.par_chunks_exact_mut(length).zip(parts).for_each(|(out, (above, below))| {
+                    out[..cut].copy_from_slice(above);
+                    out[cut..].copy_from_slice(below);
+                });
+            }
+            Self::GaussianMean { posterior } => {
+                let gaussian = model.gaussian_mean().ok_or_else(|| self.refusal(&**model))?;
+                out = GaussianColumns::new(gaussian, posterior, 0)
+                    .map_err(|error| self.unsuited(&error))?
+                    .into_columns();
+            }
+        }
+        Ok(out)
+    }
+
+    fn refusal(&self, model: &dyn Model) -> RowsError {
+        RowsError::NoEmbedding { model: model.name(), embedding: self.name() }
+    }
+
+    fn unsuited(&self, error: &EmbedError) -> RowsError {
+        RowsError::Place { place: self.name(), reason: error.to_string() }
+    }
+}
+
+/// Rows made ready for passes in one embedding.
+pub struct Prepared {
+    dictionary: Box<dyn Dictionary + Send + Sync>,
+    dropped: Vec<f64>,
+}
+
+impl Prepared {
+    /// Σφᵢ and Σ‖φᵢ‖.
+    ///
+    /// # Errors
+    /// Whatever the dictionary fails with.
+    pub fn sum(&self) -> Result<Sum, RowsError> {
+        self.dictionary.sum().map_err(|error| failed(&error))
+    }
+
+    /// What the embedding drops of the log-likelihood, at fixed draws.
+    pub fn dropped(&self) -> &[f64] {
+        &self.dropped
+    }
+
+    /// The best columns by their ids.
+    ///
+    /// # Errors
+    /// Whatever the dictionary fails with.
+    pub fn top(&self, query: &Query<'_>, answers: &mut [Vec<Candidate>]) -> Result<(), RowsError> {
+        self.dictionary.top(query, answers).map_err(|error| failed(&error))
+    }
+}
+
+fn failed(error: &DictionaryError) -> RowsError {
+    RowsError::Place { place: "memory".to_owned(), reason: error.to_string() }
+}

@@ -1,0 +1,34 @@
+//! The random streams of one seed: counter-based, each purpose and each index of it apart from all others.
+
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+
+/// What random numbers are for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stream {
+    /// The draws a coreset is built on.
+    Build = 1,
+    /// Draws that no method sees, to judge the coreset.
+    HeldOut = 2,
+    /// Draws from a coreset's own posterior, on which its verdict is given.
+    Verdict = 3,
+    /// The rows of a uniform subsample.
+    Subsample = 4,
+    /// Draws under the posterior of a growing coreset, fresh ones at every step.
+    SparseVi = 5,
+    /// A chain of a sampler.
+    Chain = 6,
+    /// The rows of generated data, a chunk at a time.
+    Generate = 7,
+    /// The parameters of generated data.
+    Parameters = 8,
+}
+
+impl Stream {
+    /// The generator of this purpose; where one needs numbers again and again, each index is a stream of its own.
+    pub fn rng(self, seed: u64, index: u64) -> ChaCha8Rng {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        rng.set_stream(self as u64 | index << 8);
+        rng
+    }
+}

@@ -1,0 +1,343 @@
+//! The six questions that are all anybody asks of n rows, wherever the rows are.
+//!
+//! | question | answer |
+//! | --- | --- |
+//! | [`moments`](Rows::moments) | the triangular factor of [X y]: cross-products without a loss of digits |
+//! | [`newton`](Rows::newton) | log-likelihood, gradient, Hessian at θ |
+//! | [`gather`](Rows::gather) | y = Σφᵢ, Σ‖φᵢ‖, what the embedding drops, and a sample of rows ∝ ‖φᵢ‖ |
+//! | [`top`](Rows::top) | the best columns of each ranking, with their rows |
+//! | [`totals`](Rows::totals) | Σᵢ ℓᵢ(θₛ) − ℓᵢ(θ̂) for each draw |
+//! | [`fetch`](Rows::fetch) | these rows |
+//!
+//! Each is one pass over fixed blocks of 65 536 rows, whose partial answers are merged in block order: the same bits for
+//! any number of threads, and for rows that are held a block here and a block there. Each may fail. Questions and
+//! answers are plain data that can travel, and no answer is of size n; what is done with them is done in memory, on the
+//! rows that they brought.
+
+mod memory;
+mod observations;
+mod weighted;
+
+pub use memory::Memory;
+pub use observations::Observations;
+pub use weighted::{All, LogLikelihood, Summed, Weighted};
+
+use std::sync::Arc;
+
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+use sparse_nnls::{Batch, Candidate, Ranking};
+use thiserror::Error;
+
+use crate::embed::Recipe;
+use crate::linalg::triangular_factor;
+use crate::model::{BLOCK, Model, ModelError, Shifts};
+use crate::posterior::Prior;
+
+/// n rows under a likelihood.
+pub trait Rows: Send + Sync {
+    /// Number of rows, n.
+    fn len(&self) -> usize;
+
+    /// True where there is no row.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Number of parameters.
+    fn dim(&self) -> usize;
+
+    /// The name of the likelihood.
+    fn name(&self) -> &'static str;
+
+    /// The same likelihood of rows that were fetched, here in memory.
+    ///
+    /// # Errors
+    /// Where they are no data of this likelihood.
+    fn bind(&self, rows: Observations) -> Result<Arc<dyn Model>, ModelError>;
+
+    /// The cross-products of features and target.
+    ///
+    /// # Errors
+    /// See [`RowsError`], here and below.
+    fn moments(&self) -> Result<Moments, RowsError>;
+
+    /// The log-likelihood and as many of its derivatives as are asked for.
+    fn newton(&self, question: &At<'_>) -> Result<Newton, RowsError>;
+
+    /// The sum of the columns of an embedding, and a sample of them.
+    fn gather(&self, question: &Gather) -> Result<Gathered, RowsError>;
+
+    /// The best columns of an embedding.
+    fn top(&self, question: &Top) -> Result<Found, RowsError>;
+
+    /// The change of the log-likelihood from an anchor to each of many draws.
+    fn totals(&self, question: &Totals<'_>) -> Result<Vec<f64>, RowsError>;
+
+    /// The rows `ids`, in that order.
+    fn fetch(&self, ids: &[usize]) -> Result<Observations, RowsError>;
+}
+
+/// What a coreset is built for: the posterior of these rows under a prior.
+#[derive(Clone, Copy)]
+pub struct Problem<'a> {
+    /// The rows, under their likelihood.
+    pub rows: &'a dyn Rows,
+    /// The prior of its parameters.
+    pub prior: &'a Prior,
+}
+
+/// The triangular factor R of [X y] = QR: XᵀX, Xᵀy and the residual sum of squares, of which sums of products would
+/// lose half the digits.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Moments {
+    /// Number of rows.
+    pub rows: usize,
+    /// Number of features and the target, if there is one.
+    pub dim: usize,
+    /// R, `dim` × `dim`, row-major, upper triangular.
+    pub triangle: Vec<f64>,
+}
+
+impl Moments {
+    /// Of rows in memory, a block at a time.
+    pub fn of(observations: &Observations) -> Self {
+        let rows = observations.len();
+        let dim = observations.dim + usize::from(!observations.target.is_empty());
+        let entry = |i: usize, j: usize| match observations.row(i).get(j) {
+            Some(&x) => f64::from(x),
+            None => observations.target[i],
+        };
+        let blocks: Vec<Vec<f64>> = (0..rows)
+            .into_par_iter()
+            .step_by(BLOCK)
+            .map(|start| triangular_factor(BLOCK.min(rows - start), dim, |i, j| entry(start + i, j)))
+            .collect();
+        let none = Moments { rows: 0, dim, triangle: vec![0.0; dim * dim] };
+        let merged =
+            blocks.into_iter().fold(none, |all, triangle| all.merge(&Moments { rows: 0, dim, triangle }));
+        Moments { rows, ..merged }
+    }
+
+    /// Of these rows and further ones.
+    pub fn merge(&self, other: &Self) -> Self {
+        let (dim, rows) = (self.dim, self.rows + other.rows);
+        if self.triangle.iter().all(|&x| x == 0.0) {
+            return Moments { rows, ..other.clone() };
+        }
+        let triangle = triangular_factor(2 * dim, dim, |i, j| {
+            if i < dim { self.triangle[i * dim + j] } else { other.triangle[(i - dim) * dim + j] }
+        });
+        Moments { rows, dim, triangle }
+    }
+
+    /// The residual sum of squares of the target given the features: the square of R's last entry.
+    pub fn residual_sum_of_squares(&self) -> f64 {
+        self.triangle.last().map_or(0.0, |last| last * last)
+    }
+}
+
+/// Where, and how many derivatives.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct At<'a> {
+    /// θ.
+    pub theta: &'a [f64],
+    /// 0: the value alone; 1: the gradient too; 2: the Hessian too.
+    pub derivatives: u8,
+}
+
+/// Σ wᵢℓᵢ(θ) and its derivatives.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Newton {
+    /// The log-likelihood.
+    pub value: f64,
+    /// D numbers, or none where they were not asked for.
+    pub gradient: Vec<f64>,
+    /// D × D numbers, symmetric, or none.
+    pub hessian: Vec<f64>,
+}
+
+impl Newton {
+    /// Adds the sums of further rows.
+    pub fn add(&mut self, other: &Self) {
+        self.value += other.value;
+        add(&mut self.gradient, &other.gradient);
+        add(&mut self.hessian, &other.hessian);
+    }
+}
+
+/// Which embedding, and how many rows to bring along.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Gather {
+    /// How a row becomes a column.
+    pub recipe: Arc<Recipe>,
+    /// The seed of the sample.
+    pub seed: u64,
+    /// Rows in the sample.
+    pub count: usize,
+}
+
+/// The sum of the columns, and a sample.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Gathered {
+    /// y = Σφᵢ.
+    pub sum: Vec<f64>,
+    /// Σ‖φᵢ‖.
+    pub norms: f64,
+    /// What the embedding drops of the log-likelihood, at fixed draws; none where it drops nothing.
+    pub dropped: Vec<f64>,
+    /// A sample without replacement ∝ ‖φᵢ‖, and their rows in the same order.
+    pub sample: Found,
+}
+
+impl Gathered {
+    /// Adds what further rows gave.
+    pub fn add(&mut self, other: Self, count: usize) {
+        add(&mut self.sum, &other.sum);
+        self.norms += other.norms;
+        add(&mut self.dropped, &other.dropped);
+        self.sample.merge(other.sample, &[count]);
+    }
+}
+
+/// A ranking of columns by their correlation with one or two vectors.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Top {
+    /// How a row becomes a column.
+    pub recipe: Arc<Recipe>,
+    /// One or two vectors as long as a column.
+    pub vectors: Vec<Vec<f64>>,
+    /// What to return.
+    pub rankings: Vec<Ranking>,
+    /// Rows that no ranking may return, ascending.
+    pub exclude: Vec<usize>,
+    /// Look at this subset only.
+    pub batch: Option<Batch>,
+}
+
+/// The best of each ranking, best first, and the rows of all of them.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Found {
+    /// One list a ranking.
+    pub candidates: Vec<Vec<Candidate>>,
+    /// The rows that are in some list, ascending.
+    pub ids: Vec<usize>,
+    /// The rows themselves, in the same order.
+    pub rows: Observations,
+}
+
+impl Found {
+    /// Merges what further rows gave, keeping the best `counts` of each ranking; ties go to the smaller id.
+    pub fn merge(&mut self, other: Self, counts: &[usize]) {
+        self.candidates.resize(counts.len().max(other.candidates.len()), Vec::new());
+        for ((mine, theirs), &count) in self.candidates.iter_mut().zip(other.candidates).zip(counts) {
+            mine.extend(theirs);
+            mine.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.id.cmp(&b.id)));
+            mine.truncate(count);
+        }
+        let mut ids: Vec<usize> = self.candidates.iter().flatten().map(|candidate| candidate.id).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        let mut both = std::mem::take(&mut self.rows);
+        both.append(&other.rows);
+        let known: Vec<usize> = self.ids.iter().chain(&other.ids).copied().collect();
+        let place = |id: &usize| known.iter().position(|other| other == id);
+        self.rows = both.select(&ids.iter().filter_map(place).collect::<Vec<_>>());
+        self.ids = ids;
+    }
+}
+
+/// Draws of θ, as shifts from an anchor.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Totals<'a> {
+    /// θ̂.
+    pub anchor: &'a [f64],
+    /// θₛ − θ̂.
+    pub shifts: &'a Shifts,
+    /// Whether log-likelihoods are f64; otherwise f32 with full relative precision, summed in f64.
+    pub wide: bool,
+}
+
+impl<'a> Totals<'a> {
+    /// Up to this many log-likelihoods the sum is of f64 ones.
+    const WIDE_LIMIT: usize = 50_000_000;
+
+    /// In f64 where the rows are few enough.
+    pub fn new(anchor: &'a [f64], shifts: &'a Shifts, rows: usize) -> Self {
+        Totals { anchor, shifts, wide: rows.saturating_mul(shifts.len()) <= Self::WIDE_LIMIT }
+    }
+}
+
+/// Why rows could not answer.
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum RowsError {
+    /// A log-likelihood that is NaN or infinite. Rows and draws count from 0.
+    #[error("the log-likelihood of row {row} at draw {draw} is not finite ({value})")]
+    NotFinite {
+        /// The datum.
+        row: usize,
+        /// The draw.
+        draw: usize,
+        /// NaN or ±∞.
+        value: f64,
+    },
+    /// A row that is not there.
+    #[error("row {row} is named, but there are {rows} rows")]
+    NoSuchRow {
+        /// The row.
+        row: usize,
+        /// Number of rows.
+        rows: usize,
+    },
+    /// A weight that is not a number ≥ 0, or another number of weights than of rows.
+    #[error("weight {weight} of row {row} cannot be used: weights must be finite and ≥ 0")]
+    Weight {
+        /// The row.
+        row: usize,
+        /// Its weight.
+        weight: f64,
+    },
+    /// Sizes that do not agree.
+    #[error("{what} has {got} numbers where {expected} are needed")]
+    Length {
+        /// Of what.
+        what: &'static str,
+        /// Its size.
+        got: usize,
+        /// The size it must have.
+        expected: usize,
+    },
+    /// An embedding that these rows do not have.
+    #[error("the {model} model has no {embedding} embedding")]
+    NoEmbedding {
+        /// The model's name.
+        model: &'static str,
+        /// The embedding's.
+        embedding: String,
+    },
+    /// The rows do not suit the model.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// The place where the rows are failed: which one, and with what.
+    #[error("{place}: {reason}")]
+    Place {
+        /// A file, a partition, a device.
+        place: String,
+        /// What it said.
+        reason: String,
+    },
+}
+
+impl RowsError {
+    /// The same with rows that count from elsewhere.
+    pub(crate) fn moved_by(self, first: usize) -> Self {
+        match self {
+            Self::NotFinite { row, draw, value } => Self::NotFinite { row: first + row, draw, value },
+            other => other,
+        }
+    }
+}
+
+pub(crate) fn add(sum: &mut [f64], x: &[f64]) {
+    sum.iter_mut().zip(x).for_each(|(sum, x)| *sum += x);
+}

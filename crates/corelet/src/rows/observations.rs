@@ -1,0 +1,83 @@
+//! What every model is built on: a numeric matrix, its target and its exposure, all finite, of agreeing lengths.
+
+use serde::{Deserialize, Serialize};
+
+/// n rows of `dim` features, row-major, with one target and possibly one exposure a row.
+///
+/// Features are standardised in f64 and kept in f32: a row takes 4·D bytes, and every sum over rows is f64. The
+/// rounding moves a posterior by some 10⁻⁷ of its standard deviation.
+///
+/// The coding of the target belongs to the model: ±1 for logistic, a count for Poisson, a number for linear
+/// regression, empty for the mean of a Gaussian.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Observations {
+    /// n × dim features, row-major, an intercept included as a column of ones.
+    pub features: Vec<f32>,
+    /// Number of features, D.
+    pub dim: usize,
+    /// The target of each row, or empty for a model without one.
+    pub target: Vec<f64>,
+    /// The exposure of each row (> 0), for Poisson models.
+    pub exposure: Option<Vec<f64>>,
+}
+
+impl Observations {
+    /// Rows of features in f64, which are rounded; no exposure.
+    pub fn new(features: &[f64], dim: usize, target: Vec<f64>) -> Self {
+        let features = features.iter().map(|&x| x as f32).collect();
+        Observations { features, dim, target, exposure: None }
+    }
+
+    /// The same with the exposure of each row.
+    pub fn with_exposure(self, exposure: Vec<f64>) -> Self {
+        Observations { exposure: Some(exposure), ..self }
+    }
+
+    /// Number of rows, n.
+    pub fn len(&self) -> usize {
+        self.features.len() / self.dim.max(1)
+    }
+
+    /// True where there is no row.
+    pub fn is_empty(&self) -> bool {
+        self.features.is_empty()
+    }
+
+    /// The features of row `i`.
+    pub fn row(&self, i: usize) -> &[f32] {
+        &self.features[i * self.dim..(i + 1) * self.dim]
+    }
+
+    /// The features of row `i`, in f64.
+    pub fn wide_row(&self, i: usize) -> Vec<f64> {
+        self.row(i).iter().copied().map(f64::from).collect()
+    }
+
+    /// The target (0 where the model has none) and the exposure (1 where there is none) of row `i`.
+    #[inline]
+    pub fn target(&self, i: usize) -> (f64, f64) {
+        let target = self.target.get(i).copied().unwrap_or(0.0);
+        (target, self.exposure.as_ref().map_or(1.0, |exposure| exposure[i]))
+    }
+
+    /// The rows `ids`, in that order.
+    pub fn select(&self, ids: &[usize]) -> Self {
+        let of = |values: &Vec<f64>| ids.iter().filter_map(|&i| values.get(i).copied()).collect();
+        Observations {
+            features: ids.iter().flat_map(|&i| self.row(i)).copied().collect(),
+            dim: self.dim,
+            target: of(&self.target),
+            exposure: self.exposure.as_ref().map(of),
+        }
+    }
+
+    /// Appends the rows of `other`, which must have the same columns.
+    pub fn append(&mut self, other: &Self) {
+        self.dim = other.dim;
+        self.features.extend_from_slice(&other.features);
+        self.target.extend_from_slice(&other.target);
+        if let Some(exposure) = &other.exposure {
+            self.exposure.get_or_insert_default().extend_from_slice(exposure);
+        }
+    }
+}

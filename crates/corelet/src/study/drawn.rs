@@ -1,0 +1,132 @@
+//! Draws of a posterior, what they say of themselves, and the verdict on the coreset they came from.
+
+use std::time::Instant;
+
+use super::{Listener, ModelSpecification, Progress, Study, StudyError, make_model};
+use crate::posterior::{
+    Chains, Diagnostics, Marginal, Prior, SampleProgress, SampleSettings, resample, sample,
+};
+use crate::rows::{All, LogLikelihood, Memory, Observations, Rows, Weighted};
+use crate::trust::{Draws, Grade, Verdict, verdict};
+
+/// Draws on which a verdict rests at most; further ones are thinned.
+const VERDICT_DRAWS: usize = 4000;
+
+/// Draws of a coreset's posterior, or of that of all rows.
+pub struct Drawn {
+    /// The chains.
+    pub chains: Chains,
+    /// What they say of themselves.
+    pub diagnostics: Diagnostics,
+    /// The verdict on the coreset; none for the posterior of all rows.
+    pub verdict: Option<Verdict>,
+    /// How they were run.
+    pub settings: SampleSettings,
+    /// Seconds of the chains.
+    pub sample_seconds: f64,
+    /// Seconds of the verdict.
+    pub verdict_seconds: f64,
+}
+
+impl Study {
+    /// Draws from the posterior of weighted rows by NUTS and judges them on all rows; without weighted rows, draws from
+    /// the posterior of all.
+    ///
+    /// # Errors
+    /// See [`StudyError`]; [`SampleError::Stopped`](crate::posterior::SampleError::Stopped) where the listener stopped it.
+    pub fn sample(
+        &self,
+        coreset: Option<&Weighted>,
+        settings: &SampleSettings,
+        seed: u64,
+        listener: &mut Listener<'_>,
+    ) -> Result<Drawn, StudyError> {
+        settings.check()?;
+        let own;
+        let (likelihood, start): (&dyn LogLikelihood, _) = match coreset {
+            Some(coreset) => {
+                own = coreset.fit(&self.prior)?;
+                (coreset, &own.posterior)
+            }
+            None => (&All(&*self.rows), &self.full(listener)?.posterior),
+        };
+        let clock = Instant::now();
+        let chains = sample(likelihood, &self.prior, start, settings, seed, &mut |progress| {
+            listener(Progress::Sampling(progress))
+        })?;
+        let sample_seconds = clock.elapsed().as_secs_f64();
+        let diagnostics = Diagnostics::new(&chains);
+        let clock = Instant::now();
+        let verdict = match coreset {
+            Some(coreset) => {
+                let _ = listener(Progress::Judging);
+                Some(verdict(&*self.rows, coreset, &Draws::from_chains(&chains, VERDICT_DRAWS))?)
+            }
+            None => None,
+        };
+        let verdict_seconds = clock.elapsed().as_secs_f64();
+        Ok(Drawn { chains, diagnostics, verdict, settings: *settings, sample_seconds, verdict_seconds })
+    }
+}
+
+/// Draws of a coreset that was kept without its data: its rows, standardised, their weights, and the model as
+/// [`Study::specification`] gives it. There is nothing to judge them by.
+///
+/// # Errors
+/// See [`StudyError`].
+pub fn sample_kept(
+    rows: Observations,
+    weights: &[f64],
+    model: &ModelSpecification,
+    settings: &SampleSettings,
+    seed: u64,
+    listener: &mut Listener<'_>,
+) -> Result<Chains, StudyError> {
+    settings.check()?;
+    let memory = Memory::new(make_model(rows, model)?);
+    let prior = Prior::isotropic(memory.dim(), model.prior_sd)?;
+    let ids: Vec<usize> = (0..weights.len()).collect();
+    let coreset = Weighted::fetch(&memory, &ids, weights)?;
+    let start = coreset.fit(&prior)?.posterior;
+    let mut report = |progress: &SampleProgress| listener(Progress::Sampling(progress));
+    Ok(sample(&coreset, &prior, &start, settings, seed, &mut report)?)
+}
+
+impl Drawn {
+    /// A, B or C; none for the posterior of all rows.
+    pub fn grade(&self) -> Option<Grade> {
+        self.verdict.as_ref().map(|verdict| verdict.grade)
+    }
+
+    /// The draws that are to be used, each with its weight: for grade B those that the verdict gave weights to.
+    pub fn kept(&self) -> (Chains, Vec<f64>) {
+        match &self.verdict {
+            Some(verdict) if verdict.grade == Grade::B => {
+                let size = verdict.draws as f64;
+                let weights = verdict.log_weights.iter().map(|w| w.exp() * size).collect();
+                (self.chains.thinned(VERDICT_DRAWS), weights)
+            }
+            _ => (self.chains.clone(), vec![1.0; self.chains.total_draws()]),
+        }
+    }
+
+    /// For grade B, the draws resampled by their weights, for software that knows none.
+    pub fn resampled(&self) -> Option<Chains> {
+        let verdict = self.verdict.as_ref().filter(|verdict| verdict.grade == Grade::B)?;
+        Some(resample(&self.chains.thinned(VERDICT_DRAWS), &verdict.log_weights))
+    }
+
+    /// Each parameter on the original and on the standardised scale, weighted where the draws are.
+    pub fn marginals(&self, study: &Study) -> Vec<(Marginal, Marginal)> {
+        let (chains, weights) = self.kept();
+        let theta = chains.theta();
+        let draws: Vec<&[f64]> = theta.chunks_exact(chains.dim.max(1)).collect();
+        let original: Vec<Vec<f64>> = draws.iter().map(|draw| study.to_original(draw)).collect();
+        let of = |j: usize| {
+            let here: Vec<f64> = draws.iter().map(|draw| draw[j]).collect();
+            let there: Vec<f64> = original.iter().map(|draw| draw[j]).collect();
+            (Marginal::new(&there, &weights), Marginal::new(&here, &weights))
+        };
+        (0..chains.dim).map(of).collect()
+    }
+}

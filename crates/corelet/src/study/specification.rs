@@ -1,0 +1,284 @@
+//! What a user asks for, written once for every front end: names, defaults, and what goes together.
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Value};
+use sparse_nnls::Method;
+use thiserror::Error;
+
+use crate::coreset::{BuildOptions, RoundOptions, RoundsBy, Selector, Start};
+use crate::data::{DesignOptions, Task};
+use crate::embed::Choice;
+use crate::model::Link;
+use crate::posterior::SampleSettings;
+
+/// The most points that a search for `max_kl` tries where nothing is said.
+const MAX_KL_POINTS: usize = 1600;
+
+/// Everything that can be asked for.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Specification {
+    /// Which columns are used, and how.
+    pub design: DesignOptions,
+    /// The likelihood and the prior.
+    pub model: ModelSpecification,
+    /// How a coreset is built.
+    pub build: BuildSpecification,
+    /// How its posterior is sampled.
+    pub sample: SampleSettings,
+}
+
+/// Which model, and its prior. What only some models take is none unless it was said.
+///
+/// | field | default | purpose | range |
+/// | --- | --- | --- | --- |
+/// | `model` | `logistic` | the likelihood | see [`Task`] |
+/// | `link` | `log` | how a Poisson rate follows from η | see [`Link`] |
+/// | `sigma` | plug-in | noise sd σ: of a linear target; Σ = σ²I of a Gaussian, where the default is 1 | > 0 |
+/// | `prior_sd` | 1 | the prior is N(0, sd²·I) on the standardised features | > 0 |
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ModelSpecification {
+    /// The likelihood.
+    pub model: Task,
+    /// How a Poisson rate follows from η.
+    pub link: Option<Link>,
+    /// The noise standard deviation.
+    pub sigma: Option<f64>,
+    /// The standard deviation of the prior.
+    pub prior_sd: f64,
+}
+
+impl Default for ModelSpecification {
+    fn default() -> Self {
+        Self { model: Task::default(), link: None, sigma: None, prior_sd: 1.0 }
+    }
+}
+
+/// A build as it is asked for; what is left out depends on the data.
+///
+/// | field | default | purpose | range |
+/// | --- | --- | --- | --- |
+/// | `method` | `pursuit` | how points are chosen | [`Selector::names`] |
+/// | `reference` | false | halve the step of the hard thresholding methods, as the authors' code does | |
+/// | `k` | 100, or n; with `max_kl` 1600, or n | most points | 1 … n |
+/// | `max_kl` | none | the divergence in nats to stay below with the fewest points | > 0 |
+/// | `embedding` | `auto` | how a datum becomes a vector | see [`Choice`] |
+/// | `seed` | 0 | of everything random | any |
+/// | `polish` | false | solve NNLS on the final points | |
+/// | `start` | `full` | the rows whose Laplace fit is the first π̂ | see [`Start`] |
+/// | `rounds` | automatic | how often to build | ≥ 1 |
+/// | `rounds_by` | `laplace` | what the π̂ of a further round is taken from | `laplace`, `nuts` |
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct BuildSpecification {
+    /// How points are chosen.
+    #[serde(serialize_with = "name_of_selector", deserialize_with = "selector_of_name")]
+    pub method: Selector,
+    /// Halve the step of the hard thresholding methods, as the authors' code does.
+    pub reference: bool,
+    /// Most points.
+    pub k: Option<usize>,
+    /// The divergence in nats to stay below with the fewest points.
+    pub max_kl: Option<f64>,
+    /// How a datum becomes a vector.
+    pub embedding: Choice,
+    /// The seed of everything random.
+    pub seed: u64,
+    /// Solve NNLS on the final points.
+    pub polish: bool,
+    /// The rows whose Laplace fit is the first π̂.
+    pub start: Start,
+    /// How many rounds; none is automatic.
+    pub rounds: Option<usize>,
+    /// What the π̂ of a further round is taken from.
+    pub rounds_by: RoundsBy,
+}
+
+fn name_of_selector<S: Serializer>(selector: &Selector, serializer: S) -> Result<S::Ok, S::Error> {
+    selector.name().serialize(serializer)
+}
+
+fn selector_of_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Selector, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    Selector::from_name(&name)
+        .ok_or_else(|| serde::de::Error::custom(format!("expected one of {}", Selector::names().join(", "))))
+}
+
+/// What does not go together, or is out of range. Settings are named as the specification names them; a front end says
+/// them in its own way, see [`UsageError::worded`].
+#[derive(Debug, Clone, PartialEq, Error)]
+pub enum UsageError {
+    /// A setting that another one has no use for.
+    OnlyFor {
+        /// The setting.
+        setting: &'static str,
+        /// The other one.
+        other: &'static str,
+        /// The values of the other one that it is for.
+        values: &'static [&'static str],
+    },
+    /// A number that is not finite and above 0.
+    NotPositive {
+        /// The setting.
+        setting: &'static str,
+        /// Its value.
+        value: f64,
+    },
+    /// A count of 0.
+    Zero {
+        /// The setting.
+        setting: &'static str,
+    },
+    /// A setting that there is not.
+    Unknown {
+        /// Its name.
+        setting: String,
+    },
+    /// A value that a setting cannot have.
+    Value {
+        /// The setting.
+        setting: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+impl UsageError {
+    /// In words, with settings named by `name`.
+    pub fn worded(&self, name: impl Fn(&str) -> String) -> String {
+        match self {
+            Self::OnlyFor { setting, other, values } => {
+                format!("{} is for {} {}", name(setting), name(other), values.join(" or "))
+            }
+            Self::NotPositive { setting, value } => {
+                format!("{} is {value}, but it must be a finite number above 0", name(setting))
+            }
+            Self::Zero { setting } => format!("{} is 0, but it must be at least 1", name(setting)),
+            Self::Unknown { setting } => format!("{} is no setting", name(setting)),
+            Self::Value { setting, reason } => format!("{} {reason}", name(setting)),
+        }
+    }
+}
+
+impl fmt::Display for UsageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.worded(str::to_owned))
+    }
+}
+
+impl Specification {
+    /// From settings by name, each of which belongs to one part; null leaves a setting at its default.
+    ///
+    /// # Errors
+    /// [`UsageError::Unknown`] and [`UsageError::Value`]; the rest is for [`check`](Specification::check).
+    pub fn from_settings(settings: &Map<String, Value>) -> Result<Self, UsageError> {
+        let mut parts = serde_json::to_value(Self::default()).unwrap_or_default();
+        for (setting, value) in settings.iter().filter(|(_, value)| !value.is_null()) {
+            let sections = parts.as_object_mut().into_iter().flat_map(|parts| parts.values_mut());
+            let place = sections.filter_map(|part| part.get_mut(setting)).next();
+            let place = place.ok_or_else(|| UsageError::Unknown { setting: setting.clone() })?;
+            *place = value.clone();
+            // One at a time, so that the setting at fault is known.
+            let read = serde_json::from_value::<Self>(parts.clone());
+            read.map_err(|error| UsageError::Value {
+                setting: setting.clone(),
+                reason: reason(value, &error.to_string()),
+            })?;
+        }
+        serde_json::from_value(parts)
+            .map_err(|error| UsageError::Value { setting: "settings".to_owned(), reason: error.to_string() })
+    }
+
+    /// Refuses, before any work is done, what does not go together.
+    ///
+    /// # Errors
+    /// See [`UsageError`].
+    pub fn check(&self) -> Result<(), UsageError> {
+        self.check_model()?;
+        self.build.check()
+    }
+
+    fn check_model(&self) -> Result<(), UsageError> {
+        let ModelSpecification { model, link, sigma, prior_sd } = self.model;
+        let only = |setting, values| Err(UsageError::OnlyFor { setting, other: "model", values });
+        let (poisson, logistic) = (model == Task::Poisson, model == Task::Logistic);
+        let scaled = matches!(model, Task::Linear | Task::Gaussian);
+        if link.is_some() && !poisson {
+            return only("link", &["poisson"]);
+        }
+        if self.design.exposure.is_some() && !poisson {
+            return only("exposure", &["poisson"]);
+        }
+        if self.design.positive.is_some() && !logistic {
+            return only("positive", &["logistic"]);
+        }
+        if sigma.is_some() && !scaled {
+            return only("sigma", &["linear", "gaussian"]);
+        }
+        positive("sigma", sigma)?;
+        positive("prior_sd", Some(prior_sd))
+    }
+
+    /// The design, which depends on the model.
+    pub fn design(&self) -> DesignOptions {
+        DesignOptions { task: self.model.model, ..self.design.clone() }
+    }
+}
+
+impl BuildSpecification {
+    fn check(&self) -> Result<(), UsageError> {
+        let only = |setting, other, values| Err(UsageError::OnlyFor { setting, other, values });
+        let thresholding = matches!(self.method, Selector::Embedded(method) if method.can_hold_total());
+        if self.reference && !thresholding {
+            return only("reference", "method", &["iht", "a-iht", "a-iht-2"]);
+        }
+        if self.max_kl.is_some() && !matches!(self.method, Selector::Embedded(Method::Pursuit(_))) {
+            return only("max_kl", "method", &["pursuit"]);
+        }
+        if self.max_kl.is_some() && self.rounds_by == RoundsBy::Nuts {
+            return only("max_kl", "rounds_by", &["laplace"]);
+        }
+        if self.rounds == Some(0) {
+            return Err(UsageError::Zero { setting: "rounds" });
+        }
+        positive("max_kl", self.max_kl)
+    }
+
+    /// The rounds that are asked for.
+    pub fn rounds(&self) -> RoundOptions {
+        RoundOptions { rounds: self.rounds, by: self.rounds_by, from_all_rows: self.start == Start::Full }
+    }
+
+    /// The options for `rows` rows. A `k` that was left out never exceeds them.
+    pub fn options(&self, rows: usize) -> BuildOptions {
+        let default = if self.max_kl.is_some() { MAX_KL_POINTS } else { BuildOptions::default().k };
+        BuildOptions {
+            method: self.method.with_step(self.reference),
+            k: self.k.unwrap_or(default.min(rows)),
+            max_kl: self.max_kl,
+            embedding: self.embedding,
+            seed: self.seed,
+            polish: self.polish,
+            ..BuildOptions::default()
+        }
+    }
+}
+
+/// What is wrong with a value, from what serde says of it.
+fn reason(value: &Value, error: &str) -> String {
+    let shown = value.as_str().map_or_else(|| value.to_string(), |text| format!("'{text}'"));
+    match error.split_once("expected one of ") {
+        Some((_, names)) => format!("is {shown}, but it must be one of {}", names.replace('`', "")),
+        None => format!("is {shown}: {error}"),
+    }
+}
+
+fn positive(setting: &'static str, value: Option<f64>) -> Result<(), UsageError> {
+    match value {
+        Some(value) if !(value > 0.0 && value.is_finite()) => Err(UsageError::NotPositive { setting, value }),
+        _ => Ok(()),
+    }
+}

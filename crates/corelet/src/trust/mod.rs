@@ -1,0 +1,9 @@
+//! How far a coreset may be trusted: draws that no method sees, divergences in nats, and the verdict.
+
+mod evaluation;
+mod held_out;
+mod verdict;
+
+pub use evaluation::{Evaluation, FitStatus, ParameterShift, evaluate, residual_in};
+pub use held_out::{Columns, HELD_OUT_DRAWS, HeldOut};
+pub use verdict::*;
