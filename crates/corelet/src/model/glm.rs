@@ -1,10 +1,10 @@
 //! A model with a linear predictor: observations and a family make ℓᵢ(θ) = ℓ(xᵢᵀθ; yᵢ, eᵢ).
 
 use super::blocks::sum_in_blocks;
-use super::outer::add_outer_products;
+use super::outer::{add_outer_products, add_scaled_rows, products};
 use super::prepared::PreparedGlm;
 use super::{Derivatives, Differences, Family, LinearPredictor, Model, ModelError, Over, Shifts};
-use crate::linalg::{dot, dot_features, mirror_lower};
+use crate::linalg::{dot_features, mirror_lower};
 use crate::rows::Observations;
 use std::ops::Range;
 use std::sync::Arc;
@@ -33,25 +33,26 @@ impl<F: Family + 'static> Glm<F> {
     /// Adds `weights` (or one) times the log-likelihoods of `rows` to `sums`.
     fn accumulate(&self, features: &[f64], rows: &[(usize, f64)], theta: &[f64], sums: &mut Sums) {
         let dim = self.dim();
-        for (x, &(i, weight)) in features.chunks_exact(dim).zip(rows) {
+        let Sums { value, gradient, hessian, predictors, slopes, curvatures, scratch } = sums;
+        products(features, theta, predictors);
+        slopes.clear();
+        curvatures.clear();
+        for (&eta, &(i, weight)) in predictors.iter().zip(rows) {
             let (y, exposure) = self.observations.target(i);
-            let eta = dot(x, theta);
-            if sums.gradient.is_empty() && sums.hessian.is_empty() {
-                sums.value += weight * self.family.value(eta, y, exposure);
+            if gradient.is_empty() && hessian.is_empty() {
+                *value += weight * self.family.value(eta, y, exposure);
                 continue;
             }
-            let [value, first, second] = self.family.jet(eta, y, exposure);
-            sums.value += weight * value;
-            for (sum, x) in sums.gradient.iter_mut().zip(x) {
-                *sum += weight * first * x;
-            }
-            if !sums.hessian.is_empty() {
-                sums.curvatures.push(weight * second);
-            }
+            let [here, first, second] = self.family.jet(eta, y, exposure);
+            *value += weight * here;
+            slopes.push(weight * first);
+            curvatures.push(weight * second);
         }
-        if !sums.hessian.is_empty() {
-            add_outer_products(&mut sums.hessian, &sums.curvatures, features, dim, &mut sums.scratch);
-            sums.curvatures.clear();
+        if !gradient.is_empty() {
+            add_scaled_rows(gradient, slopes, features);
+        }
+        if !hessian.is_empty() {
+            add_outer_products(hessian, curvatures, features, dim, scratch);
         }
     }
 
@@ -90,7 +91,9 @@ struct Sums {
     value: f64,
     gradient: Vec<f64>,
     hessian: Vec<f64>,
-    /// wᵢℓᵢ″ of the rows at hand.
+    /// xᵢᵀθ, wᵢℓᵢ′ and wᵢℓᵢ″ of the rows at hand.
+    predictors: Vec<f64>,
+    slopes: Vec<f64>,
     curvatures: Vec<f64>,
     scratch: Vec<f64>,
 }
@@ -102,6 +105,8 @@ impl Sums {
             value: 0.0,
             gradient: zeros(gradient, dim),
             hessian: zeros(hessian, dim * dim),
+            predictors: Vec::new(),
+            slopes: Vec::new(),
             curvatures: Vec::new(),
             scratch: Vec::new(),
         }

@@ -97,6 +97,9 @@ struct Posterior<'a> {
     prior: &'a Prior,
 }
 
+/// A mode this near, in posterior standard deviations, is as good as any: where a whole step gains nothing, none will.
+const ROUNDING: f64 = 1e-6;
+
 impl Posterior<'_> {
     fn at(&self, theta: Vec<f64>) -> Result<Point, RowsError> {
         let Newton { mut value, mut gradient, mut hessian } =
@@ -121,6 +124,10 @@ impl Posterior<'_> {
                 }
                 if gain.abs() <= noise && next.newton_step()?.1 < norm {
                     return Ok(Some(next));
+                }
+                // Rounding is all that is left: a shorter step would only cost another pass.
+                if gain.abs() <= noise && norm <= ROUNDING {
+                    return Ok(None);
                 }
             }
             length *= 0.5;
