@@ -29,7 +29,7 @@ def build(
     drop_missing: bool = False,
     link: Optional[str] = None,
     sigma: Optional[float] = None,
-    prior_sd: float = 1.0,
+    prior_sd: Optional[float] = None,
     max_kl: Optional[float] = None,
     method: str = "pursuit",
     reference: bool = False,
@@ -71,7 +71,8 @@ def build(
         Whether to add a column of ones; `none`, `scale` or `whiten`; whether rows with missing values are left out.
     link, sigma, prior_sd
         Poisson: `log` or `softplus`. Noise standard deviation of a linear or Gaussian model. The prior is
-        N(0, prior_sd²) for each coefficient of the standardised features.
+        N(0, prior_sd²) for each coefficient of the standardised features; by default prior_sd is 1, and for a linear
+        model 2.5 times the target's standard deviation, with the intercept around the target's mean.
     max_kl
         Take the fewest points whose held-out estimate of the divergence is at most this, in nats.
     method, reference, embedding, polish

@@ -55,7 +55,7 @@ class CoresetSelector(BaseEstimator):  # type: ignore[misc]
         standardise: str = "scale",
         link: Optional[str] = None,
         sigma: Optional[float] = None,
-        prior_sd: float = 1.0,
+        prior_sd: Optional[float] = None,
         max_kl: Optional[float] = None,
         method: str = "pursuit",
         embedding: str = "auto",

@@ -98,9 +98,10 @@ pub(crate) struct ModelArgs {
     /// Noise standard deviation: of a linear target [default: estimated], of Gaussian data [default: 1]
     #[arg(long, value_parser = positive_number)]
     sigma: Option<f64>,
-    /// Standard deviation of the prior N(0, sd²) of each coefficient
-    #[arg(long, default_value_t = 1.0, value_parser = positive_number)]
-    prior_sd: f64,
+    /// Standard deviation of the prior N(0, sd²) of each coefficient of the standardised features [default: 1; of a
+    /// linear model 2.5 times that of the target, with the intercept around the target's mean]
+    #[arg(long, value_parser = positive_number)]
+    prior_sd: Option<f64>,
 }
 
 #[derive(Debug, Args)]

@@ -10,7 +10,7 @@ use corelet::linalg::{dot, gram, leading_eigenvectors, quadratic_form, row_major
 use corelet::model::{GaussianMean, Glm, Linear, Link, Model, RbfMap};
 use corelet::posterior::{Laplace, LaplaceSettings, Prior, laplace};
 use corelet::rows::{self, All, Memory, Observations, Rows};
-use corelet::study::{ModelSpecification, make_model};
+use corelet::study::{ModelSpecification, Resolved};
 use corelet::trust::HeldOut;
 
 use crate::radial::Prices;
@@ -175,8 +175,8 @@ fn regression(
         other => other?,
     };
     let asked = ModelSpecification { model: task, link: Some(Link::Softplus), ..Default::default() };
-    let model = make_model(dataset.observations, &asked)?;
-    let prior = Prior::isotropic(model.dim(), asked.prior_sd)?;
+    let resolved = Resolved::new(&asked, &dataset.observations, None)?;
+    let (model, prior) = (resolved.bind(dataset.observations)?, resolved.prior()?);
     Problem::new(Likelihood::Other(model), prior, None)
 }
 

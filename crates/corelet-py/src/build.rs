@@ -120,7 +120,7 @@ fn kept<'py>(py: Python<'py>, study: &Study, chosen: &Chosen) -> PyResult<Bound<
     let exposure = observations.exposure.as_ref().map(|exposure| PyArray1::from_slice(py, exposure));
     kept.set_item("exposure", exposure)?;
     let json = |value: serde_json::Result<String>| value.map_err(|error| refuse(error.to_string()));
-    kept.set_item("model", json(serde_json::to_string(study.specification()))?)?;
+    kept.set_item("model", json(serde_json::to_string(study.resolved()))?)?;
     kept.set_item("standardisation", json(serde_json::to_string(&study.frame().standardisation))?)?;
     Ok(kept)
 }

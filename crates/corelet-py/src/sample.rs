@@ -2,10 +2,10 @@
 
 use std::time::Instant;
 
-use corelet::data::{Standardisation, Task, design_view};
+use corelet::data::{Standardisation, design_view};
 use corelet::posterior::{Chains, Phase, Stats};
 use corelet::rows::Observations;
-use corelet::study::{ModelSpecification, Study, StudyError, sample_kept, to_original};
+use corelet::study::{Resolved, Study, StudyError, sample_kept};
 use corelet::trust::{Verdict, verdict_of_errors};
 use corelet::words;
 use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
@@ -38,20 +38,20 @@ impl Kept<'_> {
         })
     }
 
-    fn model(&self) -> PyResult<ModelSpecification> {
+    fn model(&self) -> PyResult<Resolved> {
         serde_json::from_str(&self.model).map_err(|error| refuse(format!("the coreset's model: {error}")))
     }
 
     fn scale(&self) -> PyResult<Scale> {
         let standardisation = serde_json::from_str(&self.standardisation)
             .map_err(|error| refuse(format!("the coreset's standardisation: {error}")))?;
-        Ok(Scale { model: self.model()?.model, standardisation })
+        Ok(Scale { model: self.model()?, standardisation })
     }
 }
 
 /// The way back to the original scale.
 struct Scale {
-    model: Task,
+    model: Resolved,
     standardisation: Standardisation,
 }
 
@@ -113,7 +113,8 @@ pub(crate) fn check_columns<'py>(
     let judged = drawn.verdict.as_ref().ok_or_else(|| refuse("there is no verdict"))?;
     let answer = verdict_fields(py, judged, known.len(), study.len())?;
     let resampled = drawn.resampled();
-    let scale = Scale { model: asked.model.model, standardisation: study.frame().standardisation.clone() };
+    let scale =
+        Scale { model: study.resolved().clone(), standardisation: study.frame().standardisation.clone() };
     let chains = resampled.as_ref().unwrap_or(&drawn.chains);
     answer.set_item("draws", fields(py, chains, &scale, resampled.is_none())?)?;
     answer.set_item("resampled", resampled.is_some())?;
@@ -165,7 +166,7 @@ fn phase<'py>(
     let theta: Vec<f64> = phases.iter().flat_map(|phase| phase.theta.iter().copied()).collect();
     let original: Vec<f64> = theta
         .chunks_exact(dim.max(1))
-        .flat_map(|draw| to_original(scale.model, &scale.standardisation, draw))
+        .flat_map(|draw| scale.model.to_original(&scale.standardisation, draw))
         .collect();
     let posterior = PyDict::new(py);
     posterior.set_item("original", PyArray1::from_vec(py, original).reshape(shape)?)?;

@@ -9,8 +9,8 @@ use corelet::embed::Choice;
 use corelet::generate;
 use corelet::model::Link;
 use corelet::posterior::{Laplace, LaplaceSettings, Prior, laplace};
-use corelet::rows::{All, Memory, Observations, Problem, Rows};
-use corelet::study::{ModelSpecification, Specification, UsageError, make_model};
+use corelet::rows::{All, Memory, Observations, Problem};
+use corelet::study::{ModelSpecification, Resolved, Specification, UsageError};
 use corelet::trust::HeldOut;
 use sparse_nnls::{Info, Method, Status};
 
@@ -21,8 +21,9 @@ struct Fit {
 }
 
 fn fit(observations: Observations, asked: &ModelSpecification) -> Fit {
-    let rows = Memory::new(make_model(observations, asked).unwrap());
-    let prior = Prior::isotropic(rows.dim(), asked.prior_sd).unwrap();
+    let model = Resolved::new(asked, &observations, None).unwrap();
+    let rows = Memory::new(model.bind(observations).unwrap());
+    let prior = model.prior().unwrap();
     let laplace = laplace(&All(&rows), &prior, None, &LaplaceSettings::default()).unwrap();
     Fit { rows, prior, laplace }
 }

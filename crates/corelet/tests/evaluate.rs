@@ -8,8 +8,8 @@ use corelet::data::Task;
 use corelet::embed::{Choice, embed};
 use corelet::generate;
 use corelet::posterior::{Laplace, LaplaceError, LaplaceSettings, Prior, laplace};
-use corelet::rows::{All, Memory, Observations, Problem, Rows, RowsError};
-use corelet::study::{ModelSpecification, make_model};
+use corelet::rows::{All, Memory, Observations, Problem, RowsError};
+use corelet::study::{ModelSpecification, Resolved};
 use corelet::trust::{Evaluation, FitStatus, HeldOut, evaluate, residual_in};
 
 struct Fit {
@@ -20,8 +20,9 @@ struct Fit {
 
 impl Fit {
     fn new(observations: Observations, asked: &ModelSpecification) -> Self {
-        let rows = Memory::new(make_model(observations, asked).unwrap());
-        let prior = Prior::isotropic(rows.dim(), asked.prior_sd).unwrap();
+        let model = Resolved::new(asked, &observations, None).unwrap();
+        let rows = Memory::new(model.bind(observations).unwrap());
+        let prior = model.prior().unwrap();
         let laplace = laplace(&All(&rows), &prior, None, &LaplaceSettings::default()).unwrap();
         Self { rows, prior, laplace }
     }

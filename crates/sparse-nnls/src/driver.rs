@@ -277,6 +277,9 @@ pub(crate) fn residual_norms(
     Ok(residuals.iter().map(|residual| norm(residual)).collect())
 }
 
+/// Hears how a run is going, and says whether to go on.
+type Callback<'a> = dyn FnMut(&Info) -> ControlFlow<()> + 'a;
+
 /// Solves min ‖y − Φw‖², w ≥ 0, ‖w‖₀ ≤ k: owns the limits, the clock and the callback, whatever the method.
 ///
 /// ```
@@ -295,7 +298,7 @@ pub struct Solver<'a> {
     dictionary: &'a dyn Dictionary,
     target: Option<&'a [f64]>,
     settings: Settings,
-    callback: Box<dyn FnMut(&Info) -> ControlFlow<()> + 'a>,
+    callback: Box<Callback<'a>>,
 }
 
 impl<'a> Solver<'a> {

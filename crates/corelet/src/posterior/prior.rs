@@ -26,13 +26,26 @@ impl Prior {
         Ok(Prior { mean, precision, log_det_precision })
     }
 
-    /// N(0, sd²·I).
-    pub fn isotropic(dim: usize, sd: f64) -> Result<Prior, LaplaceError> {
-        let precision = sd.powi(-2);
-        if !(sd > 0.0 && precision > 0.0 && precision.is_finite()) {
+    /// Independent N(mⱼ, sⱼ²), one a parameter.
+    ///
+    /// # Errors
+    /// Where a standard deviation is not positive and finite, or the two are not of one length.
+    pub fn independent(mean: Vec<f64>, sd: &[f64]) -> Result<Prior, LaplaceError> {
+        let dim = mean.len();
+        if sd.len() != dim {
+            let what = "prior standard deviations";
+            return Err(LaplaceError::Length { what, got: sd.len(), expected: dim });
+        }
+        let bad = |&&sd: &&f64| !(sd > 0.0 && sd.powi(-2) > 0.0 && sd.powi(-2).is_finite());
+        if let Some(&sd) = sd.iter().find(bad) {
             return Err(LaplaceError::PriorScale(sd));
         }
-        Prior::new(vec![0.0; dim], row_major(dim, |i, j| if i == j { precision } else { 0.0 }))
+        Prior::new(mean, row_major(dim, |i, j| if i == j { sd[i].powi(-2) } else { 0.0 }))
+    }
+
+    /// N(0, sd²·I).
+    pub fn isotropic(dim: usize, sd: f64) -> Result<Prior, LaplaceError> {
+        Prior::independent(vec![0.0; dim], &vec![sd; dim])
     }
 
     /// Number of parameters, D.

@@ -2,11 +2,9 @@
 
 use std::time::Instant;
 
-use super::{Listener, ModelSpecification, Progress, Study, StudyError, make_model};
-use crate::posterior::{
-    Chains, Diagnostics, Marginal, Prior, SampleProgress, SampleSettings, resample, sample,
-};
-use crate::rows::{All, LogLikelihood, Memory, Observations, Rows, Weighted};
+use super::{Listener, Progress, Resolved, Study, StudyError};
+use crate::posterior::{Chains, Diagnostics, Marginal, SampleProgress, SampleSettings, resample, sample};
+use crate::rows::{All, LogLikelihood, Memory, Observations, Weighted};
 use crate::trust::{Draws, Grade, Verdict, verdict};
 
 /// Draws on which a verdict rests at most; further ones are thinned.
@@ -70,21 +68,21 @@ impl Study {
 }
 
 /// Draws of a coreset that was kept without its data: its rows, standardised, their weights, and the model as
-/// [`Study::specification`] gives it. There is nothing to judge them by.
+/// [`Study::resolved`] gives it. There is nothing to judge them by.
 ///
 /// # Errors
 /// See [`StudyError`].
 pub fn sample_kept(
     rows: Observations,
     weights: &[f64],
-    model: &ModelSpecification,
+    model: &Resolved,
     settings: &SampleSettings,
     seed: u64,
     listener: &mut Listener<'_>,
 ) -> Result<Chains, StudyError> {
     settings.check()?;
-    let memory = Memory::new(make_model(rows, model)?);
-    let prior = Prior::isotropic(memory.dim(), model.prior_sd)?;
+    let memory = Memory::new(model.bind(rows)?);
+    let prior = model.prior()?;
     let ids: Vec<usize> = (0..weights.len()).collect();
     let coreset = Weighted::fetch(&memory, &ids, weights)?;
     let start = coreset.fit(&prior)?.posterior;

@@ -5,15 +5,17 @@
 mod compare;
 mod drawn;
 mod leverage;
+mod resolved;
 mod specification;
 
 pub use compare::{Cell, Comparison};
 pub use drawn::{Drawn, sample_kept};
 pub use leverage::Leverages;
+pub use resolved::Resolved;
 pub use specification::{BuildSpecification, ModelSpecification, Specification, UsageError};
 
 use std::ops::ControlFlow;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 use std::time::Instant;
 
 use sparse_nnls::{Info, Status};
@@ -22,13 +24,11 @@ use thiserror::Error;
 use crate::coreset::{
     BuildError, BuildOptions, Built, Coreset, PathTable, Start, build_in_rounds, path, start_fit,
 };
-use crate::data::{Dataset, Standardisation, Task, TextLevels};
+use crate::data::{Dataset, Standardisation, TextLevels};
 use crate::embed::{Choice, EmbedError, Embedding, embed};
-use crate::linalg::row_major;
-use crate::model::linear::residual_variance;
-use crate::model::{GaussianMean, Linear, Logistic, Model, ModelError, Poisson};
+use crate::model::ModelError;
 use crate::posterior::{Gaussian, Laplace, LaplaceError, LaplaceStatus, Prior, SampleError, SampleProgress};
-use crate::rows::{Memory, Observations, Problem, Rows, RowsError, Weighted};
+use crate::rows::{Memory, Problem, Rows, RowsError, Weighted};
 use crate::trust::{Evaluation, HeldOut, VerdictError, evaluate, residual_in};
 use crate::words::{Judged, Seconds, Subject, Summary, count, number};
 
@@ -128,7 +128,7 @@ pub struct Frame {
 /// Data, a model of them and a prior, ready to be asked.
 pub struct Study {
     frame: Frame,
-    model: ModelSpecification,
+    model: Resolved,
     rows: Box<dyn Rows>,
     prior: Prior,
     warnings: Vec<String>,
@@ -181,19 +181,17 @@ impl Study {
             let (dropped, all) = (count(dropped), count(rows_in_source));
             warnings.insert(0, format!("{dropped} of {all} rows have missing values and were left out"));
         }
-        if model.model == Task::Linear {
-            warnings.extend(tight_prior(&observations.target, model.prior_sd));
-        }
         let features = names.len();
-        let model = &resolved(model, &observations)?;
-        let memory = Memory::new(make_model(observations, model)?);
-        let prior = Prior::isotropic(memory.dim(), model.prior_sd)?;
+        let model = Resolved::new(model, &observations, standardisation.intercept)?;
+        warnings.extend(model.tight_prior(&observations.target));
+        let memory = Memory::new(model.bind(observations)?);
+        let prior = model.prior()?;
         let source = source.to_owned();
         let target = target_name;
         let frame =
             Frame { source, names, features, rows, rows_in_source, levels, standardisation, dropped, target };
         let (rows, full) = (Box::new(memory), OnceLock::new());
-        Ok(Self { frame, model: *model, rows, prior, warnings, read_seconds, full })
+        Ok(Self { frame, model, rows, prior, warnings, read_seconds, full })
     }
 
     /// What the rows were made of.
@@ -217,7 +215,7 @@ impl Study {
     }
 
     /// The model, with what was estimated from the data in place of what was left out.
-    pub fn specification(&self) -> &ModelSpecification {
+    pub fn resolved(&self) -> &Resolved {
         &self.model
     }
 
@@ -242,7 +240,7 @@ impl Study {
 
     /// Parameters on the original scale of the data; those that belong to no feature stay as they are.
     pub fn to_original(&self, theta: &[f64]) -> Vec<f64> {
-        to_original(self.model.model, &self.frame.standardisation, theta)
+        self.model.to_original(&self.frame.standardisation, theta)
     }
 
     /// The observation that each row of the data became.
@@ -440,68 +438,4 @@ impl Study {
         let (n, model) = (self.len(), self.model());
         Subject { data: source, n, names, features: *features, model, dropped: *dropped }
     }
-}
-
-/// Parameters of such a model on the original scale of the data: those of the features first; the others stay as they are.
-pub fn to_original(model: Task, standardisation: &Standardisation, theta: &[f64]) -> Vec<f64> {
-    let (of_features, others) = theta.split_at(standardisation.features().min(theta.len()));
-    let mut original = match model {
-        Task::Gaussian => standardisation.point_to_original(of_features),
-        _ => standardisation.to_original(of_features),
-    };
-    original.extend_from_slice(others);
-    original
-}
-
-/// The model of these observations.
-///
-/// # Errors
-/// Where a number is not one the model can use; see [`ModelError`].
-pub fn make_model(
-    observations: Observations,
-    specification: &ModelSpecification,
-) -> Result<Arc<dyn Model>, ModelError> {
-    Ok(match specification.model {
-        Task::Gaussian => {
-            let variance = specification.sigma.unwrap_or(1.0).powi(2);
-            let covariance = row_major(observations.dim, |i, j| if i == j { variance } else { 0.0 });
-            Arc::new(GaussianMean::new(observations, &covariance)?)
-        }
-        Task::Linear => {
-            let sigma = resolved(specification, &observations)?.sigma.unwrap_or(1.0);
-            Arc::new(Linear::model(observations, sigma * sigma)?)
-        }
-        Task::Logistic => Arc::new(Logistic::model(observations)?),
-        Task::Poisson => Arc::new(Poisson::model(observations, specification.link.unwrap_or_default())?),
-    })
-}
-
-/// The same with σ of a linear model estimated, where it was left out.
-fn resolved(
-    specification: &ModelSpecification,
-    observations: &Observations,
-) -> Result<ModelSpecification, ModelError> {
-    let sigma = match (specification.model, specification.sigma) {
-        (Task::Linear, None) => Some(residual_variance(observations)?.sqrt()),
-        (_, sigma) => sigma,
-    };
-    Ok(ModelSpecification { sigma, ..*specification })
-}
-
-/// A prior of sd 1 makes sense for log odds and log rates; a linear target has whatever scale it has.
-fn tight_prior(target: &[f64], prior_sd: f64) -> Option<String> {
-    let n = target.len() as f64;
-    let mean = target.iter().sum::<f64>() / n;
-    let square = target.iter().map(|y| y * y).sum::<f64>() / n;
-    let (scale, sd) = (square.sqrt(), (square - mean * mean).max(0.0).sqrt());
-    (scale > 10.0 * prior_sd).then(|| {
-        format!(
-            "the target has mean {} and sd {}, so that a prior of sd {} holds its coefficients near 0; consider a \
-             prior sd of {}",
-            number(mean),
-            number(sd),
-            number(prior_sd),
-            10f64.powf(scale.log10().ceil())
-        )
-    })
 }

@@ -37,8 +37,8 @@ pub struct Specification {
 /// | `model` | `logistic` | the likelihood | see [`Task`] |
 /// | `link` | `log` | how a Poisson rate follows from η | see [`Link`] |
 /// | `sigma` | plug-in | noise sd σ: of a linear target; Σ = σ²I of a Gaussian, where the default is 1 | > 0 |
-/// | `prior_sd` | 1 | the prior is N(0, sd²·I) on the standardised features | > 0 |
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+/// | `prior_sd` | 1; of a linear model 2.5 sd of the target, its intercept around the target's mean | the prior is N(0, sd²·I) on the standardised features | > 0 |
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ModelSpecification {
     /// The likelihood.
@@ -48,13 +48,7 @@ pub struct ModelSpecification {
     /// The noise standard deviation.
     pub sigma: Option<f64>,
     /// The standard deviation of the prior.
-    pub prior_sd: f64,
-}
-
-impl Default for ModelSpecification {
-    fn default() -> Self {
-        Self { model: Task::default(), link: None, sigma: None, prior_sd: 1.0 }
-    }
+    pub prior_sd: Option<f64>,
 }
 
 /// A build as it is asked for; what is left out depends on the data.
@@ -219,7 +213,7 @@ impl Specification {
             return only("sigma", &["linear", "gaussian"]);
         }
         positive("sigma", sigma)?;
-        positive("prior_sd", Some(prior_sd))
+        positive("prior_sd", prior_sd)
     }
 
     /// The design, which depends on the model.

@@ -1,0 +1,139 @@
+//! A model with nothing left open: what was left out of its specification comes from the data.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::ModelSpecification;
+use crate::data::{Standardisation, Task};
+use crate::linalg::row_major;
+use crate::model::linear::residual_variance;
+use crate::model::{GaussianMean, Linear, Link, Logistic, Model, ModelError, Poisson};
+use crate::posterior::{LaplaceError, Prior};
+use crate::rows::Observations;
+use crate::words::number;
+
+/// The default prior of a linear model is this many times as wide as its target.
+const WIDTH: f64 = 2.5;
+
+/// A likelihood and independent normal priors of its parameters, all numbers known. It goes with a coreset, so that its
+/// posterior can be sampled without the data.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Resolved {
+    /// The likelihood.
+    pub model: Task,
+    /// How a Poisson rate follows from η.
+    pub link: Link,
+    /// Noise standard deviation of a linear or a Gaussian model.
+    pub sigma: f64,
+    /// The prior mean of each parameter.
+    pub prior_mean: Vec<f64>,
+    /// The prior standard deviation of each.
+    pub prior_sd: Vec<f64>,
+}
+
+impl Resolved {
+    /// Fills in what `specification` leaves out; `intercept` is the feature that is constant, and its value.
+    ///
+    /// The prior is N(0, 1) on the standardised features. Of a linear model, whose target has whatever scale it has, it is
+    /// N(0, (2.5·sd y)²), and N(ȳ, (2.5·sd y)²) of the intercept. σ of a linear model is that of least squares.
+    ///
+    /// # Errors
+    /// Where σ cannot be estimated.
+    pub fn new(
+        specification: &ModelSpecification,
+        observations: &Observations,
+        intercept: Option<(usize, f64)>,
+    ) -> Result<Self, ModelError> {
+        let ModelSpecification { model, link, sigma, prior_sd } = *specification;
+        let sigma = match (model, sigma) {
+            (_, Some(sigma)) => sigma,
+            (Task::Linear, None) => residual_variance(observations)?.sqrt(),
+            _ => 1.0,
+        };
+        let dim = observations.dim;
+        let mut resolved = Self {
+            model,
+            link: link.unwrap_or_default(),
+            sigma,
+            prior_mean: vec![0.0; dim],
+            prior_sd: vec![prior_sd.unwrap_or(1.0); dim],
+        };
+        if (model, prior_sd) == (Task::Linear, None) {
+            resolved.scale_prior(&observations.target, intercept);
+        }
+        Ok(resolved)
+    }
+
+    fn scale_prior(&mut self, target: &[f64], intercept: Option<(usize, f64)>) {
+        let (mean, sd, rms) = spread(target);
+        let scale = WIDTH * if intercept.is_some() { sd } else { rms };
+        if scale > 0.0 && scale.is_finite() {
+            self.prior_sd.fill(scale);
+            if let Some((at, constant)) = intercept {
+                self.prior_mean[at] = mean / constant;
+                self.prior_sd[at] = scale / constant.abs();
+            }
+        }
+    }
+
+    /// The model of these observations.
+    ///
+    /// # Errors
+    /// Where a number is not one the model can use; see [`ModelError`].
+    pub fn bind(&self, observations: Observations) -> Result<Arc<dyn Model>, ModelError> {
+        let variance = self.sigma * self.sigma;
+        Ok(match self.model {
+            Task::Gaussian => {
+                let covariance = row_major(observations.dim, |i, j| if i == j { variance } else { 0.0 });
+                Arc::new(GaussianMean::new(observations, &covariance)?)
+            }
+            Task::Linear => Arc::new(Linear::model(observations, variance)?),
+            Task::Logistic => Arc::new(Logistic::model(observations)?),
+            Task::Poisson => Arc::new(Poisson::model(observations, self.link)?),
+        })
+    }
+
+    /// The prior.
+    ///
+    /// # Errors
+    /// Where a standard deviation is not positive and finite.
+    pub fn prior(&self) -> Result<Prior, LaplaceError> {
+        Prior::independent(self.prior_mean.clone(), &self.prior_sd)
+    }
+
+    /// Parameters on the original scale of the data: those of the features first; the others stay as they are.
+    pub fn to_original(&self, standardisation: &Standardisation, theta: &[f64]) -> Vec<f64> {
+        let (of_features, others) = theta.split_at(standardisation.features().min(theta.len()));
+        let mut original = match self.model {
+            Task::Gaussian => standardisation.point_to_original(of_features),
+            _ => standardisation.to_original(of_features),
+        };
+        original.extend_from_slice(others);
+        original
+    }
+
+    /// What to say where the prior of a linear model holds its coefficients away from the data.
+    pub(super) fn tight_prior(&self, target: &[f64]) -> Option<String> {
+        let widest = self.prior_sd.iter().copied().fold(0.0, f64::max);
+        let (mean, sd, rms) = spread(target);
+        (self.model == Task::Linear && rms > 10.0 * widest && self.prior_mean.iter().all(|&m| m == 0.0)).then(|| {
+            format!(
+                "the target has mean {} and sd {}, so that a prior of sd {} holds its coefficients near 0; by default \
+                 its sd would be {}",
+                number(mean),
+                number(sd),
+                number(widest),
+                number(WIDTH * sd)
+            )
+        })
+    }
+}
+
+/// Mean, standard deviation and root mean square, in two passes: a large mean costs no digits.
+fn spread(values: &[f64]) -> (f64, f64, f64) {
+    let n = (values.len() as f64).max(1.0);
+    let mean = values.iter().sum::<f64>() / n;
+    let variance = values.iter().map(|y| (y - mean).powi(2)).sum::<f64>() / n;
+    (mean, variance.sqrt(), (variance + mean * mean).sqrt())
+}
