@@ -42,7 +42,7 @@ impl GaussianMean {
         let sum_of = |block: Range<usize>| {
             let mut sum = vec![0.0; dim];
             block.for_each(|i| {
-                sum.iter_mut().zip(observations.row(i)).for_each(|(sum, &x)| *sum += f64::from(x))
+                sum.iter_mut().zip(observations.row(i)).for_each(|(sum, &x)| *sum += f64::from(x));
             });
             sum
         };
