@@ -1,7 +1,7 @@
 # %% [markdown]
 # # From a slow fit to a coreset
 #
-# A logistic regression on many rows, fitted three times: by NUTS on all rows, by NUTS on a uniform subsample, and by NUTS
+# First any model, in one call. Then what is inside it, on a model that Corelet knows: a logistic regression on many rows, fitted three times: by NUTS on all rows, by NUTS on a uniform subsample, and by NUTS
 # on a coreset. Run it with `python docs/tutorial.py [FOLDER]`; pictures go to FOLDER. It uses the flights of New York in 2013
 # (`flights.parquet` in the folder that CORELET_DATA names) and generated data where there are none.
 #
@@ -29,6 +29,42 @@ REDUCED = "CORELET_TUTORIAL_REDUCED" in os.environ
 CHAINS = dict(chains=2, warmup=200, draws=200) if REDUCED else dict(chains=2, warmup=300, draws=500)
 
 # %% [markdown]
+# ## Any model, in one call
+#
+# A model written in PyMC, bambi or NumPyro goes in as it is: `corelet.pymc.fit(model, k=300)`. For anything else there are two
+# functions: draws of the posterior given weighted rows, by whatever sampler you have, and log-likelihoods. Here a regression whose
+# noise is unknown, and whose posterior can be drawn exactly.
+
+# %%
+generator = np.random.default_rng(7)
+size = 20_000
+design = np.column_stack([np.ones(size), generator.normal(size=(size, 3))])
+response = design @ [1.0, -2.0, 0.5, 0.0] + 0.7 * generator.normal(size=size)
+
+
+def draw(rows, weights, start):
+    """Two chains of 500 draws, under β | σ² ~ N(0, 100 σ² I) and σ² ~ IG(1, 1)."""
+    X, z = design[rows], response[rows]
+    precision = (X.T * weights) @ X + 0.01 * np.eye(4)
+    mean = np.linalg.solve(precision, X.T @ (weights * z))
+    scale = 1 + 0.5 * (weights @ (z - X @ mean) ** 2 + 0.01 * mean @ mean)
+    variance = scale / generator.gamma(1 + 0.5 * weights.sum(), size=(2, 500))
+    normal = generator.normal(size=(2, 500, 4)) @ np.linalg.inv(np.linalg.cholesky(precision))
+    return {"beta": mean + normal * np.sqrt(variance)[..., None], "sigma": np.sqrt(variance)}
+
+
+def log_likelihood(theta, rows):
+    error = response[rows] - theta["beta"] @ design[rows].T
+    return -0.5 * (error / theta["sigma"][:, None]) ** 2 - np.log(theta["sigma"])[:, None]
+
+
+fit = corelet.fit_model(draw, log_likelihood, n=size, k=40)
+print(fit)
+
+# %% [markdown]
+# The pilot saw 1000 plain rows; each round chose weighted rows where the last posterior was, sampled them, and looked at all rows
+# once. The rest of this page is a logistic regression, for which Corelet needs no pilot and has a sampler of its own.
+#
 # ## The data
 #
 # Was a flight late? Distance, hour, weather and so on, with text columns that become indicators.

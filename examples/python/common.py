@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 Draws = Mapping[str, Array]
-
-
-def logistic_data(n: int = 2000, seed: int = 0) -> tuple[Array, NDArray[np.int64]]:
-    """Three features and 0/1 labels."""
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, 3))
-    chance = 1 / (1 + np.exp(-(0.5 + X @ [1.0, -2.0, 0.5])))
-    return X, (rng.random(n) < chance).astype(np.int64)
 
 
 def robust_data(n: int = 2000, seed: int = 1) -> tuple[Array, Array]:
@@ -32,6 +25,20 @@ def mixture_data(n: int = 2000, seed: int = 2) -> tuple[Array, Array]:
     x = rng.normal(size=n)
     first = rng.random(n) < 0.3
     return x, np.where(first, -2.0 + 1.5 * x, 2.0 - 0.5 * x) + 0.6 * rng.normal(size=n)
+
+
+def hierarchical_data(n: int, seed: int = 3) -> tuple[Array, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """A feature, two factors of 8 and 7 levels, and counts."""
+    rng = np.random.default_rng(seed)
+    x, shop, day = rng.normal(size=n), rng.integers(0, 8, n), rng.integers(0, 7, n)
+    rate = 0.5 + 0.3 * x + 0.4 * rng.normal(size=8)[shop] + 0.2 * rng.normal(size=7)[day]
+    return x, shop, day, rng.poisson(np.exp(rate))
+
+
+def draws_of(idata: Any) -> dict[str, Array]:
+    """The variables of an InferenceData, chains one after the other."""
+    posterior = idata.posterior.stack(sample=("chain", "draw")).transpose("sample", ...)
+    return {str(name): np.asarray(posterior[name]) for name in posterior.data_vars}
 
 
 def compare(name: str, full: Draws, core: Draws) -> float:

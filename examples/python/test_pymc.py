@@ -1,73 +1,141 @@
-"""PyMC: a logistic regression and a Student-t regression, on all data and on a coreset.
+"""PyMC: models as people write them, fitted by `corelet.pymc.fit`, and what it refuses.
 
-The one line that a weighted fit needs is `pm.Potential("y", pm.math.dot(weights, pm.logp(...)))`.
+No weights, no branch and no potential by hand: the model goes in as it is.
 """
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 import pymc as pm
-from common import Array, compare, logistic_data, robust_data
+import pytensor.tensor as pt
+import pytest
+from common import Array, compare, draws_of, hierarchical_data, mixture_data, robust_data
 
 import corelet
+import corelet.pymc
 
 SAMPLER: dict[str, Any] = dict(draws=600, tune=500, chains=2, cores=1, random_seed=1, progressbar=False)
 
 
-def logistic(X: Array, y: Any, weights: Optional[Array] = None) -> pm.Model:
-    with pm.Model() as model:
-        intercept = pm.Normal("intercept", 0, 2)
-        slopes = pm.Normal("slopes", 0, 2, shape=X.shape[1])
-        eta = intercept + pm.math.dot(X, slopes)
-        if weights is None:
-            pm.Bernoulli("y", logit_p=eta, observed=y)
-        else:
-            pm.Potential("y", pm.math.dot(weights, pm.logp(pm.Bernoulli.dist(logit_p=eta), y)))
-    return model
-
-
-def robust(x: Array, y: Array, weights: Optional[Array] = None) -> pm.Model:
+def robust(x: Array, y: Array) -> pm.Model:
     with pm.Model() as model:
         intercept = pm.Normal("intercept", 0, 5)
         slope = pm.Normal("slope", 0, 5)
         sigma = pm.HalfNormal("sigma", 2)
         nu = pm.Gamma("nu", 2, 0.1)
-        mu = intercept + slope * x
-        if weights is None:
-            pm.StudentT("y", nu=nu, mu=mu, sigma=sigma, observed=y)
-        else:
-            pm.Potential("y", pm.math.dot(weights, pm.logp(pm.StudentT.dist(nu=nu, mu=mu, sigma=sigma), y)))
+        pm.StudentT("y", nu=nu, mu=intercept + slope * x, sigma=sigma, observed=y)
     return model
 
 
-def fit(model: pm.Model, log_likelihood: bool = False) -> Any:
-    """InferenceData."""
+def hierarchical(x: Array, shop: Any, day: Any, y: Any) -> pm.Model:
+    """Counts with random intercepts of two factors, and a deterministic variable."""
+    with pm.Model(coords={"shop": range(8), "day": range(7)}) as model:
+        intercept = pm.Normal("intercept", 0, 2)
+        slope = pm.Normal("slope", 0, 1)
+        sd = pm.HalfNormal("sd", 1, shape=2)
+        shops = pm.Normal("shops", 0, sd[0], dims="shop")
+        days = pm.Normal("days", 0, sd[1], dims="day")
+        pm.Deterministic("spread", sd.sum())
+        pm.Poisson("y", mu=pm.math.exp(intercept + slope * x + shops[shop] + days[day]), observed=y)
+    return model
+
+
+def full(model: pm.Model) -> Any:
     with model:
-        idata = pm.sample(**SAMPLER)
-        return pm.compute_log_likelihood(idata, progressbar=False) if log_likelihood else idata
-
-
-def draws(idata: Any) -> dict[str, Array]:
-    posterior = idata.posterior.stack(sample=("chain", "draw")).transpose("sample", ...)
-    return {str(name): np.asarray(posterior[name]) for name in posterior.data_vars}
-
-
-def test_logistic() -> None:
-    X, y = logistic_data()
-    full = fit(logistic(X, y), log_likelihood=True)
-    cs = corelet.build_from_loglik(full, k=80)
-    core = fit(logistic(X[cs.rows], y[cs.rows], cs.weights))
-    print(cs)
-    assert cs.quality.nats is not None and cs.quality.nats < 0.1
-    assert compare("PyMC, logistic", draws(full), draws(core)) < 0.3
+        return pm.sample(**SAMPLER)
 
 
 def test_robust_regression() -> None:
-    x, y = robust_data()
-    full = fit(robust(x, y), log_likelihood=True)
-    cs = corelet.build_from_loglik(full, k=80)
-    core = fit(robust(x[cs.rows], y[cs.rows], cs.weights))
-    assert cs.quality.nats is not None and cs.quality.nats < 0.1
-    assert compare("PyMC, Student-t regression", draws(full), draws(core)) < 0.3
+    x, y = robust_data(20_000)
+    model = robust(x, y)
+    fit = corelet.pymc.fit(model, k=60)
+    print(fit)
+    assert fit.verdict.grade == "A" and len(fit.coreset) <= 60
+    assert compare("PyMC, Student-t regression", draws_of(full(model)), draws_of(fit.idata)) < 0.3
+
+
+def test_hierarchical_counts() -> None:
+    data = hierarchical_data(10_000)
+    model = hierarchical(*data)
+    fit = corelet.pymc.fit(model, k=200)
+    print(fit)
+    assert fit.verdict.grade == "A"
+    assert fit.idata.posterior["shops"].dims == ("chain", "draw", "shop") and "spread" in fit.idata.posterior
+    assert compare("PyMC, hierarchical counts", draws_of(full(model)), draws_of(fit.idata)) < 0.35
+
+
+def test_potentials_and_several_observed_variables_are_kept() -> None:
+    x, y = robust_data(4000)
+    with pm.Model() as model:
+        data = pm.Data("x", x)
+        slope = pm.Normal("slope", 0, 5)
+        sigma = pm.HalfNormal("sigma", 2)
+        pm.Potential("near_one", -0.5 * ((slope - 1.0) / 0.02) ** 2)
+        pm.Normal("y", slope * data, sigma, observed=y)
+        pm.Normal("z", slope * data[:, None] + np.zeros(2), 3 * sigma, observed=np.column_stack([y, y]))
+    fit = corelet.pymc.fit(model, k=60, sampler="pymc", draws=500)
+    assert fit.verdict.certified
+    assert compare("PyMC, a potential", draws_of(full(model)), draws_of(fit.idata)) < 0.35
+
+
+def test_a_mixture_with_an_order() -> None:
+    x, y = mixture_data(5000)
+    with pm.Model() as model:
+        share = pm.Dirichlet("share", np.ones(2))
+        middle = pm.Normal("middle", 0, 3, shape=2, transform=pm.distributions.transforms.ordered, initval=[-1, 1])
+        sigma = pm.HalfNormal("sigma", 2)
+        pm.NormalMixture("y", share, mu=middle, sigma=sigma, observed=y)
+    fit = corelet.pymc.fit(model, k=100)
+    print(fit)
+    assert fit.verdict.grade == "A"
+
+
+def refused() -> dict[str, tuple[Any, str]]:
+    x, y = robust_data(300)
+
+    def lengths() -> None:
+        m = pm.Normal("m")
+        pm.Normal("y", m, observed=y)
+        pm.Normal("z", m, observed=y[:200])
+
+    def latent() -> None:
+        z = pm.Normal("z", shape=300)
+        pm.Normal("y", z, observed=y)
+
+    def imputed() -> None:
+        pm.Normal("y", pm.Normal("m"), observed=np.ma.masked_greater(y, 3.0))
+
+    def series() -> None:
+        pm.AR("y", rho=pm.Normal("rho", 0, 1, shape=1), sigma=1.0, init_dist=pm.Normal.dist(), observed=y)
+
+    def centred() -> None:
+        data = pm.Data("x", x)
+        pm.Normal("y", pm.Normal("b") * (data - data.mean()), observed=y)
+
+    def summed() -> None:
+        pm.Normal("y", pm.Normal("b") * pt.cumsum(pt.as_tensor(pm.Data("x", x))), observed=y)
+
+    def potential() -> None:
+        pm.Potential("y", -0.5 * ((y - pm.Normal("m")) ** 2).sum())
+
+    return {
+        "lengths": (lengths, "different lengths"),
+        "latent": (latent, "z has one latent value for each of the 300 rows"),
+        "imputed": (imputed, "missing values that the model imputes"),
+        "series": (series, "not a sum over its rows|depends on the other rows"),
+        "centred": (centred, "depends on the other rows"),
+        "summed": (summed, "depends on the other rows"),
+        "potential": (potential, "no observed variable"),
+    }
+
+
+@pytest.mark.parametrize("name", refused())
+@pytest.mark.filterwarnings("ignore")
+def test_what_has_no_rows_is_refused(name: str) -> None:
+    build, text = refused()[name]
+    with pm.Model() as model:
+        build()
+    with pytest.raises(corelet.CoreletError, match=text):
+        corelet.pymc.fit(model, k=20)

@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING
 
 from ._build import build
 from ._coreset import Coreset, Quality
+from ._fit import Fit, fit_model
 from ._lib import CoreletError, __version__
 from ._loglik import build_from_loglik
 from ._nnls import PathPoint, Solution, sparse_nnls
 from ._progress import Progress
+from ._rounds import FitProgress, Round
 from ._verdict import Verdict, check
 
 if TYPE_CHECKING:
@@ -29,15 +31,19 @@ __all__ = [
     "CoreletError",
     "Coreset",
     "CoresetSelector",
+    "Fit",
+    "FitProgress",
     "PathPoint",
     "Progress",
     "Quality",
+    "Round",
     "Solution",
     "Verdict",
     "__version__",
     "build",
     "build_from_loglik",
     "check",
+    "fit_model",
     "sparse_nnls",
 ]
 
@@ -48,4 +54,8 @@ def __getattr__(name: str) -> object:
         from ._selector import CoresetSelector
 
         return CoresetSelector
+    if name in ("numpyro", "pymc"):
+        from importlib import import_module
+
+        return import_module(f"corelet.{name}")
     raise AttributeError(f"module 'corelet' has no attribute '{name}'")

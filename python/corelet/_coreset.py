@@ -38,18 +38,43 @@ class Quality:
     """Distance of the two modes on the standardised scale."""
     verdict: Optional[Verdict] = None
     """The grade that `corelet.check` gave, once it has been asked for one."""
+    judged_on: str = "posterior"
+    """Of what the draws are: `posterior`, of all rows or near it; `pilot`; or `own`, of the coreset itself."""
 
     @property
     def judgement(self) -> str:
         """The divergence in words."""
         nats = self.kl_forward if self.kl_forward is not None else self.nats
         words = "not judged" if nats is None else _lib.judgement(nats)
+        if self.judged_on == "pilot" and nats is not None:
+            words = (
+                f"judged on a pilot ({nats:.2g} nats there), which says little of the posterior: sample the weighted rows "
+                "and build again at those draws"
+            )
         return words if self.verdict is None else f"{self.verdict.headline}; {words}"
 
     def __repr__(self) -> str:
         shown = {"nats": self.nats, "kl_forward": self.kl_forward, "kl_reverse": self.kl_reverse}
         numbers = ", ".join(f"{name}={value:.3g}" for name, value in shown.items() if value is not None)
         return f"Quality({numbers or 'unknown'}: {self.judgement})"
+
+
+@dataclass(frozen=True, eq=False)
+class Sketch:
+    """The mean log-likelihood of some rows over the draws that a coreset was built on."""
+
+    rows: NDArray[np.int64]
+    means: NDArray[np.float64]
+
+    def knows(self, means: NDArray[np.float64]) -> bool:
+        """Whether these means, of the same rows at other draws, are of the same data in the same order."""
+        if np.ptp(self.means) == 0.0 or np.ptp(means) == 0.0:
+            return bool(np.ptp(self.means) == np.ptp(means))
+        return bool(np.corrcoef(_ranks(self.means), _ranks(means))[0, 1] > 0.5)
+
+
+def _ranks(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.argsort(np.argsort(x, kind="stable"), kind="stable").astype(np.float64)
 
 
 @dataclass(eq=False, repr=False)
@@ -79,9 +104,27 @@ class Coreset:
     """The name of each parameter."""
     options: dict[str, Any] = field(default_factory=dict)
     """The keywords it was built with."""
+    groups: Optional[NDArray[Any]] = None
+    """The labels of the chosen groups, where groups were chosen; `rows` are then all rows of these."""
+    group_ids: Optional[NDArray[np.int64]] = None
+    """The place of each chosen group among all labels, in their order."""
+    group_weights: Optional[NDArray[np.float64]] = None
+    """The weight of each chosen group, which all of its rows have."""
+    sketch: Optional[Sketch] = field(default=None, repr=False)
+    """The log-likelihoods of some rows where it was built, by which `corelet.check` knows the data again."""
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    @property
+    def unit_ids(self) -> NDArray[np.int64]:
+        """What was chosen: the numbers of rows, or of groups."""
+        return self.rows if self.group_ids is None else self.group_ids
+
+    @property
+    def unit_weights(self) -> NDArray[np.float64]:
+        """The weight of each of `unit_ids`."""
+        return self.weights if self.group_weights is None else self.group_weights
 
     @property
     def method(self) -> str:

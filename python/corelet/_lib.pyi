@@ -50,6 +50,16 @@ def build_matrix(
     progress: Optional[Report],
     threads: Optional[int],
 ) -> dict[str, Any]: ...
+def build_pool(
+    data: NDArray[np.int64],
+    columns: NDArray[np.float64],
+    totals: NDArray[np.float64],
+    n: int,
+    held_out: int,
+    keywords: Mapping[str, object],
+    progress: Optional[Report],
+    threads: Optional[int],
+) -> dict[str, Any]: ...
 def build_function(
     function: Callable[[Any, slice], Any],
     theta: Any,
@@ -77,4 +87,7 @@ def check_columns(
     progress: Optional[Report],
     threads: Optional[int],
 ) -> dict[str, Any]: ...
-def check_errors(errors: NDArray[np.float64], chains: Optional[int], points: int, n: int) -> dict[str, Any]: ...
+def check_errors(
+    errors: NDArray[np.float64], chains: Optional[int], found: str, points: int, n: int
+) -> dict[str, Any]: ...
+def diagnose(quantities: NDArray[np.float64]) -> NDArray[np.float64]: ...

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Optional, Union
 
 import numpy as np
@@ -11,21 +12,28 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import _lib
 from ._build import _count
-from ._coreset import Coreset, coreset_from
+from ._coreset import Coreset, Sketch, coreset_from
+from ._gather import LogLikelihood, Units, expanded, gather
 from ._nnls import _array
 from ._progress import ProgressOption, reporter
+from ._types import Report
 
-LogLikelihood = Union[ArrayLike, Callable[[Any, slice], ArrayLike], Any]
+Given = Union[ArrayLike, Callable[[Any, Any], ArrayLike], Any]
+
+SKETCH = 1000
+"""Data by which a check knows them again."""
 
 
 def build_from_loglik(
-    ll: LogLikelihood,
+    ll: Given,
     k: Optional[int] = None,
     *,
     theta: Any = None,
     n: Optional[int] = None,
     var_name: Optional[str] = None,
+    groups: Any = None,
     held_out: float = 0.2,
+    pilot: bool = False,
     method: str = "pursuit",
     reference: bool = False,
     polish: bool = False,
@@ -40,16 +48,21 @@ def build_from_loglik(
     ll
         One of: a matrix of log-likelihoods, one row for each draw of the posterior and one column for each datum; an
         ArviZ `InferenceData` (or `DataTree`) with a `log_likelihood` group; or a function `fn(theta, rows)` of all draws
-        and a slice of data that returns such a matrix for these data. The function is called block by block, several
-        times for every datum, and nothing of size draws × n is stored.
+        and some data, a slice or an array of their numbers, that returns such a matrix for these data. The function is
+        called block by block, once for every datum and once more for some thousands that could be chosen, and nothing of
+        size draws × n is stored. (Methods other than pursuit make their own passes, each a call for every datum.)
     k
         Most points; 100, or the number of data where that is less.
     theta, n
         For a function: the draws, handed on as they are (their first axis counts them), and the number of data.
     var_name
         Which variable of the `log_likelihood` group, where there are several.
+    groups
+        One label for each datum: whole groups are chosen instead of single data, k of them, each with one weight.
     held_out
         The share of the draws, the last ones (of each chain), that the coreset is judged by and not built on.
+    pilot
+        Whether the draws are of a pilot, somewhere near the posterior and not of it; `quality` then says so.
     method, reference, polish, seed, threads, progress
         As in `corelet.build`.
 
@@ -80,26 +93,73 @@ def build_from_loglik(
     threads = _count("threads", threads)
     with reporter(progress) as report:
         if callable(ll):
-            if theta is None or n is None:
-                raise _lib.CoreletError("a function needs the draws (theta) and the number of data (n) beside it")
-            draws = _draws(theta)
-            unseen = _held_out(draws, held_out)
-            size = _count("n", n)
-            fields = _lib.build_function(ll, theta, size, draws, unseen, keywords, report, threads)
+            coreset = _of_function(ll, theta, n, groups, held_out, keywords, report, threads)
         else:
             if theta is not None or n is not None:
                 raise _lib.CoreletError("theta and n are for a function; a matrix has its own draws and data")
-            matrix, unseen = _matrix(ll, var_name, held_out)
-            fields = _lib.build_matrix(matrix, unseen, keywords, report, threads)
-    coreset = coreset_from(fields)
+            coreset = _of_matrix(*_matrix(ll, var_name, held_out), groups, keywords, report, threads)
+    if pilot:
+        coreset.quality = replace(coreset.quality, judged_on="pilot")
     for warning in coreset.warnings:
         warnings.warn(warning, stacklevel=2)
     return coreset
 
 
+def _of_matrix(
+    matrix: NDArray[np.float64],
+    unseen: int,
+    groups: Any,
+    keywords: dict[str, object],
+    report: Optional[Report],
+    threads: Optional[int],
+) -> Coreset:
+    units = Units(matrix.shape[1], groups)
+    everything = slice(0, units.count)
+    columns = matrix if groups is None else units.add(matrix[:, units.rows(everything)], everything)
+    coreset = coreset_from(_lib.build_matrix(np.ascontiguousarray(columns), unseen, keywords, report, threads))
+    some = np.unique(np.linspace(0, matrix.shape[1] - 1, SKETCH).astype(np.int64))
+    coreset.sketch = Sketch(some, matrix[: len(matrix) - unseen, some].mean(axis=0))
+    return expanded(coreset, units)
+
+
+def _of_function(
+    function: Callable[[Any, Any], ArrayLike],
+    theta: Any,
+    n: Optional[int],
+    groups: Any,
+    held_out: float,
+    keywords: dict[str, object],
+    report: Optional[Report],
+    threads: Optional[int],
+) -> Coreset:
+    if theta is None or n is None:
+        raise _lib.CoreletError("a function needs the draws (theta) and the number of data (n) beside it")
+    draws, size = _draws(theta), int(_count("n", n))
+    unseen = _held_out(draws, held_out)
+    if keywords["method"] != "pursuit":
+        if groups is not None:
+            raise _lib.CoreletError("groups and a function go with method='pursuit'")
+        return coreset_from(_lib.build_function(function, theta, size, draws, unseen, keywords, report, threads))
+    units = Units(size, groups)
+    k: Any = keywords["k"]
+    if k is not None and k > units.count:
+        raise _lib.CoreletError(f"k = {k} points cannot be chosen from {units.count} {'rows' if groups is None else 'groups'}")
+    seen = gather(LogLikelihood(function, units), theta, draws, size=max(3000, 20 * (k or 100)), seed=_seed(keywords))
+    fields = _lib.build_pool(seen.pool, seen.columns, seen.totals, units.count, unseen, keywords, report, threads)
+    coreset = coreset_from(fields)
+    if groups is None:
+        coreset.sketch = Sketch(seen.pool[:SKETCH], seen.columns[:SKETCH].mean(axis=1))
+    return expanded(coreset, units)
+
+
+def _seed(keywords: dict[str, object]) -> int:
+    seed: Any = keywords["seed"]
+    return int(np.random.SeedSequence([seed, 5]).generate_state(1)[0])
+
+
 def _matrix(ll: Any, var_name: Optional[str], held_out: float) -> tuple[NDArray[np.float64], int]:
     """Draws by data, the held-out draws last, and how many these are."""
-    group = _log_likelihood_group(ll)
+    group = log_likelihood_group(ll)
     if group is None:
         if var_name is not None:
             raise _lib.CoreletError("var_name is for an InferenceData with a log_likelihood group")
@@ -124,7 +184,7 @@ def log_likelihood_values(group: Any, var_name: Optional[str]) -> NDArray[np.flo
     return values.reshape(*values.shape[:2], -1)
 
 
-def _log_likelihood_group(ll: Any) -> Any:
+def log_likelihood_group(ll: Any) -> Any:
     """The group of an InferenceData or a DataTree, or None."""
     if isinstance(ll, np.ndarray) or not (hasattr(ll, "groups") or hasattr(ll, "log_likelihood")):
         return None

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from . import _lib
 from ._build import _count, data_parts
 from ._coreset import Coreset
-from ._loglik import _log_likelihood_group, log_likelihood_values
+from ._check import check_loglik
 from ._progress import ProgressOption, reporter
 
 
@@ -53,6 +53,12 @@ class Verdict:
     draws: dict[str, Any] = field(default_factory=dict)
     resampled: bool = False
     names: list[str] = field(default_factory=list)
+    r_hat: float = float("nan")
+    """The largest split R̂ of a parameter or of the log-likelihoods, where chains were given."""
+    ess_bulk: float = float("nan")
+    """The smallest effective sample size of these."""
+    ess_tail: float = float("nan")
+    """The same in the tails."""
 
     @property
     def certified(self) -> bool:
@@ -66,6 +72,10 @@ class Verdict:
             raise _lib.CoreletError("this verdict rests on draws of your own, and has none to hand out")
         return inference_data(self.draws, self.names, {"verdict": self.grade, "resampled": str(self.resampled)})
 
+    def resampled_by_weights(self) -> Verdict:
+        """The same of draws that have been resampled."""
+        return replace(self, resampled=True)
+
     def __repr__(self) -> str:
         return "\n".join([self.headline, *self.lines])
 
@@ -73,6 +83,12 @@ class Verdict:
         import html
 
         return f"<pre>{html.escape(repr(self))}</pre>"
+
+
+def verdict_from(fields: dict[str, Any], names: Optional[list[str]] = None) -> Verdict:
+    """From what the native part returns."""
+    fields["reasons"] = json.loads(fields["reasons"])
+    return Verdict(**fields, names=names or [])
 
 
 def sample(
@@ -106,6 +122,7 @@ def check(
     *,
     exposure: Any = None,
     loglik: Any = None,
+    idata: Any = None,
     var_name: Optional[str] = None,
     draws: int = 1000,
     warmup: int = 500,
@@ -125,9 +142,12 @@ def check(
     X, y, exposure
         The data that it was built on, as they were given to `corelet.build`. NUTS draws from the posterior of the coreset
         are made, and the log-likelihood of all rows at them is compared with that of the coreset.
-    loglik, var_name
-        For any other model: the log-likelihoods of all data at draws of *the weighted fit*, as a matrix of draws by data
-        (or chains by draws by data), or as an InferenceData with a `log_likelihood` group.
+    loglik, idata, var_name
+        For any other model: the log-likelihoods of all data at draws of *the weighted fit*. The surest is its InferenceData
+        as `idata` with a function `fn(theta, rows)` as `loglik`, which is called in blocks with the variables of the
+        posterior (a mapping of names to draws × …) and a slice of data; or with a `log_likelihood` group of all data. Then
+        the chains of every parameter are looked at too. An array of chains by draws by data is judged by its chains
+        alone; a matrix of draws by data has none, and gets a B at best.
     draws, warmup, chains, target_accept, max_depth, seed, threads, progress
         Of NUTS, as for `corelet sample`.
 
@@ -142,10 +162,10 @@ def check(
     >>> verdict.grade, verdict.certified, cs.quality.verdict is verdict
     ('A', True, True)
     """
-    if loglik is not None:
+    if loglik is not None or idata is not None:
         if X is not None:
             raise _lib.CoreletError("give either the data (X, y) or loglik, not both")
-        fields = _check_loglik(coreset, loglik, var_name)
+        fields = check_loglik(coreset, loglik, idata, var_name)
     else:
         if X is None or not coreset.options:
             raise _lib.CoreletError(
@@ -161,31 +181,11 @@ def check(
                 "data", parts, keywords, coreset.rows, coreset.weights, settings, report, _count("threads", threads)
             )
     issued = fields.pop("warnings", [])
-    fields["reasons"] = json.loads(fields["reasons"])
-    verdict = Verdict(**fields, names=coreset.names)
+    verdict = verdict_from(fields, coreset.names)
     coreset.quality = replace(coreset.quality, verdict=verdict)
     for warning in issued:
         warnings.warn(warning, stacklevel=2)
     return verdict
-
-
-def _check_loglik(coreset: Coreset, loglik: Any, var_name: Optional[str]) -> dict[str, Any]:
-    group = _log_likelihood_group(loglik)
-    values = np.asarray(loglik, dtype=np.float64) if group is None else log_likelihood_values(group, var_name)
-    if values.ndim == 2:
-        values = values[None]
-    n = int(coreset.summary["n"])
-    if values.ndim != 3 or values.shape[2] != n:
-        raise _lib.CoreletError(
-            f"loglik has shape {np.shape(loglik) if group is None else values.shape}; it must be draws by {n} data, or "
-            f"chains by draws by {n} data"
-        )
-    if not np.isfinite(values).all():
-        chain, draw, row = (int(i) for i in np.argwhere(~np.isfinite(values))[0])
-        raise _lib.CoreletError(f"the log-likelihood of row {row} at draw {draw} of chain {chain} is not finite")
-    errors = values.sum(axis=2) - values[:, :, coreset.rows] @ coreset.weights
-    chains = len(values) if len(values) > 1 else None
-    return _lib.check_errors(np.ascontiguousarray(errors.ravel()), chains, len(coreset), n)
 
 
 def _settings(

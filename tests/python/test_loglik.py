@@ -45,13 +45,13 @@ def test_the_estimate_on_held_out_draws_is_honest(student):
     assert "200 draws that were held out" in repr(cs)
 
 
-def test_a_function_is_called_block_by_block_and_chooses_the_same(student):
+def test_a_function_is_called_once_for_every_datum_and_chooses_the_same(student):
     theta, n, log_likelihood = student
     calls = []
 
     def counted(draws, rows):
-        assert draws is theta and isinstance(rows, slice)
-        calls.append(rows)
+        assert draws is theta
+        calls.append(np.arange(n)[rows])
         return log_likelihood(draws, rows)
 
     expected = corelet.build_from_loglik(log_likelihood(theta, slice(0, n)), k=8)
@@ -59,8 +59,58 @@ def test_a_function_is_called_block_by_block_and_chooses_the_same(student):
     assert np.array_equal(cs.rows, expected.rows)
     assert cs.weights == pytest.approx(expected.weights, rel=1e-6)
     assert cs.quality.nats == pytest.approx(expected.quality.nats, rel=1e-6)
-    assert max(rows.stop - rows.start for rows in calls) * len(theta) <= 2**20
-    assert (calls[0].start, calls[1].start) == (0, calls[0].stop)
+    # Once for the sums, and once more for the pool, which is everything where there is so little.
+    assert np.array_equal(np.concatenate(calls), np.tile(np.arange(n), 2))
+
+
+def test_of_many_data_a_function_is_asked_for_a_pool():
+    rng = np.random.default_rng(3)
+    n = 40_000
+    x = rng.normal(size=n)
+    y = 1.0 + 2.0 * x + rng.standard_t(4, size=n)
+    theta = np.array([1.0, 2.0]) + 0.008 * rng.normal(size=(400, 2))
+    asked = []
+
+    def log_likelihood(theta, rows):
+        error = y[rows] - theta[:, :1] - theta[:, 1:] * x[rows]
+        asked.append(error.shape)
+        return -2.5 * np.log1p(error**2 / 4)
+
+    cs = corelet.build_from_loglik(log_likelihood, k=20, theta=theta, n=n)
+    assert sum(count for _, count in asked) == n + 3000 and max(count for _, count in asked) * 400 <= 2**21
+    matrix = corelet.build_from_loglik(log_likelihood(theta, slice(0, n)), k=20)
+    assert cs.quality.nats < max(1e-3, 5 * matrix.quality.nats)
+    errors = log_likelihood(theta[320:], slice(0, n)).sum(axis=1) - log_likelihood(theta[320:], cs.rows) @ cs.weights
+    assert cs.quality.nats == pytest.approx(0.5 * errors.var(), rel=1e-6)
+    giga = corelet.build_from_loglik(log_likelihood, k=20, theta=theta[:100], n=2000, method="giga")
+    assert giga.method == "giga"
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_groups_are_chosen_whole(student, shuffled):
+    theta, n, log_likelihood = student
+    groups = np.repeat([f"g{i:03}" for i in range(300)], 5)
+    if shuffled:
+        groups = np.random.default_rng(0).permutation(groups)
+    matrix = log_likelihood(theta, slice(0, n))
+    cs = corelet.build_from_loglik(matrix, k=8, groups=groups)
+    assert len(cs.groups) == len(cs.group_weights) == 8 and len(cs) == 40
+    assert np.array_equal(cs.rows, np.flatnonzero(np.isin(groups, cs.groups)))
+    errors = matrix[800:].sum(axis=1) - matrix[800:][:, cs.rows] @ cs.weights
+    assert cs.quality.nats == pytest.approx(0.5 * errors.var(), rel=1e-6) and cs.quality.nats < 0.01
+    function = corelet.build_from_loglik(log_likelihood, k=8, theta=theta, n=n, groups=groups)
+    assert np.array_equal(function.rows, cs.rows) and function.weights == pytest.approx(cs.weights, rel=1e-6)
+    assert cs.sample_weight.shape == (n,)
+    with pytest.raises(corelet.CoreletError, match="one entry for each of the 1500 rows"):
+        corelet.build_from_loglik(matrix, k=8, groups=groups[:10])
+    with pytest.raises(corelet.CoreletError, match="the group of row 3 is missing"):
+        corelet.build_from_loglik(matrix, k=8, groups=np.where(np.arange(n) == 3, np.nan, 1.0))
+
+
+def test_a_pilot_is_called_a_pilot(student):
+    theta, n, log_likelihood = student
+    cs = corelet.build_from_loglik(log_likelihood(theta, slice(0, n)), k=8, pilot=True)
+    assert cs.quality.judgement.startswith("judged on a pilot") and "judged on a pilot" in repr(cs.quality)
 
 
 def test_an_inference_data_holds_out_the_end_of_each_chain(student):
@@ -103,12 +153,12 @@ def test_what_a_function_raises_comes_out_as_it_was(student):
 
     def failing(draws, rows):
         calls[0] += 1
-        if calls[0] == 4:
-            raise Mine("on the fourth call")
+        if calls[0] == 2:
+            raise Mine("on the second call")
         return log_likelihood(draws, rows)
 
     before = sys.getrefcount(theta)
-    with pytest.raises(Mine, match="on the fourth call") as caught:
+    with pytest.raises(Mine, match="on the second call") as caught:
         corelet.build_from_loglik(failing, k=8, theta=theta, n=n)
     assert caught.traceback[-1].name == "failing"
     del caught
@@ -138,12 +188,12 @@ def test_progress_of_a_function(student):
 
 def bad_functions():
     return {
-        "shape": (lambda t, r: np.zeros((3, 4)), r"shape \(3, 4\) for rows 0 to 1048; it must be \(1000, 1048\), draws by rows"),
+        "shape": (lambda t, r: np.zeros((3, 4)), r"shape \(3, 4\) for rows 0 to 1500; it must be \(1000, 1500\), draws by rows"),
         "transposed": (lambda t, r: np.zeros((r.stop - r.start, 1000)), "draws by rows"),
         "scalar": (lambda t, r: 1.0, r"shape \(\)"),
         "nothing": (lambda t, r: None, r"shape \(\)"),
         "text": (lambda t, r: "hello", "not an array of numbers"),
-        "nan": (lambda t, r: np.where(np.arange(1000)[:, None] == 5, np.nan, np.zeros((1000, r.stop - r.start))), r"row 0 at draw 5 is not finite \(NaN\)"),
+        "nan": (lambda t, r: np.where(np.arange(1000)[:, None] == 5, np.nan, np.zeros((1000, r.stop - r.start))), r"row 0 at draw 5 is not finite \(nan\)"),
         "infinite": (lambda t, r: np.where(np.arange(r.start, r.stop) == 7, -np.inf, np.zeros((1000, 1))), r"row 7 at draw 0 is not finite \(-inf\)"),
     }
 

@@ -110,7 +110,8 @@ def test_a_model_of_ones_own_is_checked_by_its_log_likelihood():
     good = corelet.build_from_loglik(log_likelihood(draws), k=12)
     weighted = 0.045 * rng.normal(size=(4, 500))
     matrix = log_likelihood(weighted.ravel())
-    assert corelet.check(good, loglik=matrix).grade == "A"
+    bare = corelet.check(good, loglik=matrix)
+    assert bare.grade == "B" and bare.reasons == ["no_chains"] and "without their chains" in repr(bare)
     assert corelet.check(good, loglik=matrix.reshape(4, 500, 800)).grade == "A"
     idata = az.from_dict(posterior={"m": weighted}, log_likelihood={"x": matrix.reshape(4, 500, 800)})
     verdict = corelet.check(good, loglik=idata)

@@ -25,12 +25,12 @@ mod _lib {
     #[pymodule_export]
     use crate::errors::CoreletError;
     #[pymodule_export]
-    use crate::log_likelihood::{build_function, build_matrix};
+    use crate::log_likelihood::{build_function, build_matrix, build_pool};
     #[pymodule_export]
     use crate::nnls::solve_dense;
 
     #[pymodule_export]
-    use crate::sample::{check_columns, check_errors, sample_coreset};
+    use crate::sample::{check_columns, check_errors, diagnose, sample_coreset};
     #[pymodule_export]
     use crate::write::{judgement, write_coreset};
 

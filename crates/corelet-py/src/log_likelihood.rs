@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use corelet::coreset::{BuildOptions, Coreset, select};
-use corelet::embed::{Blocks, Layout, Precision, Stored};
+use corelet::embed::{Blocks, Description, EmbedError, Embedding, Layout, Precision, Stored};
 use corelet::trust::{Evaluation, FitStatus};
 use corelet::words::{Seconds, Subject, Summary};
-use numpy::{PyArray1, PyReadonlyArray2, PyReadonlyArrayDyn, PyUntypedArrayMethods};
+use numpy::{PyArray1, PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PySlice};
-use sparse_nnls::{DictionaryError, Info};
+use sparse_nnls::{Candidate, Dictionary, DictionaryError, Info, Query, Sum};
 
 use crate::errors::{Failure, refuse};
 use crate::run::{report, run, run_here};
@@ -86,11 +86,103 @@ fn held_out_residual(unseen: &[f64], n: usize, coreset: &Coreset) -> Option<f64>
         let chosen = coreset.rows.iter().zip(&coreset.weights);
         all - chosen.map(|(&i, weight)| weight * (draw[i] - first[i])).sum::<f64>()
     };
-    let errors: Vec<f64> = unseen.chunks_exact(n).map(error).collect();
-    let count = errors.len() as f64;
-    let mean = errors.iter().sum::<f64>() / count;
-    let variance = errors.iter().map(|error| (error - mean).powi(2)).sum::<f64>() / count;
-    (errors.len() > 1 && variance.is_finite()).then(|| variance.sqrt())
+    standard_deviation(&unseen.chunks_exact(n).map(error).collect::<Vec<f64>>())
+}
+
+/// Of two numbers or more.
+fn standard_deviation(x: &[f64]) -> Option<f64> {
+    let count = x.len() as f64;
+    let mean = x.iter().sum::<f64>() / count;
+    let variance = x.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / count;
+    (x.len() > 1 && variance.is_finite()).then(|| variance.sqrt())
+}
+
+/// From the log-likelihoods of a pool of data, data by draws, and the sum over all n of them at each draw. The last
+/// `held_out` draws are not built on.
+#[pyfunction]
+#[allow(clippy::too_many_arguments, reason = "they are the arguments of the Python function")]
+pub(crate) fn build_pool<'py>(
+    py: Python<'py>,
+    data: PyReadonlyArray1<'py, i64>,
+    columns: PyReadonlyArray2<'py, f64>,
+    totals: PyReadonlyArray1<'py, f64>,
+    n: usize,
+    held_out: usize,
+    keywords: Keywords,
+    progress: Option<&Bound<'py, PyAny>>,
+    threads: Option<usize>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let start = Instant::now();
+    let (size, width) = (columns.shape()[0], columns.shape()[1]);
+    let draws = width - held_out;
+    let (data, columns, totals) = (data.as_slice()?, columns.as_slice()?, totals.as_slice()?);
+    let options = keywords.options(size)?;
+    let pool = py.detach(|| Pool::new(columns, size, draws, &totals[..draws]));
+    let pool = pool.map_err(|error| Failure::of(SOURCE, &error))?;
+    let read = start.elapsed().as_secs_f64();
+    let wanted = options.clone();
+    let (mut coreset, build) = run(py, progress, threads, move |control| {
+        let start = Instant::now();
+        let coreset = select(&pool, &wanted, &mut |info| control.follow(info));
+        let coreset = coreset.map_err(|error| Failure::of(SOURCE, &error))?;
+        Ok((coreset, start.elapsed().as_secs_f64()))
+    })?;
+    let errors: Vec<f64> = (draws..width)
+        .map(|s| {
+            let chosen = coreset.rows.iter().zip(&coreset.weights);
+            totals[s] - chosen.map(|(&i, weight)| weight * columns[i * width + s]).sum::<f64>()
+        })
+        .collect();
+    coreset.rows.iter_mut().for_each(|row| *row = data[*row] as usize);
+    let seconds = Seconds { read, build, ..Seconds::default() };
+    fields(py, n, held_out, &options, &Chosen { coreset, residual: standard_deviation(&errors), seconds })
+}
+
+/// Some of the columns, toward the sum of all.
+struct Pool {
+    stored: Stored,
+    sum: Sum,
+}
+
+impl Pool {
+    /// The first `draws` numbers of each of `size` lines, and the sum of such numbers over all data.
+    fn new(lines: &[f64], size: usize, draws: usize, totals: &[f64]) -> Result<Self, EmbedError> {
+        let width = lines.len() / size.max(1);
+        let seen: Vec<f64> = lines.chunks_exact(width.max(1)).flat_map(|line| &line[..draws]).copied().collect();
+        let stored = Stored::from_log_likelihood(&seen, size, draws, Layout::DataByDraws, Precision::Double)?;
+        let (mean, scale) = (totals.iter().sum::<f64>() / draws as f64, (draws as f64).sqrt());
+        let vector = totals.iter().map(|total| (total - mean) / scale).collect();
+        let norms = stored.sum()?.norms;
+        Ok(Self { stored, sum: Sum { vector, norms } })
+    }
+}
+
+impl Dictionary for Pool {
+    fn len(&self) -> usize {
+        self.stored.len()
+    }
+
+    fn coordinates(&self) -> usize {
+        self.stored.coordinates()
+    }
+
+    fn sum(&self) -> Result<Sum, DictionaryError> {
+        Ok(self.sum.clone())
+    }
+
+    fn top(&self, query: &Query<'_>, answers: &mut [Vec<Candidate>]) -> Result<(), DictionaryError> {
+        self.stored.top(query, answers)
+    }
+
+    fn columns(&self, ids: &[usize], out: &mut [f64]) -> Result<(), DictionaryError> {
+        self.stored.columns(ids, out)
+    }
+}
+
+impl Embedding for Pool {
+    fn description(&self) -> &Description {
+        self.stored.description()
+    }
 }
 
 /// From a function of the draws and a slice of rows, which is called block by block; nothing is stored.

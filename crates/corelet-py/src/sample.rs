@@ -3,14 +3,18 @@
 use std::time::Instant;
 
 use corelet::data::{Standardisation, design_view};
-use corelet::posterior::{Chains, Phase, Stats};
+use corelet::posterior::{Chains, ParameterSummary, Phase, Stats};
 use corelet::rows::Observations;
 use corelet::study::{Resolved, Study, StudyError, sample_kept};
-use corelet::trust::{Verdict, verdict_of_errors};
+use corelet::trust::{Reason, Verdict, verdict_of_errors};
 use corelet::words;
-use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
+use numpy::{
+    PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArray3,
+    PyUntypedArrayMethods,
+};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use rayon::prelude::*;
 
 use crate::columns::{self, Part};
 use crate::errors::{Failure, refuse};
@@ -122,18 +126,40 @@ pub(crate) fn check_columns<'py>(
     Ok(answer)
 }
 
-/// The verdict on errors L(θ) − L_w(θ) that were computed elsewhere.
+/// The verdict on errors L(θ) − L_w(θ) that were computed elsewhere, and on what else was found there.
 #[pyfunction]
 pub(crate) fn check_errors<'py>(
     py: Python<'py>,
     errors: PyReadonlyArray1<'py, f64>,
     chains: Option<usize>,
+    found: &str,
     points: usize,
     n: usize,
 ) -> PyResult<Bound<'py, PyDict>> {
     let errors = errors.as_slice()?.to_vec();
-    let judged = verdict_of_errors(errors, chains).map_err(|error| Failure::new(&error))?;
+    let found: Vec<Reason> = serde_json::from_str(found).map_err(|error| refuse(error.to_string()))?;
+    let judged = verdict_of_errors(errors, chains).map_err(|error| Failure::new(&error))?.with(&found);
     verdict_fields(py, &judged, points, n)
+}
+
+/// R̂, bulk and tail effective sample size of each quantity, of quantities × chains × draws.
+#[pyfunction]
+pub(crate) fn diagnose<'py>(
+    py: Python<'py>,
+    quantities: PyReadonlyArray3<'py, f64>,
+) -> PyResult<Bound<'py, PyArray2<f64>>> {
+    let shape = quantities.shape();
+    let (chains, draws) = (shape[1], shape[2]);
+    let values = quantities.as_slice()?;
+    let summaries: Vec<Vec<f64>> = py.detach(|| {
+        let of = |quantity: &[f64]| {
+            let chains: Vec<Vec<f64>> = quantity.chunks_exact(draws.max(1)).map(<[f64]>::to_vec).collect();
+            let summary = ParameterSummary::new(&chains);
+            vec![summary.r_hat, summary.ess_bulk, summary.ess_tail]
+        };
+        values.par_chunks_exact((chains * draws).max(1)).map(of).collect()
+    });
+    PyArray2::from_vec2(py, &summaries).map_err(|error| refuse(error.to_string()))
 }
 
 /// Draws on both scales with their statistics, and the same of the warm-up: chains × draws (× parameters).

@@ -6,40 +6,63 @@ use crate::trust::{Grade, Reason, Verdict};
 /// The first line of the output: the grade and what it means.
 pub fn headline(verdict: &Verdict, points: usize, rows: usize) -> String {
     let (points, rows) = (count(points), count(rows));
+    let strays = |reason: &Reason| matches!(reason, Reason::Variance | Reason::Share);
     match verdict.grade {
         Grade::A => format!("A - trusted: the posterior of these {points} rows is that of all {rows}"),
-        Grade::B => format!(
+        Grade::B if verdict.reasons.iter().any(strays) => format!(
             "B - trusted after reweighting: the posterior of these {points} rows is near that of all {rows}, and the \
              draws carry weights that close the gap"
         ),
+        Grade::B => format!(
+            "B - trusted with a reservation: by these draws the posterior of these {points} rows is that of all {rows}, \
+             but they do not prove it"
+        ),
         Grade::C => format!(
-            "C - not certified: the posterior of these {points} rows could not be shown to be that of all {rows}; the \
-             coreset is at fault, not the model"
+            "C - not certified: the posterior of these {points} rows could not be shown to be that of all {rows}; {}",
+            fault(&verdict.reasons)
         ),
     }
 }
 
-/// The figures behind the headline, and for C why and what to do, a line each.
+/// Whose fault a C is.
+fn fault(reasons: &[Reason]) -> &'static str {
+    let found = |those: &[Reason]| reasons.iter().any(|reason| those.contains(reason));
+    if found(&[Reason::PilotNotMixed]) {
+        "the chains did not mix on plain rows either, so the model or its sampler is at fault, not the coreset"
+    } else if found(&[Reason::NotMixed, Reason::Diverged, Reason::FewDraws, Reason::Narrow]) {
+        "the draws are at fault: they are not yet those of its posterior"
+    } else {
+        "the coreset is at fault, not the model"
+    }
+}
+
+/// The figures behind the headline, and for B and C why and for C what to do, a line each.
 pub fn lines(verdict: &Verdict) -> Vec<String> {
-    let Verdict { variance, variance_upper, kl_symmetrised, ess, draws, .. } = verdict;
-    let mut lines = vec![
-        format!(
-            "  verdict        V = {} nats² (95 % below {}), symmetrised KL {} nats, log evidence ratio {}",
-            number(*variance),
-            number(*variance_upper),
-            number(*kl_symmetrised),
-            number(verdict.log_evidence_ratio)
-        ),
-        format!(
+    let Verdict { variance, variance_upper, kl_symmetrised, ess, ess_share, draws, .. } = verdict;
+    let mut lines = vec![format!(
+        "  verdict        V = {} nats² (95 % below {}), symmetrised KL {} nats; weights e^Δ keep {} of the draws",
+        number(*variance),
+        number(*variance_upper),
+        number(*kl_symmetrised),
+        number(*ess_share)
+    )];
+    // Where no weights are needed their tail says nothing.
+    if verdict.grade != Grade::A {
+        lines.push(format!(
             "                 {} of {} draws effective after weighting, Pareto k {} (limit {})",
             number(*ess),
             count(*draws),
             number(verdict.pareto_k),
             number(verdict.pareto_threshold)
-        ),
-    ];
+        ));
+    }
+    lines.push(format!(
+        "  log evidence   of all rows = that of the weighted rows {} {}",
+        if verdict.log_evidence_ratio < 0.0 { "−" } else { "+" },
+        number(verdict.log_evidence_ratio.abs())
+    ));
+    lines.extend(verdict.reasons.iter().map(|reason| format!("  why            {}", why(*reason))));
     if verdict.grade == Grade::C {
-        lines.extend(verdict.reasons.iter().map(|reason| format!("  why            {}", why(*reason))));
         lines.push(format!("  what to do     {}", advice(verdict)));
     }
     lines
@@ -56,15 +79,41 @@ fn why(reason: Reason) -> &'static str {
         Reason::Share => "weights that correct for it would keep less than 0.9 of the draws",
         Reason::ParetoK => "a few draws would carry most of the weight (Pareto k above its limit)",
         Reason::EffectiveDraws => "fewer than 400 effective draws would remain",
+        Reason::Diverged => "more than one in a hundred draws diverged, so part of the posterior may be missing",
+        Reason::PilotNotMixed => {
+            "the chains on plain rows of weight 1 stayed apart: several modes, or a bad geometry"
+        }
+        Reason::FewDraws => "the chains are worth fewer than 100 draws of some parameter or log-likelihood",
+        Reason::Narrow => {
+            "over these draws the log-likelihood hardly varies: they sit near one point, or the prior says it all"
+        }
+        Reason::PriorDominates => {
+            "over these draws the log-likelihood varies little for so many parameters: the prior dominates, or they are \
+             too narrow"
+        }
+        Reason::Wide => {
+            "over these draws the log-likelihood varies more than a posterior of so many parameters allows"
+        }
+        Reason::Disagrees => {
+            "V is far below the residual that was held out in the build, so these draws cover less than those"
+        }
+        Reason::NoChains => "the draws came without their chains, so nobody can tell whether these had mixed",
     }
 }
 
 fn advice(verdict: &Verdict) -> &'static str {
-    if verdict.reasons.contains(&Reason::NotMixed) {
-        "a longer warm-up and more draws until the chains mix; then look again"
+    let found = |those: &[Reason]| verdict.reasons.iter().any(|reason| those.contains(reason));
+    if found(&[Reason::PilotNotMixed]) {
+        "look at the model: an order for what can change places, another parametrisation, stronger priors"
+    } else if found(&[Reason::Diverged]) {
+        "a higher target acceptance rate, or another parametrisation of the model"
+    } else if found(&[Reason::Narrow]) {
+        "draws of the weighted fit itself, from several chains"
+    } else if found(&[Reason::NotMixed, Reason::FewDraws]) {
+        "more warm-up and draws until the chains mix; then look again"
     } else if verdict.variance < 1.0 {
         "somewhat more points, or more draws"
     } else {
-        "more points, more rounds, or a largest divergence of 0.01 nats to have their number chosen"
+        "more points, more rounds, or a limit on the divergence to have their number chosen"
     }
 }

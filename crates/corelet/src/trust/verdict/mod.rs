@@ -52,6 +52,37 @@ pub enum Reason {
     ParetoK,
     /// Too few effective draws remain after reweighting.
     EffectiveDraws,
+    /// The chains diverged too often to have seen the whole posterior.
+    Diverged,
+    /// The chains had not mixed on plain rows either, before there was a coreset.
+    PilotNotMixed,
+    /// The chains are worth too few draws.
+    FewDraws,
+    /// L_w hardly varies over the draws: they sit near one point, and any coreset would pass there.
+    Narrow,
+    /// L_w varies less over the draws than data that outweigh the prior would make it.
+    PriorDominates,
+    /// L_w varies more over the draws than that of a posterior with so many parameters can.
+    Wide,
+    /// V is far below the residual that was held out when the coreset was built.
+    Disagrees,
+    /// The draws came without their chains.
+    NoChains,
+}
+
+impl Reason {
+    /// The best grade that a posterior may have where this was found.
+    pub fn allows(self) -> Grade {
+        match self {
+            Self::Variance
+            | Self::Share
+            | Self::PriorDominates
+            | Self::Wide
+            | Self::Disagrees
+            | Self::NoChains => Grade::B,
+            _ => Grade::C,
+        }
+    }
 }
 
 /// The judgement of a coreset's posterior π_w against the posterior π of all rows, from draws of π_w.
@@ -203,6 +234,19 @@ impl Verdict {
             (true, false, true) => (Grade::B, trusted),
             _ => (Grade::C, [sound, trusted, reweighted].concat()),
         }
+    }
+
+    /// Takes what a caller knows of the draws into account: no grade stays better than a reason
+    /// [allows](Reason::allows).
+    #[must_use]
+    pub fn with(mut self, found: &[Reason]) -> Self {
+        for &reason in found.iter().filter(|reason| reason.allows() > Grade::A) {
+            self.grade = self.grade.max(reason.allows());
+            if !self.reasons.contains(&reason) {
+                self.reasons.push(reason);
+            }
+        }
+        self
     }
 
     /// ½V, to leading order either divergence, in nats.

@@ -1,0 +1,131 @@
+"""Draws of a posterior, however a sampler hands them over, as chains by draws of named arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Union
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._lib import CoreletError
+
+Theta = Union[NDArray[Any], dict[str, NDArray[Any]]]
+"""Draws without their chains: an array of draws by parameters, or one such array for each variable."""
+
+BARE = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """Chains by draws of each variable; an array without names is the one variable of an empty name."""
+
+    values: dict[str, NDArray[Any]]
+    chained: bool = True
+    """Whether it is known which chain a draw is of."""
+    diverged: int = 0
+    """Draws at which the sampler diverged."""
+
+    @classmethod
+    def of(cls, draws: Any) -> Draws:
+        """From an InferenceData, a mapping of names to chains × draws × …, an array of chains × draws × parameters, or,
+        of one chain, of draws × parameters."""
+        if isinstance(draws, Draws):
+            return draws
+        if hasattr(draws, "posterior"):
+            return cls._of_inference_data(draws)
+        if isinstance(draws, Mapping):
+            return cls._checked({str(name): np.asarray(values) for name, values in draws.items()})
+        array = np.asarray(draws)
+        if array.dtype.kind not in "fiub" or array.ndim not in (2, 3):
+            raise CoreletError(
+                f"draws are of type {type(draws).__name__} and shape {array.shape}; they must be an array of chains by "
+                "draws by parameters, a mapping of names to such arrays, or an InferenceData"
+            )
+        chained = array.ndim == 3
+        return cls._checked({BARE: array if chained else array[None]}, chained)
+
+    @classmethod
+    def _of_inference_data(cls, idata: Any) -> Draws:
+        posterior = idata.posterior
+        posterior = posterior.to_dataset() if hasattr(posterior, "to_dataset") else posterior
+        ordered = posterior.transpose("chain", "draw", ...)
+        stats = getattr(idata, "sample_stats", {})
+        diverged = int(np.sum(np.asarray(stats["diverging"]))) if "diverging" in stats else 0
+        return cls._checked({str(name): ordered[name].values for name in ordered.data_vars}, diverged=diverged)
+
+    @classmethod
+    def _checked(cls, values: dict[str, NDArray[Any]], chained: bool = True, diverged: int = 0) -> Draws:
+        shapes = {name: array.shape for name, array in values.items()}
+        leading = {shape[:2] for shape in shapes.values()}
+        if len(leading) != 1 or any(len(shape) < 2 for shape in shapes.values()):
+            raise CoreletError(f"every variable must be chains by draws (by its own shape), but the shapes are {shapes}")
+        for name, array in values.items():
+            if not np.isfinite(array).all():
+                raise CoreletError(f"the draws of {name or 'the parameters'} hold numbers that are not finite")
+        draws = cls(values, chained, diverged)
+        if draws.count < 2:
+            raise CoreletError(f"{draws.count} draws are too few")
+        return draws
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Chains, and draws of each."""
+        first = next(iter(self.values.values()))
+        return first.shape[0], first.shape[1]
+
+    @property
+    def count(self) -> int:
+        """Draws of all chains."""
+        return self.shape[0] * self.shape[1]
+
+    def thin(self, most: int) -> Draws:
+        """At most so many, evenly spaced, the same number of each chain."""
+        chains, length = self.shape
+        wanted = max(1, most // chains)
+        if wanted >= length:
+            return self
+        at = np.arange(wanted) * length // wanted + length // (2 * wanted)
+        return Draws({name: array[:, at] for name, array in self.values.items()}, self.chained, self.diverged)
+
+    def take(self, draws: NDArray[np.int64]) -> Draws:
+        """Draws by their number among all, as one chain."""
+        flat = {name: array.reshape(-1, *array.shape[2:])[draws][None] for name, array in self.values.items()}
+        return Draws(flat, False, self.diverged)
+
+    def flat(self) -> Theta:
+        """All chains one after the other: what a log-likelihood is asked at."""
+        flat = {name: array.reshape(-1, *array.shape[2:]) for name, array in self.values.items()}
+        return flat[BARE] if BARE in flat else flat
+
+    def parameters(self) -> NDArray[np.float64]:
+        """Parameters × chains × draws, without those that are the same in every draw."""
+        chains, length = self.shape
+        columns = [array.reshape(chains, length, -1) for array in self.values.values() if array.dtype.kind in "fiub"]
+        table = np.concatenate(columns, axis=2, dtype=np.float64).transpose(2, 0, 1)
+        spread = np.ptp(table.reshape(len(table), -1), axis=1)
+        return np.ascontiguousarray(table[spread > 0])
+
+    def same_kind(self, other: Draws) -> bool:
+        """Whether both are draws of the same variables."""
+        shapes = [{name: array.shape[2:] for name, array in draws.values.items()} for draws in (self, other)]
+        return shapes[0] == shapes[1]
+
+    def moved_from(self, other: Draws) -> tuple[float, float]:
+        """The largest shift of a mean, in standard deviations of these draws, and the largest ratio of the two standard
+        deviations, at least 1."""
+        new, old = (_table(draws) for draws in (self, other))
+        sd, before = new.std(axis=0), old.std(axis=0)
+        moving = (sd > 0) & (before > 0)
+        if not moving.any():
+            return (0.0, 1.0)
+        shift = np.abs(new.mean(axis=0) - old.mean(axis=0))[moving] / sd[moving]
+        ratio = sd[moving] / before[moving]
+        return float(shift.max()), float(np.maximum(ratio, 1 / ratio).max())
+
+
+def _table(draws: Draws) -> NDArray[np.float64]:
+    """Draws × numbers."""
+    columns = [array.reshape(draws.count, -1) for array in draws.values.values()]
+    return np.concatenate(columns, axis=1, dtype=np.float64)

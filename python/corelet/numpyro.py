@@ -1,0 +1,317 @@
+"""`corelet.numpyro.fit`: a NumPyro model as it is, fitted by a coreset."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Optional
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+from numpy.typing import NDArray
+from numpyro.handlers import seed as seeded
+from numpyro.handlers import substitute, trace
+from numpyro.infer import MCMC, NUTS
+from numpyro.infer.util import unconstrain_fn
+
+from ._build import _count
+from ._draws import Draws
+from ._fit import Fit, FitProgressOption, plan_of, run_rounds
+from ._gather import AT_ONCE, Units, Which
+from ._lib import CoreletError
+
+CHECKED_ROWS = 50
+"""Rows at which the log-likelihood of some rows is compared with that among all."""
+
+
+def fit(
+    model: Callable[..., Any],
+    args: Sequence[Any] = (),
+    kwargs: Optional[Mapping[str, Any]] = None,
+    *,
+    k: int = 300,
+    max_k: Optional[int] = None,
+    pilot: Any = 1000,
+    groups: Any = None,
+    draws: int = 1000,
+    tune: int = 300,
+    chains: int = 4,
+    max_rounds: int = 10,
+    seed: int = 0,
+    kernel: Optional[Mapping[str, Any]] = None,
+    options: Optional[Mapping[str, Any]] = None,
+    progress: FitProgressOption = None,
+) -> Fit:
+    """Fit a NumPyro model by a coreset of its rows: pilot, rounds, the last chains and the verdict.
+
+    Nothing of the model is changed. Rows are the first axis of every array argument that is as long as the observed sites,
+    and each row's log-likelihood gets a weight. That the log-likelihood of some rows alone is what it is among all is
+    always checked. The model is compiled for one number of rows; those that are missing have weight 0.
+
+    Parameters
+    ----------
+    model, args, kwargs
+        The model and its arguments. An integer argument that is the number of rows follows the rows.
+    k, max_k, pilot, groups, max_rounds, seed, progress
+        As in `corelet.fit_model`. `pilot` may be a mapping of sites to chains × draws × ….
+    draws, tune, chains
+        Of the last chains, and the warm-up of every round's.
+    kernel, options
+        Handed on to `numpyro.infer.NUTS` and `numpyro.infer.MCMC`, for instance `{"target_accept_prob": 0.95}` and
+        `{"chain_method": "parallel"}`.
+
+    Examples
+    --------
+    ::
+
+        def model(x, y):
+            slope = numpyro.sample("slope", dist.Normal(0, 5))
+            sigma = numpyro.sample("sigma", dist.HalfNormal(2))
+            nu = numpyro.sample("nu", dist.Gamma(2, 0.1))
+            numpyro.sample("y", dist.StudentT(nu, slope * x, sigma), obs=y)
+
+        fit = corelet.numpyro.fit(model, args=(x, y), k=300)
+        fit.verdict, fit.idata
+    """
+    given = None if isinstance(pilot, (int, np.integer)) else Draws.of(pilot)
+    rows = 1000 if given is not None else _count("pilot", pilot)
+    table = Rows(model, tuple(args), dict(kwargs or {}), seed)
+    units = Units(table.n, groups)
+    plan = plan_of(units, k, max_k, rows, None, max_rounds, seed, None)
+    table.check_slicing(seed)
+    size = 0 if groups is not None else max(plan.k, 0 if given is not None else plan.pilot)
+    tool = Sampler(table, size, draws, tune, chains, seed, dict(kernel or {}), dict(options or {}))
+    start = None if given is None else tool.only_latent(given)
+    return run_rounds(tool, plan, units, start, progress)
+
+
+class Rows:
+    """A model as a function of rows: which arguments have them, and the log-likelihood of each."""
+
+    def __init__(self, model: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], seed: int) -> None:
+        self.model = model
+        sites = trace(seeded(model, seed)).get_trace(*args, **kwargs)
+        samples = {name: site for name, site in sites.items() if site["type"] == "sample"}
+        self.observed = [name for name, site in samples.items() if site["is_observed"] and not _is_factor(site)]
+        self.latent = [name for name, site in samples.items() if not site["is_observed"]]
+        self.n = _number_of_rows(sites, self.observed, self.latent)
+        self._leaves, self._tree = jax.tree_util.tree_flatten((args, kwargs), is_leaf=lambda leaf: leaf is None)
+        self._at = [at for at, leaf in enumerate(self._leaves) if np.ndim(leaf) and np.shape(leaf)[0] == self.n]
+        self.values = [self._leaves[at] for at in self._at]
+        if not self.values:
+            raise CoreletError(f"no argument of the model has {self.n} rows; hand the data over in args")
+        self.jitted = jax.jit(jax.vmap(self._one, in_axes=(0, None)))
+
+    def call(self, data: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments with these rows in place of all."""
+        length = np.shape(data[0])[0]
+        leaves = [length if isinstance(leaf, int) and leaf == self.n else leaf for leaf in self._leaves]
+        for at, values in zip(self._at, data):
+            leaves[at] = values
+        args, kwargs = jax.tree_util.tree_unflatten(self._tree, leaves)
+        return args, kwargs
+
+    def take(self, rows: Which, size: int) -> list[Any]:
+        """These rows of each argument, the last of them repeated up to this size."""
+        return [_padded(np.asarray(values[rows]), size) for values in map(np.asarray, self.values)]
+
+    def weighted(self, weights: Any, *data: Any) -> Any:
+        """The model of these rows, each log-likelihood with its weight."""
+        args, kwargs = self.call(data)
+        with _Weights(weights, self.observed):
+            return self.model(*args, **kwargs)
+
+    def _one(self, theta: Mapping[str, Any], data: Sequence[Any]) -> Any:
+        """The log-likelihood of each row at one draw."""
+        args, kwargs = self.call(data)
+        sites = trace(substitute(seeded(self.model, 0), data=theta)).get_trace(*args, **kwargs)
+        total: Any = 0.0
+        for name in self.observed:
+            site = sites[name]
+            value = site["fn"].log_prob(site["value"])
+            total = total + value.reshape(value.shape[0], -1).sum(axis=1)
+        return total
+
+    def log_likelihood(self, theta: Mapping[str, Any], rows: Which) -> NDArray[Any]:
+        """Draws by rows, by one compiled function."""
+        count = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
+        parameters = {name: theta[name] for name in self.latent}
+        draws = len(next(iter(parameters.values())))
+        size = max(count, min(self.n, AT_ONCE // max(1, draws)))
+        return np.asarray(self.jitted(parameters, self.take(rows, size)), dtype=np.float64)[:, :count]
+
+    def check_slicing(self, seed: int) -> None:
+        """Some rows alone must have the log-likelihood that they have among all."""
+        points = []
+        for step in range(2):
+            args, kwargs = jax.tree_util.tree_unflatten(self._tree, self._leaves)
+            sites = trace(seeded(self.model, seed + step)).get_trace(*args, **kwargs)
+            points.append({name: sites[name]["value"] for name in self.latent})
+        theta = {name: jnp.stack([point[name] for point in points]) for name in self.latent}
+        whole = np.stack([np.asarray(self._one(point, self.values)) for point in points])
+        rows = np.sort(np.random.default_rng(seed).choice(self.n, min(CHECKED_ROWS, self.n), replace=False)).astype(np.int64)
+        found, wanted = self.log_likelihood(theta, rows), whole[:, rows]
+        usable = np.isfinite(wanted)
+        if not np.allclose(found[usable], wanted[usable], rtol=1e-3, atol=1e-3):
+            raise CoreletError(
+                "the log-likelihood of a row depends on the other rows (a mean or a cumulative sum of the data inside the "
+                "model, for instance), so rows cannot be taken out of it; compute such quantities before the model"
+            )
+
+
+class _Weights(numpyro.primitives.Messenger):  # type: ignore[misc]
+    """Multiplies the log-likelihood of each row of the observed sites by its weight."""
+
+    def __init__(self, weights: Any, observed: list[str]) -> None:
+        self.weights = weights
+        self.observed = observed
+        super().__init__()
+
+    def process_message(self, message: dict[str, Any]) -> None:
+        if message["type"] != "sample" or message["name"] not in self.observed:
+            return
+        trailing = len(message["fn"].batch_shape) - 1
+        weights = jnp.reshape(self.weights, (-1,) + (1,) * trailing)
+        message["scale"] = weights if message.get("scale") is None else weights * message["scale"]
+
+
+def _is_factor(site: Mapping[str, Any]) -> bool:
+    return type(site["fn"]).__name__ == "Unit"
+
+
+def _number_of_rows(sites: Mapping[str, Any], observed: list[str], latent: list[str]) -> int:
+    """The common length of the observed sites; refuses models that have no rows of their own."""
+    if not observed:
+        raise CoreletError(
+            "this model has no observed site; write its likelihood as one (obs=), since numpyro.factor does not tell which "
+            "part of it belongs to which row"
+        )
+    lengths = {}
+    for name in observed:
+        site = sites[name]
+        if f"{name}_unobserved" in sites or name.endswith("_observed"):
+            raise CoreletError(f"{name} has missing values that the model imputes (obs_mask); leave these rows out")
+        batch = site["fn"].batch_shape
+        if not batch:
+            raise CoreletError(
+                f"the log-likelihood of {name} is not a sum over its rows (.to_event over rows, a time series, …), so no rows "
+                "can stand for all"
+            )
+        lengths[name] = int(batch[0])
+    if len(set(lengths.values())) != 1:
+        raise CoreletError(
+            f"the observed sites have different lengths ({lengths}), so there are no rows that a coreset could choose"
+        )
+    n = next(iter(lengths.values()))
+    for name in latent:
+        if n in np.shape(sites[name]["value"]):
+            raise CoreletError(
+                f"{name} has one latent value for each of the {n} rows, so a row has a part of the posterior of its own; "
+                "integrate it out, or give it one value for each group"
+            )
+        if sites[name]["fn"].support.is_discrete:
+            raise CoreletError(f"{name} is a discrete latent site; integrate it out (dist.MixtureSameFamily, for instance)")
+    for name, site in sites.items():
+        if site["type"] == "plate" and site["args"][0] != site["args"][1]:
+            raise CoreletError(f"the plate {name} takes a subsample; leave subsample_size out, a coreset does that")
+    return n
+
+
+def _padded(values: NDArray[Any], size: int) -> NDArray[Any]:
+    missing = size - len(values)
+    if missing <= 0:
+        return values
+    return np.concatenate([values, np.repeat(values[-1:], missing, axis=0)])
+
+
+class Sampler:
+    """NUTS on weighted rows, compiled once for each number of them."""
+
+    def __init__(
+        self,
+        rows: Rows,
+        size: int,
+        draws: int,
+        tune: int,
+        chains: int,
+        seed: int,
+        kernel: dict[str, Any],
+        options: dict[str, Any],
+    ) -> None:
+        self.rows = rows
+        self.size = size
+        self.final_draws = draws
+        self.tune = tune
+        self.chains = chains
+        self.seed = seed
+        self.kernel = kernel
+        self.options = options
+        self.calls = 0
+        self._compiled: dict[int, MCMC] = {}
+
+    def sample(
+        self,
+        rows: NDArray[np.int64],
+        weights: NDArray[np.float64],
+        start: Optional[Draws],
+        draws: int,
+        final: bool,
+    ) -> Draws:
+        self.calls += 1
+        self.size = max(self.size, len(rows))
+        length = max(100, -(-2 * draws // self.chains))
+        key = jax.random.PRNGKey(int(np.random.SeedSequence([self.seed, self.calls]).generate_state(1)[0] >> 1))
+        mcmc = self._mcmc(length)
+        padded = np.concatenate([weights, np.zeros(self.size - len(rows))]).astype(jnp.result_type(float))
+        data = (padded, *self.rows.take(rows, self.size))
+        mcmc.post_warmup_state = None
+        mcmc.run(key, *data, init_params=self._start(start, data), extra_fields=("diverging",))
+        parts = [mcmc.get_samples(group_by_chain=True)]
+        diverged = int(mcmc.get_extra_fields()["diverging"].sum())
+        while final and len(parts) * length < self.final_draws:
+            mcmc.post_warmup_state = mcmc.last_state
+            mcmc.run(mcmc.post_warmup_state.rng_key, *data, extra_fields=("diverging",))
+            parts.append(mcmc.get_samples(group_by_chain=True))
+            diverged += int(mcmc.get_extra_fields()["diverging"].sum())
+        most = self.final_draws if final else None
+        values = {
+            name: np.concatenate([np.asarray(part[name]) for part in parts], axis=1)[:, :most] for name in self.rows.latent
+        }
+        return Draws(values, True, diverged)
+
+    def log_likelihood(self, theta: Any, rows: Which) -> Any:
+        return self.rows.log_likelihood(theta, rows)
+
+    def only_latent(self, draws: Draws) -> Draws:
+        """Without deterministic sites, in the order of the model."""
+        missing = [name for name in self.rows.latent if name not in draws.values]
+        if missing:
+            raise CoreletError(f"the draws have no site {missing[0]}, which the model has")
+        return Draws({name: draws.values[name] for name in self.rows.latent}, draws.chained, draws.diverged)
+
+    def _mcmc(self, length: int) -> MCMC:
+        key = hash((self.size, length))
+        if key not in self._compiled:
+            settings = dict(chain_method="vectorized", progress_bar=False)
+            self._compiled[key] = MCMC(
+                NUTS(self.rows.weighted, **self.kernel),
+                num_warmup=self.tune,
+                num_samples=length,
+                num_chains=self.chains,
+                jit_model_args=True,
+                **{**settings, **self.options},
+            )
+        return self._compiled[key]
+
+    def _start(self, start: Optional[Draws], data: Sequence[Any]) -> Any:
+        """One draw for each chain, on the scale on which NUTS works."""
+        if start is None:
+            return None
+        flat = start.flat()
+        assert isinstance(flat, dict)
+        chosen = np.random.default_rng([self.seed, self.calls]).integers(start.count, size=self.chains)
+        points = [{name: jnp.asarray(values[s]) for name, values in flat.items()} for s in chosen]
+        free = [unconstrain_fn(seeded(self.rows.weighted, 0), data, {}, point) for point in points]
+        stacked = {name: jnp.stack([point[name] for point in free]) for name in free[0]}
+        return stacked if self.chains > 1 else free[0]
