@@ -108,7 +108,7 @@ pub(crate) fn build_pool<'py>(
     totals: PyReadonlyArray1<'py, f64>,
     n: usize,
     held_out: usize,
-    keywords: Keywords,
+    keywords: &Bound<'py, PyDict>,
     progress: Option<&Bound<'py, PyAny>>,
     threads: Option<usize>,
 ) -> PyResult<Bound<'py, PyDict>> {
@@ -116,7 +116,7 @@ pub(crate) fn build_pool<'py>(
     let (size, width) = (columns.shape()[0], columns.shape()[1]);
     let draws = width - held_out;
     let (data, columns, totals) = (data.as_slice()?, columns.as_slice()?, totals.as_slice()?);
-    let options = keywords.options(size)?;
+    let options = options(keywords, size)?;
     let pool = py.detach(|| Pool::new(columns, size, draws, &totals[..draws]));
     let pool = pool.map_err(|error| Failure::of(SOURCE, &error))?;
     let read = start.elapsed().as_secs_f64();
