@@ -1,5 +1,5 @@
 # make test: every test, Rust and Python, with all set-up. make integrations: the examples in PyMC, NumPyro and Stan.
-# make bench: the figures of docs/benchmarks.md.
+# make bench: the figures of docs/benchmarks.md. make fuzz: damaged files and killed runs, as many as wanted.
 
 VENV := .venv
 INTEGRATIONS := .venv-integrations
@@ -17,7 +17,7 @@ endif
 KERNELS := cargo test --release --workspace --all-features --quiet --lib \
 	--test draws --test hermite --test models --test invariants --test nnls --test rank
 
-.PHONY: test lint rust python wheel integrations bench clean
+.PHONY: test lint rust python wheel integrations bench fuzz clean
 
 test: lint rust python
 
@@ -63,6 +63,17 @@ bench:
 	cargo bench -p sparse-nnls --bench bandwidth
 	cargo bench -p sparse-nnls --bench methods
 	cargo bench -p corelet
+
+# N damaged files, in FUZZ_MEMORY kilobytes of address space, and KILLS runs killed while they write.
+N ?= 20000
+KILLS ?= 100
+FUZZ_SEED ?= 1000
+FUZZ_MEMORY ?= 4000000
+fuzz:
+	cargo test --release --workspace --all-features --no-run --test data_mutations --test cli
+	ulimit -v $(FUZZ_MEMORY) && CORELET_MUTATIONS=$(N) CORELET_MUTATION_SEED=$(FUZZ_SEED) RAYON_NUM_THREADS=2 \
+		cargo test --release --workspace --all-features --test data_mutations -- --nocapture
+	CORELET_KILLS=$(KILLS) cargo test --release --workspace --all-features --test cli kills -- --nocapture
 
 clean:
 	cargo clean

@@ -22,6 +22,9 @@ def build(
     model: str = "logistic",
     target: Optional[str] = None,
     features: Optional[Sequence[str]] = None,
+    exclude: Sequence[str] = (),
+    categories: Sequence[str] = (),
+    missing: Sequence[str] = (),
     exposure: Any = None,
     positive: Optional[object] = None,
     intercept: bool = True,
@@ -63,6 +66,9 @@ def build(
         The column of `X` to predict, where `y` is not given.
     features
         The columns to predict from; all others by default. Text becomes indicators.
+    exclude, categories, missing
+        Columns not to predict from; columns that are categories whatever their cells look like; cells that count as missing
+        besides empty ones, NA, NaN and null.
     exposure
         Poisson: the exposure of each row, as a column of `X` or as an array.
     positive
@@ -114,6 +120,9 @@ def build(
         model=model,
         target=target,
         features=None if features is None else [str(name) for name in features],
+        exclude=[str(name) for name in exclude],
+        categories=[str(name) for name in categories],
+        missing=[str(text) for text in missing],
         exposure=exposure if isinstance(exposure, str) else None,
         positive=None if positive is None else _label(positive),
         intercept=intercept,

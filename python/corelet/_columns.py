@@ -101,7 +101,7 @@ def _vector(name: str, array: NDArray[Any]) -> Part:
 
 
 def _numbers(name: str, array: NDArray[Any]) -> tuple[NDArray[Any], bool]:
-    """The array as float64 or float32 in the machine's own byte order, and whether it holds integers."""
+    """The array as float64, float32 or int64 in the machine's own byte order, and whether it holds integers."""
     kind, integer = array.dtype.kind, array.dtype.kind in "iub"
     if kind == "O":
         raise CoreletError(
@@ -110,7 +110,8 @@ def _numbers(name: str, array: NDArray[Any]) -> tuple[NDArray[Any], bool]:
         )
     if kind not in "iubf" or array.dtype.itemsize > 8:
         raise CoreletError(f"{name} has dtype {array.dtype}; integers, floats and booleans can be used")
-    wanted = np.float32 if array.dtype == np.dtype(np.float32).newbyteorder("=") else np.float64
+    kept = (np.float32, np.int64)  # besides float64, all others become it
+    wanted = next((kind for kind in kept if array.dtype == np.dtype(kind).newbyteorder("=")), np.float64)
     return array.astype(wanted, copy=False), integer
 
 
@@ -163,7 +164,7 @@ def _pandas(name: str, series: Any) -> Part:
         integer = pd.api.types.is_integer_dtype(kind)
         return [name], series.to_numpy(dtype=np.float64, na_value=np.nan), integer, None
     if not isinstance(kind, np.dtype) or kind.kind not in "iubfO":
-        raise CoreletError(f"column '{name}' has type {kind}, which no model can use; leave it out with --features")
+        raise CoreletError(f"column '{name}' has type {kind}, which no model can use; leave it out of X")
     return _vector(name, series.to_numpy())
 
 
@@ -177,7 +178,7 @@ def _polars(series: Any, name: Optional[str] = None) -> Part:
     if kind in (pl.String, pl.Categorical, pl.Enum):
         return _text(name, series.cast(pl.String).to_list())
     if not kind.is_numeric():
-        raise CoreletError(f"column '{name}' has type {kind}, which no model can use; leave it out with --features")
+        raise CoreletError(f"column '{name}' has type {kind}, which no model can use; leave it out of X")
     if kind.is_decimal():
         series = series.cast(pl.Float64)
     numbers, integer = _numbers(name, series.to_numpy())
@@ -214,4 +215,4 @@ def _arrow(name: str, values: Any) -> Part:
         return [name], np.ascontiguousarray(numbers), pa.types.is_integer(kind), None
     if pa.types.is_decimal(kind):
         return _arrow(name, values.cast(pa.float64()))
-    raise CoreletError(f"column '{name}' has type {kind}, which no model can use; leave it out with --features")
+    raise CoreletError(f"column '{name}' has type {kind}, which no model can use; leave it out of X")

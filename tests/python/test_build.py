@@ -157,7 +157,7 @@ def bad_inputs():
         "dates": ((np.zeros((50, 2), "M8[s]"), y), {}, ValueError, "dtype datetime64"),
         "date column": ((pd.DataFrame({"t": pd.date_range("2020", periods=50)}), y), {}, ValueError, "column 't' has type datetime64"),
         "not data": ((7, y), {}, TypeError, "X is of type int"),
-        "no target": ((X,), {}, ValueError, "name the column to predict with --target"),
+        "no target": ((X,), {}, ValueError, "target=\"COLUMN\" names it"),
         "unknown column": ((X,), {"target": "z"}, ValueError, r"there is no column 'z'; the columns are 'x1', 'x2'"),
         "two targets": ((X, y), {"target": "x1"}, ValueError, "the target is given twice"),
         "three classes": ((X, three), {}, ValueError, r"target 'y', row 2: 2 is neither 0/1 nor -1/\+1"),

@@ -6,7 +6,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser, ValueParser};
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use corelet::coreset::{RoundsBy, Selector, Start};
-use corelet::data::{DesignOptions, Format, Standardise, Task};
+use corelet::data::{DesignOptions, Format, NameList, Standardise, Task};
 use corelet::embed::Choice;
 use corelet::model::Link;
 use corelet::study::{BuildSpecification, ModelSpecification, Specification};
@@ -65,9 +65,18 @@ pub(crate) struct DataArgs {
     /// Column to predict (LIBSVM and NPZ files carry their own)
     #[arg(long, value_name = "COLUMN")]
     target: Option<String>,
-    /// Columns to predict from [default: all others]
-    #[arg(long, value_name = "A,B,C", value_delimiter = ',')]
-    features: Option<Vec<String>>,
+    /// Columns to predict from; a name with a comma stands in double quotes [default: all others]
+    #[arg(long, value_name = "A,B,C")]
+    features: Option<NameList>,
+    /// Columns not to predict from, where --features does not name those to predict from
+    #[arg(long, value_name = "A,B,C", conflicts_with = "features")]
+    exclude: Option<NameList>,
+    /// Columns that are categories whatever their cells look like
+    #[arg(long, value_name = "A,B,C")]
+    categories: Option<NameList>,
+    /// Cells that count as missing besides empty ones, NA, NaN and null
+    #[arg(long, value_name = "TEXT,TEXT", allow_hyphen_values = true)]
+    missing: Option<NameList>,
     /// Column with the exposure of each row, for Poisson
     #[arg(long, value_name = "COLUMN")]
     exposure: Option<String>,
@@ -279,9 +288,13 @@ enum MethodArg {
 
 impl DataArgs {
     fn design(&self) -> DesignOptions {
+        let all = |names: &Option<NameList>| names.as_ref().map(|names| names.0.clone()).unwrap_or_default();
         DesignOptions {
             target: self.target.clone(),
-            features: self.features.clone(),
+            features: self.features.as_ref().map(|names| names.0.clone()),
+            exclude: all(&self.exclude),
+            categories: all(&self.categories),
+            missing: all(&self.missing),
             exposure: self.exposure.clone(),
             positive: self.positive.clone(),
             intercept: !self.no_intercept,

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::Context;
 use corelet::coreset::Selector;
-use corelet::data::{DesignOptions, Table, Values, ensure_writable};
+use corelet::data::{DesignOptions, Source, Table, Values, ensure_writable};
 use corelet::embed::Choice;
 use corelet::generate;
 use corelet::study::{Cell, Comparison, Specification, Study};
@@ -49,7 +49,7 @@ pub(crate) fn run(
     let data_csv = table_as_csv(&table);
     let design = DesignOptions { target: Some("y".to_owned()), ..DesignOptions::default() };
     let specification = Specification { design, ..Specification::default() };
-    let opened = load::study(table, &specification, start, terminal)?;
+    let opened = load::study(Source::of_table(table), &specification, start, terminal)?;
     let comparison = Comparison {
         methods: Method::all().into_iter().map(Selector::from).collect(),
         sizes: vec![POINTS],

@@ -5,10 +5,10 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::Context;
-use corelet::data::{self, Extra, Table, read_coreset, write_rows};
+use corelet::data::{Extra, Source, read_coreset, write_rows};
 use corelet::rows::Weighted;
 use corelet::study::{Progress, Specification, Study};
-use corelet::words::Summary;
+use corelet::words::{Summary, count};
 
 use crate::args::DataArgs;
 use crate::interrupt::Interrupt;
@@ -16,7 +16,7 @@ use crate::terminal::{self, Terminal};
 
 /// A data file and the study of it.
 pub(crate) struct Opened {
-    table: Table,
+    source: Source<'static>,
     pub(crate) study: Study,
 }
 
@@ -28,24 +28,28 @@ pub(crate) fn open(
 ) -> anyhow::Result<Opened> {
     let clock = Instant::now();
     let progress = terminal.progress(format!("reading {}", args.data.display()));
-    let table = data::read(&args.data, args.format)?;
+    let source = Source::open(&args.data, args.format)?;
     drop(progress);
-    study(table, specification, clock, terminal)
+    study(source, specification, clock, terminal)
 }
 
-/// The study of a table that has been read, or generated, since `clock`.
+/// The study of what has been opened, or generated, since `clock`.
 pub(crate) fn study(
-    table: Table,
+    source: Source<'static>,
     specification: &Specification,
     clock: Instant,
     terminal: &Terminal,
 ) -> anyhow::Result<Opened> {
-    let _progress = terminal.progress(format!("encoding {}", table.source));
-    let dataset = data::design(&table, &specification.design())?;
+    let progress = terminal.progress(format!("reading {}", source.name()));
+    let dataset = source.design_watched(&specification.design(), &mut |reading| {
+        progress.set(format!("reading {}: {} rows", source.name(), count(reading.rows)));
+        ControlFlow::Continue(())
+    })?;
+    drop(progress);
     let read = clock.elapsed().as_secs_f64();
-    let study = Study::new(&table.source, dataset, &specification.model, read)
-        .with_context(|| table.source.clone())?;
-    Ok(Opened { table, study })
+    let study = Study::new(source.name(), dataset, &specification.model, read)
+        .with_context(|| source.name().to_owned())?;
+    Ok(Opened { source, study })
 }
 
 impl Opened {
@@ -70,7 +74,7 @@ impl Opened {
         let rows = self.study.rows_of(observations);
         let weights = Extra::Float(weights.to_vec());
         let metadata = summary.metadata(&frame.levels, &frame.standardisation)?;
-        Ok(write_rows(&self.table, &rows, &[("weight", weights)], &metadata, path)?)
+        Ok(write_rows(&self.source.cells(&rows)?, &[("weight", weights)], &metadata, path)?)
     }
 
     /// Says what the user should know about data, model and fit.

@@ -41,7 +41,8 @@ impl ProcessArgs {
     /// Does the work with Ctrl-C taken over and the threads set up, and says why where it fails.
     pub fn run(&self, work: impl FnOnce(&Terminal, &Interrupt) -> anyhow::Result<Outcome>) -> ExitCode {
         let terminal = Terminal::new(self.quiet);
-        match self.prepare().and_then(|interrupt| work(&terminal, &interrupt)) {
+        keep_caught_panics_quiet();
+        match self.prepare().and_then(|interrupt| finish(&terminal, &interrupt, work)) {
             Ok(Outcome::Done) => ExitCode::SUCCESS,
             Ok(Outcome::Interrupted) => ExitCode::from(interrupt::EXIT_CODE),
             Ok(Outcome::NotCertified) => ExitCode::from(NOT_CERTIFIED),
@@ -61,6 +62,28 @@ impl ProcessArgs {
         }
         Ok(interrupt)
     }
+}
+
+/// Does the work, and sees to what was said and asked meanwhile.
+fn finish(
+    terminal: &Terminal,
+    interrupt: &Interrupt,
+    work: impl FnOnce(&Terminal, &Interrupt) -> anyhow::Result<Outcome>,
+) -> anyhow::Result<Outcome> {
+    let outcome = work(terminal, interrupt)?;
+    terminal.check_results()?;
+    // Whoever asks while files are written gets them whole, and is told that the request was heard.
+    Ok(if interrupt.asked() { Outcome::Interrupted } else { outcome })
+}
+
+/// A panic prints before it can be caught; one that a damaged file causes becomes an error of its own.
+fn keep_caught_panics_quiet() {
+    let print = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        if !corelet::data::panic_is_caught() {
+            print(info);
+        }
+    }));
 }
 
 /// Kernels run with the instruction set that `CORELET_SIMD` names; one that is not there is an error, not another.

@@ -1,16 +1,22 @@
 //! All that a person sees: results on standard output, warnings, errors and progress on standard error.
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use corelet::coreset::Selector;
+use corelet::data::DataError;
+use corelet::hint::Hint;
 use corelet::words::{duration, number};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use sparse_nnls::{Info, Method};
 
 /// Work shorter than this shows no progress.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Whether a result did not reach standard output.
+static LOST: AtomicBool = AtomicBool::new(false);
 
 /// Where messages go, and whether they go anywhere.
 #[derive(Debug, Clone, Copy)]
@@ -26,9 +32,23 @@ impl Terminal {
 
     /// A result, on standard output. A reader that has gone away is no error.
     pub fn say(&self, text: &str) {
-        if !self.quiet {
-            let _ = writeln!(std::io::stdout(), "{text}");
+        if self.quiet {
+            return;
         }
+        let mut out = std::io::stdout().lock();
+        match writeln!(out, "{text}").and_then(|()| out.flush()) {
+            Err(error) if error.kind() != ErrorKind::BrokenPipe => LOST.store(true, Ordering::Relaxed),
+            _ => {}
+        }
+    }
+
+    /// An error where some result could not be said, as on a full device.
+    ///
+    /// # Errors
+    /// Says so.
+    pub fn check_results(&self) -> anyhow::Result<()> {
+        anyhow::ensure!(!LOST.load(Ordering::Relaxed), "standard output: not all results could be written");
+        Ok(())
     }
 
     /// Something the user should know, on standard error.
@@ -41,12 +61,25 @@ impl Terminal {
     /// Why the run failed: one line, whatever the causes say.
     pub fn error(&self, error: &anyhow::Error) {
         let text = format!("{error:#}").split_whitespace().collect::<Vec<_>>().join(" ");
-        let _ = writeln!(std::io::stderr(), "error: {text}");
+        let hint = error.chain().find_map(|cause| cause.downcast_ref::<DataError>()?.hint());
+        let advice = hint.map_or_else(String::new, |hint| format!("; {}", flag(&hint)));
+        let _ = writeln!(std::io::stderr(), "error: {text}{advice}");
     }
 
     /// Shows `text` while some work goes on, until the result is dropped.
     pub fn progress(&self, text: impl Into<String>) -> Progress {
         Progress::new(text.into(), self.quiet)
+    }
+}
+
+/// Advice in terms of a flag: `--drop-missing leaves those rows out`.
+fn flag(hint: &Hint) -> String {
+    let Hint { setting, value, effect } = hint;
+    let name = setting.replace('_', "-");
+    match value {
+        None => format!("--{name} {effect}"),
+        Some(value) if value.contains([' ', ',', '\'', '"']) => format!("--{name} {value:?} {effect}"),
+        Some(value) => format!("--{name} {value} {effect}"),
     }
 }
 

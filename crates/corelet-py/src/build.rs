@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use corelet::data::{self, Format, Table, TableView, design_view};
+use corelet::data::{Format, Source};
 use corelet::study::{BuildSpecification, Chosen, Study};
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
@@ -25,7 +25,7 @@ pub(crate) fn build_columns<'py>(
     threads: Option<usize>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let table = columns::table(source, &parts)?;
-    build_table(py, &table, keywords, progress, threads, Instant::now())
+    build_source(py, &Source::of_view(table), keywords, progress, threads, Instant::now())
 }
 
 /// Builds a coreset of a data file.
@@ -40,13 +40,13 @@ pub(crate) fn build_file<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let start = Instant::now();
     let format = format.map(|name| name.parse::<Format>()).transpose().map_err(|e| Failure::new(&e))?;
-    let table: Table = py.detach(|| data::read(&path, format)).map_err(|error| Failure::new(&error))?;
-    build_table(py, &table.view(), keywords, progress, threads, start)
+    let source = py.detach(|| Source::open(&path, format)).map_err(|error| Failure::new(&error))?;
+    build_source(py, &source, keywords, progress, threads, start)
 }
 
-fn build_table<'py>(
+fn build_source<'py>(
     py: Python<'py>,
-    table: &TableView<'_>,
+    source: &Source<'_>,
     keywords: &Bound<'py, PyDict>,
     progress: Option<&Bound<'py, PyAny>>,
     threads: Option<usize>,
@@ -54,16 +54,16 @@ fn build_table<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let asked = specification(keywords)?;
     let design = asked.design();
-    let dataset = py.detach(|| design_view(table, &design)).map_err(|error| Failure::new(&error))?;
+    let dataset = py.detach(|| source.design(&design)).map_err(|error| Failure::new(&error))?;
     py.check_signals()?;
-    let (source, read) = (table.source.to_owned(), start.elapsed().as_secs_f64());
+    let (name, read) = (source.name().to_owned(), start.elapsed().as_secs_f64());
     let (study, chosen) = run(py, progress, threads, move |control| {
         let study =
-            Study::new(&source, dataset, &asked.model, read).map_err(|error| Failure::of(&source, &error))?;
+            Study::new(&name, dataset, &asked.model, read).map_err(|error| Failure::of(&name, &error))?;
         let chosen = choose(control, &study, &asked.build)?;
         Ok((study, chosen))
     })?;
-    fields(py, table, &study, &chosen)
+    fields(py, source, &study, &chosen)
 }
 
 fn choose<T: Send>(
@@ -80,7 +80,7 @@ fn choose<T: Send>(
 /// What the Python class `Coreset` is made of.
 fn fields<'py>(
     py: Python<'py>,
-    table: &TableView<'_>,
+    source: &Source<'_>,
     study: &Study,
     chosen: &Chosen,
 ) -> PyResult<Bound<'py, PyDict>> {
@@ -89,8 +89,9 @@ fn fields<'py>(
     warnings.extend(summary.warnings());
     let failed = |error: serde_json::Error| refuse(error.to_string());
     let rows = study.rows_of(&coreset.rows);
+    let cells = source.cells(&rows).map_err(|error| Failure::new(&error))?;
     let fields = PyDict::new(py);
-    fields.set_item("columns", columns::chosen(py, table, &rows)?)?;
+    fields.set_item("columns", columns::chosen(py, &cells)?)?;
     fields.set_item("rows", PyArray1::from_iter(py, rows.iter().map(|&row| row as i64)))?;
     fields.set_item("weights", PyArray1::from_vec(py, coreset.weights.clone()))?;
     fields.set_item("summary", summary.to_json().map_err(failed)?)?;

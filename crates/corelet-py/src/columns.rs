@@ -1,6 +1,10 @@
 //! NumPy arrays as the columns of a table, borrowed and never copied.
 
-use corelet::data::{ColumnView, MISSING, Numbers, Strided, TableView, ValuesView};
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Float64Type, Int64Type};
+use arrow::error::ArrowError;
+use corelet::data::{ColumnView, Numbers, RowCells, Strided, TableView, ValuesView};
 use numpy::{
     Element, PyArray1, PyArrayDyn, PyArrayMethods, PyReadonlyArray1, PyReadonlyArrayDyn,
     PyUntypedArrayMethods,
@@ -15,8 +19,8 @@ const MISSING_BOOL: u8 = 2;
 
 /// One column, or the columns of one row-major matrix.
 ///
-/// Python hands over `(names, array, integer, levels)`, the array C-contiguous: float64 or float32 of one or two
-/// dimensions; uint8 booleans with 2 for missing; or uint32 codes into `levels`, 2³² − 1 for missing.
+/// Python hands over `(names, array, integer, levels)`, the array C-contiguous: float64, float32 or int64 of one
+/// or two dimensions; uint8 booleans with 2 for missing; or uint32 codes into `levels`, 2³² − 1 for missing.
 pub(crate) struct Part<'py> {
     names: Vec<String>,
     cells: Cells<'py>,
@@ -26,6 +30,7 @@ pub(crate) struct Part<'py> {
 enum Cells<'py> {
     Doubles(PyReadonlyArrayDyn<'py, f64>),
     Singles(PyReadonlyArrayDyn<'py, f32>),
+    Longs(PyReadonlyArrayDyn<'py, i64>),
     Bools(Vec<Option<bool>>),
     Text { codes: PyReadonlyArray1<'py, u32>, levels: Vec<String> },
 }
@@ -42,6 +47,8 @@ impl<'py> FromPyObject<'_, 'py> for Part<'py> {
             Cells::Doubles(array.try_readonly().map_err(PyErr::from)?)
         } else if let Ok(array) = array.cast::<PyArrayDyn<f32>>() {
             Cells::Singles(array.try_readonly().map_err(PyErr::from)?)
+        } else if let Ok(array) = array.cast::<PyArrayDyn<i64>>() {
+            Cells::Longs(array.try_readonly().map_err(PyErr::from)?)
         } else {
             let codes: PyReadonlyArray1<'py, u8> = readonly_vector(&array)?;
             let decode = |&code: &u8| (code != MISSING_BOOL).then_some(code == 1);
@@ -64,6 +71,7 @@ impl Part<'_> {
         let (width, dimensions) = match &self.cells {
             Cells::Doubles(array) => (self.names.len(), array.ndim()),
             Cells::Singles(array) => (self.names.len(), array.ndim()),
+            Cells::Longs(array) => (self.names.len(), array.ndim()),
             Cells::Bools(_) | Cells::Text { .. } => (1, 1),
         };
         let width = if dimensions == 1 { 1 } else { width };
@@ -74,6 +82,9 @@ impl Part<'_> {
                 }
                 Cells::Singles(array) => {
                     numbers(Numbers::Single(Strided::column(array.as_slice()?, column, width)))
+                }
+                Cells::Longs(array) => {
+                    numbers(Numbers::Long(Strided::column(array.as_slice()?, column, width)))
                 }
                 Cells::Bools(values) => ValuesView::Bool(values),
                 Cells::Text { codes, levels } => ValuesView::Text { codes: codes.as_slice()?, levels },
@@ -93,31 +104,36 @@ pub(crate) fn table<'a>(source: &'a str, parts: &'a [Part<'_>]) -> PyResult<Tabl
     TableView::new(source, columns).map_err(|error| Failure::new(&error).into())
 }
 
-/// The chosen rows of each column, by name: arrays of numbers, lists of booleans or text.
-pub(crate) fn chosen<'py>(
-    py: Python<'py>,
-    table: &TableView<'_>,
-    rows: &[usize],
-) -> PyResult<Bound<'py, PyDict>> {
+/// The chosen cells of each column, by name: arrays of numbers, lists of booleans or text.
+pub(crate) fn chosen<'py>(py: Python<'py>, cells: &RowCells) -> PyResult<Bound<'py, PyDict>> {
     let columns = PyDict::new(py);
-    for column in &table.columns {
-        let values = match column.values {
-            ValuesView::Number { values, integer } => {
-                let chosen: Vec<f64> = rows.iter().map(|&row| values.get(row)).collect();
-                if integer && chosen.iter().all(|x| x.abs() < 2f64.powi(53)) {
-                    PyArray1::from_iter(py, chosen.into_iter().map(|x| x as i64)).into_any()
-                } else {
-                    PyArray1::from_vec(py, chosen).into_any()
-                }
-            }
-            ValuesView::Bool(values) => PyList::new(py, rows.iter().map(|&row| values[row]))?.into_any(),
-            ValuesView::Text { codes, levels } => {
-                let text = |&row: &usize| (codes[row] != MISSING).then(|| &levels[codes[row] as usize]);
-                PyList::new(py, rows.iter().map(text))?.into_any()
-            }
-            ValuesView::Other(_) => continue,
-        };
-        columns.set_item(column.name, values)?;
+    for (name, array) in cells.columns() {
+        let values = values(py, array)?.map_err(|error| Failure::new(&error))?;
+        columns.set_item(name, values)?;
     }
     Ok(columns)
+}
+
+fn values<'py>(py: Python<'py>, array: &ArrayRef) -> PyResult<Result<Bound<'py, PyAny>, ArrowError>> {
+    let kind = array.data_type();
+    let integer = kind.is_integer() && array.null_count() == 0 && *kind != DataType::UInt64;
+    let wanted = match kind {
+        _ if integer => DataType::Int64,
+        _ if kind.is_numeric() => DataType::Float64,
+        DataType::Boolean => DataType::Boolean,
+        _ => DataType::Utf8,
+    };
+    let array = match cast(array, &wanted) {
+        Ok(array) => array,
+        Err(error) => return Ok(Err(error)),
+    };
+    Ok(Ok(match wanted {
+        DataType::Int64 => PyArray1::from_slice(py, array.as_primitive::<Int64Type>().values()).into_any(),
+        DataType::Float64 => {
+            let numbers = array.as_primitive::<Float64Type>().iter().map(|value| value.unwrap_or(f64::NAN));
+            PyArray1::from_iter(py, numbers).into_any()
+        }
+        DataType::Boolean => PyList::new(py, array.as_boolean().iter().collect::<Vec<_>>())?.into_any(),
+        _ => PyList::new(py, array.as_string::<i32>().iter().collect::<Vec<_>>())?.into_any(),
+    }))
 }

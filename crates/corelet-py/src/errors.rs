@@ -2,6 +2,7 @@
 
 use std::error::Error;
 
+use corelet::data::DataError;
 use pyo3::create_exception;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -29,7 +30,7 @@ impl Failure {
             .find_map(|error| error.downcast_ref::<PyErr>());
         match raised {
             Some(raised) => Python::attach(|py| Self::Raised(raised.clone_ref(py))),
-            None => Self::Refused(one_line(&error.to_string())),
+            None => Self::Refused(one_line(&(error.to_string() + &advice(error)))),
         }
     }
 
@@ -49,6 +50,21 @@ impl From<Failure> for PyErr {
             Failure::Raised(error) => error,
         }
     }
+}
+
+/// What may help, in terms of a keyword: `; drop_missing=True leaves those rows out`.
+fn advice(error: &(dyn Error + 'static)) -> String {
+    const LISTS: [&str; 4] = ["features", "exclude", "categories", "missing"];
+    let mut causes = std::iter::successors(Some(error), |error| (*error).source());
+    let hint = causes.find_map(|error| error.downcast_ref::<DataError>()?.hint());
+    hint.map_or_else(String::new, |hint| {
+        let value = match hint.value {
+            None => "True".to_owned(),
+            Some(value) if LISTS.contains(&hint.setting) => format!("[{value:?}]"),
+            Some(value) => format!("{value:?}"),
+        };
+        format!("; {}={value} {}", hint.setting, hint.effect)
+    })
 }
 
 /// Refuses a value.

@@ -14,6 +14,16 @@ mod write;
 
 use pyo3::prelude::*;
 
+/// A panic prints before it can be caught; one that a damaged file causes becomes an exception of its own.
+fn keep_caught_panics_quiet() {
+    let print = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        if !corelet::data::panic_is_caught() {
+            print(info);
+        }
+    }));
+}
+
 /// The native part of `corelet`. Use the package instead.
 #[pymodule]
 mod _lib {
@@ -36,6 +46,7 @@ mod _lib {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        super::keep_caught_panics_quiet();
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

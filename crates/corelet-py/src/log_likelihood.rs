@@ -148,7 +148,8 @@ impl Pool {
     /// The first `draws` numbers of each of `size` lines, and the sum of such numbers over all data.
     fn new(lines: &[f64], size: usize, draws: usize, totals: &[f64]) -> Result<Self, EmbedError> {
         let width = lines.len() / size.max(1);
-        let seen: Vec<f64> = lines.chunks_exact(width.max(1)).flat_map(|line| &line[..draws]).copied().collect();
+        let seen: Vec<f64> =
+            lines.chunks_exact(width.max(1)).flat_map(|line| &line[..draws]).copied().collect();
         let stored = Stored::from_log_likelihood(&seen, size, draws, Layout::DataByDraws, Precision::Double)?;
         let (mean, scale) = (totals.iter().sum::<f64>() / draws as f64, (draws as f64).sqrt());
         let vector = totals.iter().map(|total| (total - mean) / scale).collect();

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use corelet::data::{Standardisation, design_view};
+use corelet::data::{Source, Standardisation};
 use corelet::posterior::{Chains, ParameterSummary, Phase, Stats};
 use corelet::rows::Observations;
 use corelet::study::{Resolved, Study, StudyError, sample_kept};
@@ -99,7 +99,8 @@ pub(crate) fn check_columns<'py>(
     let table = columns::table(source, &parts)?;
     let asked = specification(build)?;
     let design = asked.design();
-    let dataset = py.detach(|| design_view(&table, &design)).map_err(|error| Failure::new(&error))?;
+    let dataset =
+        py.detach(|| Source::of_view(table).design(&design)).map_err(|error| Failure::new(&error))?;
     let study = Study::new(source, dataset, &asked.model, start.elapsed().as_secs_f64())
         .map_err(|error| Failure::new(&error))?;
     let known: Result<Vec<usize>, _> = rows.as_slice()?.iter().map(|&row| usize::try_from(row)).collect();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use corelet::data::{Extra, write_chosen};
+use corelet::data::{Extra, Source, write_rows};
 use corelet::words;
 use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
@@ -28,7 +28,9 @@ pub(crate) fn write_coreset<'py>(
         .map(|&row| usize::try_from(row).map_err(|_| refuse(format!("row {row} is negative"))))
         .collect::<PyResult<_>>()?;
     let weights = Extra::Float(weights.as_slice()?.to_vec());
-    write_chosen(&table, &rows, &[("weight", weights)], &metadata, &path)
+    let all: Vec<usize> = (0..table.rows).collect();
+    let cells = Source::of_view(table).cells(&all).map_err(|error| Failure::new(&error))?;
+    write_rows(&cells.with_rows(rows), &[("weight", weights)], &metadata, &path)
         .map_err(|error| Failure::new(&error).into())
 }
 

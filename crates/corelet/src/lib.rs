@@ -2,6 +2,7 @@
 //!
 //! The modules stand in the order of that flow.
 
+pub mod hint;
 pub mod linalg;
 pub mod random;
 pub mod vector_math;

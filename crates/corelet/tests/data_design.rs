@@ -7,8 +7,8 @@ use std::fs;
 use std::path::Path;
 
 use corelet::data::{
-    Column, ColumnView, DataError, Dataset, DesignOptions, Numbers, Standardise, Strided, Table, TableView,
-    Task, Values, ValuesView, design, design_view, read,
+    Column, ColumnView, DataError, Dataset, DesignOptions, Numbers, Source, Standardise, Strided, Table,
+    TableView, Task, Values, ValuesView, design, design_view, read,
 };
 
 fn table(text: &str) -> Table {
@@ -76,11 +76,11 @@ fn text_becomes_indicators_of_the_most_frequent_level() {
 fn missing_rows_are_refused_or_dropped() {
     let text = "y,a,b\n1,1,\n0,NA,2\n1,3,5\n,4,6\n0,7,9\n1,8,1\n";
     let mut options = options(Task::Logistic, "y");
-    let parts = ["3 of 6 rows", "1 in 'a', 1 in 'b', 1 in 'y'", "--drop-missing"];
+    let parts = ["3 of 6 rows", "1 in 'a', 1 in 'b', 1 in 'y'"];
     assert_refused(text, &options, &parts);
     options.drop_missing = true;
     let dataset = design(&table(text), &options).unwrap();
-    assert_eq!((dataset.dropped, dataset.rows), (3, vec![2, 4, 5]));
+    assert_eq!((dataset.dropped, dataset.rows.iter().collect::<Vec<_>>()), (3, vec![2, 4, 5]));
     // A column that is not used may have as many gaps as it likes.
     options = DesignOptions { features: Some(vec!["a".into()]), drop_missing: true, ..options };
     assert_eq!(design(&table(text), &options).unwrap().dropped, 2);
@@ -172,14 +172,100 @@ fn a_constant_column_is_the_intercept() {
     let year = design(&table("y,year,a\n1,2013,2\n2,2013,3\n3,2013,5\n"), &options).unwrap();
     assert_eq!(year.standardisation.intercept, Some((0, 2013.0)));
     assert!(year.warnings[0].contains("'year' is 2013"), "{:?}", year.warnings);
-    assert_refused(
-        "y,one,two,a\n1,1,2,2\n2,1,2,3\n3,1,2,5\n4,1,2,6\n",
-        &options,
-        &["'two'", "value, 2,", "--features"],
+}
+
+#[test]
+fn other_constant_columns_are_left_out_with_a_word() {
+    let options = options(Task::Linear, "y");
+    for (text, names, parts) in [
+        ("y,two,one,a\n1,2,1,2\n2,2,1,3\n3,2,1,5\n4,2,1,6\n", ["one", "a"], ["'two'", "value, 2,"]),
+        ("y,a,zero\n1,1,0\n2,2,0\n3,4,0\n", ["a", "(intercept)"], ["'zero'", "value, 0,"]),
+        ("y,a,t\n1,1,u\n2,2,u\n3,4,u\n", ["a", "(intercept)"], ["'t'", "'u'"]),
+        ("y,t,a\n1,true,1\n2,true,2\n3,true,4\n", ["a", "(intercept)"], ["'t'", "value, 1,"]),
+    ] {
+        let dataset = design(&table(text), &options).unwrap();
+        assert_eq!(dataset.names, names);
+        let warning = dataset.warnings.last().unwrap();
+        assert!(
+            parts.iter().all(|part| warning.contains(part)) && warning.ends_with("was left out"),
+            "{warning}"
+        );
+    }
+    assert_refused("y,a\n1,7\n2,7\n3,7\n", &options, &["no feature"]);
+}
+
+#[test]
+fn the_added_intercept_has_a_name_of_its_own() {
+    let dataset = design(&table("y,(intercept)\n1,1\n2,2\n3,4\n"), &options(Task::Linear, "y")).unwrap();
+    assert_eq!(dataset.names, ["(intercept)", "added (intercept)"]);
+}
+
+#[test]
+fn columns_can_be_excluded_or_taken_as_categories() {
+    let text = "y,id,zip,a\n1,1,7,2\n2,2,7,3\n3,3,8,5\n4,4,9,6\n";
+    let some = DesignOptions {
+        exclude: vec!["id".to_owned()],
+        categories: vec!["zip".to_owned()],
+        ..options(Task::Linear, "y")
+    };
+    assert_eq!(design(&table(text), &some).unwrap().names, ["zip=8", "zip=9", "a", "(intercept)"]);
+    let unknown = DesignOptions { exclude: vec!["ID".to_owned()], ..some.clone() };
+    assert_refused(text, &unknown, &["no column 'ID'"]);
+    let target = DesignOptions { exclude: vec!["y".to_owned()], ..some };
+    assert_refused(text, &target, &["'y' is left out and the target"]);
+}
+
+/// n numbers in a column `a`, the cell of one row replaced.
+fn nearly_numeric(n: usize, row: usize, cell: &str) -> String {
+    let rows = (0..n).map(|i| {
+        let a = if i == row { cell.to_owned() } else { format!("{}", (i * 37) % 101) };
+        format!("{},{a}\n", i % 2)
+    });
+    format!("y,a\n{}", rows.collect::<String>())
+}
+
+#[test]
+fn numbers_with_a_few_other_cells_are_refused_by_row_and_cell() {
+    for cell in ["N/A", "?", "-"] {
+        let text = nearly_numeric(500, 321, cell);
+        let plain = options(Task::Logistic, "y");
+        assert_refused(
+            &text,
+            &plain,
+            &["'a'", "row 321 (line 323)", &format!("'{cell}'"), "(1 cells are not)"],
+        );
+        let error = design(&table(&text), &plain).unwrap_err();
+        assert_eq!(error.hint().unwrap().setting, "missing");
+        let missing = DesignOptions { missing: vec![cell.to_owned()], drop_missing: true, ..plain.clone() };
+        let dataset = design(&table(&text), &missing).unwrap();
+        assert_eq!((dataset.dropped, dataset.names.len()), (1, 2));
+        let categories = DesignOptions { categories: vec!["a".to_owned()], ..plain };
+        assert_eq!(design(&table(&text), &categories).unwrap().names.len(), 102);
+    }
+    // Half of the cells are words: that is a category.
+    let mixed: String = (0..60).map(|i| format!("{},{}\n", i % 2, ["1", "2", "x", "z"][i % 4])).collect();
+    assert_eq!(
+        design(&table(&format!("y,a\n{mixed}")), &options(Task::Logistic, "y")).unwrap().names.len(),
+        4
     );
-    assert_refused("y,a,zero\n1,1,0\n2,2,0\n3,4,0\n", &options, &["'zero'", "value, 0,"]);
-    assert_refused("y,a,t\n1,1,u\n2,2,u\n3,4,u\n", &options, &["'t'", "'u'"]);
-    assert_refused("y,a,t\n1,1,true\n2,2,true\n3,4,true\n", &options, &["'t'"]);
+}
+
+#[test]
+fn decimal_commas_are_named() {
+    let rows: String = (0..50).map(|i| format!("{}\t{},5\n", i % 2, i)).collect();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rows.tsv");
+    fs::write(&path, format!("y\ta\n{rows}")).unwrap();
+    let message =
+        Source::open(&path, None).unwrap().design(&options(Task::Logistic, "y")).unwrap_err().to_string();
+    assert!(message.contains("'a', row 0 (line 2): '0,5' has a decimal comma"), "{message}");
+}
+
+#[test]
+fn a_target_of_one_and_two_says_which_is_success() {
+    let dataset = design(&table("y,a\n1,3\n2,4\n2,9\n1,7\n"), &options(Task::Logistic, "y")).unwrap();
+    assert_eq!(dataset.observations.target, [-1.0, 1.0, 1.0, -1.0]);
+    assert!(dataset.warnings[0].contains("2 is taken as success"), "{:?}", dataset.warnings);
 }
 
 #[test]
@@ -190,7 +276,7 @@ fn collinear_columns_warn_or_fail() {
     assert_eq!(dataset.warnings.len(), 1);
     assert!(dataset.warnings[0].contains("2 of 3 features are independent"), "{:?}", dataset.warnings);
     let whiten = DesignOptions { standardise: Standardise::Whiten, ..scale };
-    assert_refused(text, &whiten, &["linear combinations", "--standardise scale"]);
+    assert_refused(text, &whiten, &["linear combinations"]);
     // Shifted copies are only collinear where an intercept, or centring, takes up the shift.
     let shifted = "y,a,b\n1,1,6\n2,2,7\n3,4,9\n4,9,14\n";
     let none = DesignOptions { standardise: Standardise::None, ..options(Task::Linear, "y") };
@@ -218,7 +304,7 @@ fn logistic_targets() {
     assert_eq!(signs(["yes", "no", "no", "yes"], Some("yes")), expected);
     assert_eq!(signs(["2", "1", "1", "2"], Some("2")), expected);
     let refused = |cells, positive, parts: &[&str]| assert_refused(&with(cells), &logistic(positive), parts);
-    refused(["yes", "no", "no", "yes"], None, &["'y'", "--positive", "'no', 'yes'"]);
+    refused(["yes", "no", "no", "yes"], None, &["'y'", "success", "'no', 'yes'"]);
     refused(["yes", "no", "no", "yes"], Some("Yes"), &["no level 'Yes'", "'no', 'yes'"]);
     refused(["yes", "no", "maybe", "yes"], Some("yes"), &["two levels", "3"]);
     refused(["1", "0", "2", "1"], None, &["'y'", "row 2 (line 4)", "2 is neither"]);
@@ -254,10 +340,11 @@ fn tables_of_the_wrong_shape() {
     let text_columns = "y,t,a,b\n1,u,3,4\n2,v,5,7\n3,w,1,9\n";
     assert_refused(text_columns, &linear, &["(4) than rows (3)", "2 of them from text column 't'"]);
     assert_refused("y\n1\n2\n3\n", &linear, &["no feature"]);
-    assert_refused("y,a\n1,1e200\n2,-1e200\n3,4\n", &linear, &["'a'", "range"]);
+    assert_refused("y,a\n1,1e200\n2,-1e200\n3,4\n", &linear, &["'a'", "range too large"]);
+    assert_refused("y,a\n1,1e-310\n2,2e-310\n3,4e-310\n", &linear, &["'a'", "range too small"]);
     let text = "y,a\n1,1\n2,2\n3,5\n";
     assert_refused(text, &options(Task::Linear, "z"), &["no column 'z'", "'y', 'a'"]);
-    assert_refused(text, &DesignOptions::default(), &["--target", "'y', 'a'"]);
+    assert_refused(text, &DesignOptions::default(), &["no column to predict", "'y', 'a'"]);
     let with = |features: &[&str]| DesignOptions {
         features: Some(features.iter().map(|&name| name.to_owned()).collect()),
         ..options(Task::Linear, "y")
@@ -266,7 +353,7 @@ fn tables_of_the_wrong_shape() {
     assert_refused(text, &with(&["a", "a"]), &["'a' is a feature and a feature"]);
     assert_refused(text, &with(&["q"]), &["no column 'q'"]);
     let keys: String = (0..1500).map(|i| format!("{i},k{i}\n")).collect();
-    assert_refused(&format!("y,key\n{keys}"), &linear, &["'key'", "1500 distinct"]);
+    assert_refused(&format!("y,key\n{keys}"), &linear, &["'key'", "more than 1000 distinct"]);
 }
 
 #[test]
@@ -301,7 +388,7 @@ fn real_flights() {
     let flights = real(&folder, "flights.parquet");
     let mut late = options(Task::Logistic, "late");
     let message = design(&flights, &late).unwrap_err().to_string();
-    assert!(message.contains("--drop-missing") && message.contains("of 327346 rows"), "{message}");
+    assert!(message.contains("of 327346 rows have missing values"), "{message}");
     late.drop_missing = true;
     let dataset = design(&flights, &late).unwrap();
     println!("{} rows dropped, {:?}, {:?}", dataset.dropped, dataset.names, dataset.warnings);

@@ -43,7 +43,7 @@ fn numbers_that_are_not_finite() {
 #[test]
 fn missing_values() {
     let text = "a,y\n1,0\n,1\n3,1\n2,0\n";
-    refuse_csv(text, "--target y", &["bad.csv", "1 in 'a'", "--drop-missing"]);
+    refuse_csv(text, "--target y", &["bad.csv", "1 in 'a'", "--drop-missing leaves those rows out"]);
     let place = Place::new();
     place.write("bad.csv", text);
     let output = place.run("build bad.csv --target y --drop-missing -k 2 -o core.csv");
@@ -81,8 +81,38 @@ fn more_features_than_rows() {
 }
 
 #[test]
-fn constant_columns() {
-    refuse_csv("a,b,y\n0,1,1\n0,2,0\n0,3,1\n0,4,0\n", "--target y", &["bad.csv", "'a'", "same value"]);
+fn constant_columns_are_left_out_with_a_word() {
+    let place = Place::new();
+    place.write("data.csv", "a,b,y\n0,1,1\n0,2,0\n0,3,1\n0,4,0\n");
+    let output = place.run("build data.csv --target y -k 2 -o core.csv");
+    assert!(
+        output.status.success() && stderr(&output).contains("'a' has the same value, 0,"),
+        "{}",
+        stderr(&output)
+    );
+    refuse_csv("a,y\n0,1\n0,0\n0,1\n", "--target y", &["bad.csv", "no feature"]);
+}
+
+#[test]
+fn numbers_with_other_cells_among_them() {
+    let rows: String = (0..100).map(|i| format!("{},{}\n", (i * 7) % 31, i % 2)).collect();
+    let text = format!("a,y\n{rows}N/A,1\n");
+    refuse_csv(
+        &text,
+        "--target y",
+        &["bad.csv", "'a', row 100 (line 102): 'N/A'", "--missing N/A takes such cells"],
+    );
+    let place = Place::new();
+    place.write("data.csv", &text);
+    place.succeed("build data.csv --target y --missing N/A,? --drop-missing -k 5 -o core.csv");
+}
+
+#[test]
+fn quotes_that_are_never_closed() {
+    let rows: String =
+        (0..60).map(|i| format!("{},{},{}\n", if i == 11 { "\"x" } else { "x" }, i, i % 2)).collect();
+    let text = format!("t,a,y\n{rows}");
+    refuse_csv(&text, "--target y", &["bad.csv", "row 11 (line 13)", "never closed"]);
 }
 
 #[test]
@@ -108,7 +138,7 @@ fn files_that_cannot_be_read() {
     let place = Place::new();
     refuse(&place, "nothing.csv", "--target y", &["nothing.csv", "cannot be opened"]);
     place.write("table.xlsx", "x");
-    refuse(&place, "table.xlsx", "--target y", &["table.xlsx", "--format"]);
+    refuse(&place, "table.xlsx", "--target y", &["table.xlsx", "--format FORMAT names the format"]);
 }
 
 #[test]
@@ -153,6 +183,8 @@ fn outputs_that_cannot_be_written() {
         ("-o folder.csv", "folder"),
         ("-o data.csv", "overwrite"),
         ("-o core.json --json core.json", "two outputs"),
+        ("-o core.json --json ./core.json", "two outputs"),
+        ("-o core.json --json folder.csv/../core.json", "two outputs"),
         ("-o core.csv --json nowhere/summary.json", "nowhere/summary.json"),
     ] {
         let output = place.run(&format!("build data.csv --target late -k 2 {flags}"));

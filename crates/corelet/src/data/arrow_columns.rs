@@ -1,111 +1,156 @@
-//! Arrow arrays to columns, for Parquet and Arrow IPC.
+//! Arrow arrays as columns, for Parquet and Arrow IPC.
+
+use std::collections::HashMap;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
-use arrow::compute::{cast, concat};
-use arrow::datatypes::{DataType, Field, Float64Type, Schema};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Float64Type, Schema};
 use arrow::error::ArrowError;
+use serde::Deserialize;
 
+use super::blocks::{Batch, BatchColumn, ColumnInfo, Declared, Fault, Kind, Visit, Wanted};
 use super::error::DataError;
-use super::table::{Column, Table, TextBuilder, Values, check_distinct, clean_name};
+use super::table::{MISSING, Values, check_distinct, clean_name};
+use super::text_cells::Markers;
 
-/// Collects record batches of one schema into a table.
-pub(super) struct ArrowTable {
-    file: String,
+/// The columns of a schema.
+pub(super) fn columns_of(file: &str, schema: &Schema) -> Result<Vec<ColumnInfo>, DataError> {
+    let index = pandas_index(schema);
+    let columns = schema.fields().iter().map(|field| ColumnInfo {
+        name: clean_name(field.name()),
+        declared: declared(field.data_type()),
+        index: index.contains(field.name()),
+    });
+    let columns: Vec<ColumnInfo> = columns.collect();
+    check_distinct(file, columns.iter().map(|column| column.name.as_str()))?;
+    Ok(columns)
+}
+
+/// The columns that are the index of the data frame which was written, as pandas notes them.
+fn pandas_index(schema: &Schema) -> Vec<String> {
+    #[derive(Deserialize)]
+    struct Pandas {
+        index_columns: Vec<serde_json::Value>,
+    }
+    let noted = schema.metadata().get("pandas").and_then(|text| serde_json::from_str::<Pandas>(text).ok());
+    let columns = noted.map(|noted| noted.index_columns).unwrap_or_default();
+    columns.iter().filter_map(|column| column.as_str().map(str::to_owned)).collect()
+}
+
+fn declared(kind: &DataType) -> Declared {
+    match kind {
+        DataType::Dictionary(_, values) => match declared(values) {
+            Declared::Kind(Kind::Text) => Declared::Categories,
+            other => other,
+        },
+        DataType::Boolean => Declared::Kind(Kind::Bool),
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Declared::Kind(Kind::Text),
+        DataType::Null => Declared::Kind(Kind::Number),
+        _ if kind.is_numeric() => Declared::Kind(Kind::Number),
+        _ => Declared::Unsupported(kind.to_string()),
+    }
+}
+
+/// Record batches as batches of wanted columns.
+pub(super) struct Decoder<'a> {
+    file: &'a str,
     format: &'static str,
-    columns: Vec<(String, Builder)>,
+    wanted: &'a [Wanted],
+    /// Where each wanted column is among those of a batch, which come in file order.
+    positions: Vec<usize>,
+    markers: &'a Markers,
 }
 
-enum Builder {
-    Number { values: Vec<f64>, integer: bool },
-    Bool(Vec<Option<bool>>),
-    Text(TextBuilder),
-    Other { kind: DataType, parts: Vec<ArrayRef> },
-}
-
-impl ArrowTable {
-    /// An empty table with the columns of `schema`.
-    pub(super) fn new(file: &str, format: &'static str, schema: &Schema) -> Result<Self, DataError> {
-        let columns = schema.fields().iter().map(|field| (clean_name(field.name()), Builder::new(field)));
-        let columns: Vec<(String, Builder)> = columns.collect();
-        check_distinct(file, columns.iter().map(|(name, _)| name.as_str()))?;
-        Ok(Self { file: file.to_owned(), format, columns })
+impl<'a> Decoder<'a> {
+    pub(super) fn new(
+        file: &'a str,
+        format: &'static str,
+        wanted: &'a [Wanted],
+        markers: &'a Markers,
+    ) -> Self {
+        let mut order: Vec<usize> = (0..wanted.len()).collect();
+        order.sort_unstable_by_key(|&i| wanted[i].column);
+        let mut positions = vec![0; wanted.len()];
+        order.iter().enumerate().for_each(|(position, &i)| positions[i] = position);
+        Self { file, format, wanted, positions, markers }
     }
 
-    /// Adds the rows of `batch`.
-    pub(super) fn append(&mut self, batch: &RecordBatch) -> Result<(), DataError> {
-        if batch.num_columns() != self.columns.len() {
-            return Err(DataError::damaged(&self.file, self.format, &"a batch lacks columns"));
-        }
-        for ((_, builder), array) in self.columns.iter_mut().zip(batch.columns()) {
-            builder.append(array).map_err(|e| DataError::damaged(&self.file, self.format, &e))?;
-        }
-        Ok(())
-    }
-
-    /// The table, checked.
-    pub(super) fn finish(self) -> Result<Table, DataError> {
-        let Self { file, format, columns } = self;
-        let columns = columns
-            .into_iter()
-            .map(|(name, builder)| Ok(Column { name, values: builder.finish()? }))
-            .collect::<Result<Vec<_>, ArrowError>>()
-            .map_err(|e| DataError::damaged(&file, format, &e))?;
-        Table::new(file, columns)
+    /// Decodes the wanted columns of rows that come after `start` others and hands them on.
+    pub(super) fn visit(
+        &self,
+        batch: &RecordBatch,
+        start: usize,
+        visit: &mut Visit<'_>,
+    ) -> Result<(), Fault> {
+        let damaged = |reason: &dyn std::fmt::Display| DataError::damaged(self.file, self.format, &reason);
+        let columns = self.wanted.iter().zip(&self.positions).map(|(wanted, &position)| {
+            let array = batch.columns().get(position).ok_or_else(|| damaged(&"a batch lacks columns"))?;
+            values_of(array, wanted.kind.unwrap_or(Kind::Text), self.markers).map_err(|e| damaged(&e))
+        });
+        let columns = columns.collect::<Result<Vec<_>, DataError>>()?;
+        let columns = columns.iter().zip(self.wanted);
+        let columns =
+            columns.map(|(values, wanted)| BatchColumn { kind: wanted.kind, values: values.view() });
+        visit(&Batch { start, rows: batch.num_rows(), columns: columns.collect(), lines: None })
     }
 }
 
-impl Builder {
-    fn new(field: &Field) -> Self {
-        Self::for_type(field.data_type())
-    }
-
-    fn for_type(kind: &DataType) -> Self {
-        match kind {
-            DataType::Dictionary(_, values) => Self::for_type(values),
-            DataType::Boolean => Self::Bool(Vec::new()),
-            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Self::Text(TextBuilder::default()),
-            DataType::Null => Self::Number { values: Vec::new(), integer: false },
-            _ if kind.is_integer() => Self::Number { values: Vec::new(), integer: true },
-            _ if kind.is_numeric() => Self::Number { values: Vec::new(), integer: false },
-            _ => Self::Other { kind: kind.clone(), parts: Vec::new() },
-        }
-    }
-
-    fn append(&mut self, array: &ArrayRef) -> Result<(), ArrowError> {
-        match self {
-            Self::Number { values, .. } => {
-                let numbers = cast(array, &DataType::Float64)?;
-                values.extend(numbers.as_primitive::<Float64Type>().iter().map(|v| v.unwrap_or(f64::NAN)));
+/// The cells of an array as `kind`.
+fn values_of(array: &ArrayRef, kind: Kind, markers: &Markers) -> Result<Values, ArrowError> {
+    match kind {
+        Kind::Number => {
+            let numbers = cast(array, &DataType::Float64)?;
+            let numbers = numbers.as_primitive::<Float64Type>();
+            let mut values = numbers.values().to_vec();
+            if let Some(nulls) = numbers.nulls() {
+                values
+                    .iter_mut()
+                    .zip(nulls)
+                    .filter(|(_, valid)| !valid)
+                    .for_each(|(value, _)| *value = f64::NAN);
             }
-            Self::Bool(values) => values.extend(cast(array, &DataType::Boolean)?.as_boolean().iter()),
-            Self::Text(text) => append_text(text, array)?,
-            Self::Other { parts, .. } => parts.push(array.clone()),
+            if !markers.is_empty() {
+                values.iter_mut().for_each(|value| *value = markers.number(*value));
+            }
+            Ok(Values::Number { values, integer: false })
         }
-        Ok(())
-    }
-
-    fn finish(self) -> Result<Values, ArrowError> {
-        Ok(match self {
-            Self::Number { values, integer } => Values::Number { values, integer },
-            Self::Bool(values) => Values::Bool(values),
-            Self::Text(text) => text.finish(),
-            Self::Other { kind, parts } if parts.is_empty() => {
-                Values::Other(arrow::array::new_empty_array(&kind))
-            }
-            Self::Other { parts, .. } => {
-                Values::Other(concat(&parts.iter().map(AsRef::as_ref).collect::<Vec<&dyn Array>>())?)
-            }
-        })
+        Kind::Bool => Ok(Values::Bool(cast(array, &DataType::Boolean)?.as_boolean().iter().collect())),
+        Kind::Text => texts(array, markers),
     }
 }
 
-fn append_text(text: &mut TextBuilder, array: &ArrayRef) -> Result<(), ArrowError> {
+fn texts(array: &ArrayRef, markers: &Markers) -> Result<Values, ArrowError> {
+    if let DataType::Dictionary(..) = array.data_type() {
+        return dictionary(array, markers);
+    }
     let strings = cast(array, &DataType::LargeUtf8)?;
-    for value in strings.as_string::<i64>() {
-        match value {
-            Some(value) => text.push(value),
-            None => text.push_missing(),
-        }
+    let strings = strings.as_string::<i64>();
+    let mut index: HashMap<&str, u32> = HashMap::new();
+    let mut levels = Vec::new();
+    let mut codes = Vec::with_capacity(strings.len());
+    for text in strings {
+        let text = text.filter(|text| !markers.has_text(text.trim().as_bytes()));
+        codes.push(text.map_or(MISSING, |text| {
+            *index.entry(text).or_insert_with(|| {
+                levels.push(text.to_owned());
+                levels.len() as u32 - 1
+            })
+        }));
     }
-    Ok(())
+    Ok(Values::Text { codes, levels })
+}
+
+/// Codes stay codes; the dictionary may hold a text twice, or a null.
+fn dictionary(array: &ArrayRef, markers: &Markers) -> Result<Values, ArrowError> {
+    let dictionary = array.as_any_dictionary();
+    let Values::Text { codes: meaning, levels } = texts(dictionary.values(), markers)? else {
+        return Err(ArrowError::CastError("a dictionary of dictionaries".to_owned()));
+    };
+    // Keys of a dictionary without a value must not be asked for.
+    let keys = if meaning.is_empty() { vec![usize::MAX; array.len()] } else { dictionary.normalized_keys() };
+    let code = |(row, key): (usize, usize)| {
+        if array.is_null(row) { MISSING } else { meaning.get(key).copied().unwrap_or(MISSING) }
+    };
+    let codes = keys.into_iter().enumerate().map(code).collect();
+    Ok(Values::Text { codes, levels })
 }

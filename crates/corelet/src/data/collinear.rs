@@ -2,7 +2,6 @@
 
 use faer::linalg::matmul::triangular::{BlockStructure, matmul};
 use faer::{Accum, MatMut, MatRef, Par};
-use rayon::prelude::*;
 
 /// A feature is dependent where less than this fraction of its variance is left once the others are known.
 const TOLERANCE: f64 = 1e-10;
@@ -10,53 +9,33 @@ const TOLERANCE: f64 = 1e-10;
 /// Rows copied and multiplied at a time.
 const BLOCK_ROWS: usize = 1024;
 
-/// Some columns of a row-major matrix, each shifted and scaled on the way out.
-pub(super) struct ScaledColumns<'a> {
-    /// The whole matrix.
-    pub(super) matrix: &'a [f64],
-    /// Its number of columns.
+/// Some columns of row-major rows, each shifted and scaled on the way out.
+#[derive(Debug, Clone)]
+pub(super) struct ScaledColumns {
+    /// The number of columns of the rows.
     pub(super) dim: usize,
-    /// The columns looked at.
-    pub(super) columns: &'a [usize],
+    /// The columns looked at, p of them.
+    pub(super) columns: Vec<usize>,
     /// Subtracted from each of them.
-    pub(super) centre: &'a [f64],
+    pub(super) centre: Vec<f64>,
     /// Then divides each of them.
-    pub(super) scale: &'a [f64],
+    pub(super) scale: Vec<f64>,
 }
 
-impl ScaledColumns<'_> {
-    /// ZᵀZ of the scaled columns Z, p × p and symmetric.
-    ///
-    /// The rows are cut into parts by the shape alone and the parts are added in order, so that the result has the
-    /// same bits for any number of threads.
-    pub(super) fn gram(&self) -> Vec<f64> {
+impl ScaledColumns {
+    /// Adds ZᵀZ of the scaled columns Z of `rows` to the lower triangle of `gram`, p × p.
+    pub(super) fn add_gram(&self, rows: &[f64], gram: &mut [f64]) {
         let p = self.columns.len();
-        let n = self.matrix.len() / self.dim.max(1);
-        let part_rows = n.div_ceil(part_count(p)).max(1);
-        let parts: Vec<Vec<f64>> =
-            self.matrix.par_chunks(part_rows * self.dim.max(1)).map(|part| self.gram_of(part)).collect();
-        let mut gram = vec![0.0; p * p];
-        for part in &parts {
-            gram.iter_mut().zip(part).for_each(|(sum, value)| *sum += value);
-        }
-        mirror_lower(&mut gram, p);
-        gram
-    }
-
-    /// The lower triangle of ZᵀZ over the rows of `part`.
-    fn gram_of(&self, part: &[f64]) -> Vec<f64> {
-        let p = self.columns.len();
-        let mut gram = vec![0.0; p * p];
-        let mut scaled = vec![0.0; BLOCK_ROWS * p];
         if p == 0 {
-            return gram;
+            return;
         }
-        for block in part.chunks(BLOCK_ROWS * self.dim) {
-            let rows = block.len() / self.dim;
-            self.copy_scaled(block, &mut scaled[..rows * p]);
-            let z = MatRef::from_row_major_slice(&scaled[..rows * p], rows, p);
+        let mut scaled = vec![0.0; BLOCK_ROWS.min(rows.len() / self.dim) * p];
+        for block in rows.chunks(BLOCK_ROWS * self.dim) {
+            let count = block.len() / self.dim;
+            self.copy_scaled(block, &mut scaled[..count * p]);
+            let z = MatRef::from_row_major_slice(&scaled[..count * p], count, p);
             matmul(
-                MatMut::from_row_major_slice_mut(&mut gram, p, p),
+                MatMut::from_row_major_slice_mut(gram, p, p),
                 BlockStructure::TriangularLower,
                 Accum::Add,
                 z.transpose(),
@@ -67,7 +46,6 @@ impl ScaledColumns<'_> {
                 Par::Seq,
             );
         }
-        gram
     }
 
     fn copy_scaled(&self, block: &[f64], scaled: &mut [f64]) {
@@ -80,12 +58,8 @@ impl ScaledColumns<'_> {
     }
 }
 
-/// Parts of the rows: enough for many cores while their p × p sums stay small.
-fn part_count(p: usize) -> usize {
-    ((1 << 23) / (p * p).max(1)).clamp(2, 64)
-}
-
-fn mirror_lower(gram: &mut [f64], p: usize) {
+/// Copies the lower triangle of a p × p matrix to the upper one.
+pub(super) fn mirror_lower(gram: &mut [f64], p: usize) {
     for i in 0..p {
         for j in 0..i {
             gram[j * p + i] = gram[i * p + j];
@@ -149,8 +123,10 @@ mod tests {
         let matrix: Vec<f64> = (0..n * dim).map(|i| ((i * 7919) % 1013) as f64 / 100.0).collect();
         let (columns, centre, scale) = ([0, 2, 3], [1.0, 2.0, 3.0], [2.0, 1.0, 0.5]);
         let scaled =
-            ScaledColumns { matrix: &matrix, dim, columns: &columns, centre: &centre, scale: &scale };
-        let gram = scaled.gram();
+            ScaledColumns { dim, columns: columns.to_vec(), centre: centre.to_vec(), scale: scale.to_vec() };
+        let mut gram = vec![0.0; 9];
+        matrix.chunks(2100 * dim).for_each(|rows| scaled.add_gram(rows, &mut gram));
+        mirror_lower(&mut gram, 3);
         for i in 0..3 {
             for j in 0..3 {
                 let z = |row: usize, c: usize| (matrix[row * dim + columns[c]] - centre[c]) / scale[c];

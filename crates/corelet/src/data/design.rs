@@ -2,14 +2,20 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::blocks::{Wanted, Watch};
 use super::collinear::{ScaledColumns, dependent_columns};
-use super::encode::{Cells, Feature, TextLevels, encode, unsupported};
-use super::error::{DataError, list, list_all_names, list_names};
-use super::moments::{Moments, moments};
+use super::error::{DataError, excerpt, list, list_all_names, list_names};
+use super::features::{Cells, Feature, Features, TextLevels};
+use super::fill::Encoder;
+use super::kept_rows::KeptRows;
+use super::levels::NotText;
+use super::roles::Roles;
+use super::source::Source;
 use super::standardise::{Standardisation, covariance_factor};
-use super::table::Table;
-use super::target::Used;
-use super::view::{ColumnView, TableView, ValuesView};
+use super::sums::Moments;
+use super::survey::{Found, Survey, survey};
+use super::target::{Examined, TargetCode};
+use super::text_cells::Markers;
 use crate::rows::Observations;
 
 /// The name of an intercept that was added.
@@ -50,6 +56,9 @@ pub enum Standardise {
 /// | `task` | `logistic` | how the target is checked and coded |
 /// | `target` | the file's own | the column to predict; LIBSVM and NPZ files carry their own, `y` |
 /// | `features` | all other columns | the columns to predict from |
+/// | `exclude` | none | columns that are no features, where not all features are named |
+/// | `categories` | none | columns that are taken as text whatever their cells look like |
+/// | `missing` | none | what counts as missing besides an empty cell, `NA`, `NaN` and `null` |
 /// | `exposure` | none | the exposure of each row, for Poisson |
 /// | `positive` | none | the level of the target that is coded +1; needed where the target is text |
 /// | `intercept` | true | add a column of ones, unless a feature is constant already |
@@ -64,6 +73,12 @@ pub struct DesignOptions {
     pub target: Option<String>,
     /// The columns to predict from.
     pub features: Option<Vec<String>>,
+    /// Columns that are no features.
+    pub exclude: Vec<String>,
+    /// Columns that are taken as text.
+    pub categories: Vec<String>,
+    /// What counts as missing besides an empty cell, `NA`, `NaN` and `null`.
+    pub missing: Vec<String>,
     /// The exposure of each row.
     pub exposure: Option<String>,
     /// The level of the target that is coded +1.
@@ -82,6 +97,9 @@ impl Default for DesignOptions {
             task: Task::default(),
             target: None,
             features: None,
+            exclude: Vec::new(),
+            categories: Vec::new(),
+            missing: Vec::new(),
             exposure: None,
             positive: None,
             intercept: true,
@@ -98,8 +116,8 @@ pub struct Dataset {
     pub observations: Observations,
     /// The name of each feature, and so of each parameter.
     pub names: Vec<String>,
-    /// The row of the input file, from 0, that each observation came from.
-    pub rows: Vec<usize>,
+    /// The row of the input that each observation came from.
+    pub rows: KeptRows,
     /// How text columns became indicators.
     pub levels: Vec<TextLevels>,
     /// What was done to the features.
@@ -112,210 +130,271 @@ pub struct Dataset {
     pub target_name: Option<String>,
 }
 
-/// Turns `table` into a [`Dataset`].
+/// Turns a table into a [`Dataset`], in two looks, or three where it is whitened.
 ///
 /// Text becomes indicators with the most frequent level as base; an intercept, called `(intercept)`, is added as the
 /// last feature unless some numeric feature is a constant other than 0, which then is the intercept and is left as it
-/// is. A regression without an intercept is scaled but not shifted. Features that are linear combinations of others
-/// get a warning, or an error under whitening.
-pub fn design(table: &Table, options: &DesignOptions) -> Result<Dataset, DataError> {
-    design_view(&table.view(), options)
-}
-
-/// [`design`] of columns that belong to someone else: the features of the result are the only copy that is made.
-pub fn design_view(table: &TableView<'_>, options: &DesignOptions) -> Result<Dataset, DataError> {
-    let roles = Roles::assign(table, options)?;
-    let rows = roles.usable_rows(table, options.drop_missing)?;
-    let used = |column| Used { table, column, rows: &rows };
-    let target = roles.target.map_or(Ok(Vec::new()), |column| used(column).target(options))?;
-    let exposure = roles.exposure.map(|column| used(column).exposure()).transpose()?;
-    let (mut features, levels) = encode(table, &roles.features, &rows)?;
-    check_width(table, &features, &levels, rows.len())?;
+/// is. Other columns that are the same in every row are left out, with a warning. A regression without an intercept is
+/// scaled but not shifted. Features that are linear combinations of others get a warning, or an error under whitening.
+pub(super) fn design(
+    source: &Source<'_>,
+    options: &DesignOptions,
+    watch: &mut Watch<'_>,
+) -> Result<Dataset, DataError> {
+    let roles = Roles::assign(source, options)?;
+    let asked = roles.asked(source);
+    let markers = Markers::new(&options.missing);
+    let survey = survey(source.reader(), &asked, &markers, watch)?;
+    let examined = Examination { source, roles: &roles, survey: &survey };
+    examined.check(options.drop_missing)?;
     let mut warnings = Vec::new();
-    let plan = Plan::new(table, &mut features, &rows, options, &mut warnings)?;
-    check_width(table, &features, &levels, rows.len())?;
-    let mut matrix = fill(&features, &rows);
-    let standardisation = plan.standardise(table, &features, &mut matrix, &mut warnings)?;
+    let target = examined.target(options, &mut warnings)?;
+    examined.exposure()?;
+    let found = examined.features()?;
+    let plan = Plan::new(source, found, survey.rows.len(), options, &mut warnings)?;
+    let kinds = asked.iter().zip(&survey.columns);
+    let wanted: Vec<Wanted> =
+        kinds.map(|(asked, found)| Wanted { column: asked.column, kind: found.values.kind() }).collect();
+    let encoder = Encoder {
+        reader: source.reader(),
+        file: source.name(),
+        wanted: &wanted,
+        markers: &markers,
+        survey: &survey,
+        features: &plan.features,
+        target,
+        target_position: roles.target_position(),
+        exposure_position: roles.exposure_position(),
+    };
+    let (observations, standardisation) = plan.fill(&encoder, survey.looks, watch, &mut warnings)?;
+    let Plan { features, levels, .. } = plan;
     Ok(Dataset {
-        observations: Observations { exposure, ..Observations::new(&matrix, features.len(), target) },
+        observations,
         names: features.into_iter().map(|feature| feature.name).collect(),
-        dropped: table.rows - rows.len(),
-        rows,
+        dropped: survey.rows.total() - survey.rows.len(),
+        rows: survey.rows,
         levels,
         standardisation,
         warnings,
-        target_name: roles.target.map(|column| column.name.to_owned()),
+        target_name: roles.target.map(|column| source.reader().columns()[column].name.clone()),
     })
 }
 
-/// Which column does what.
-struct Roles<'a> {
-    target: Option<ColumnView<'a>>,
-    exposure: Option<ColumnView<'a>>,
-    features: Vec<ColumnView<'a>>,
+/// What the first look found, held against what is asked of each column.
+struct Examination<'a> {
+    source: &'a Source<'a>,
+    roles: &'a Roles,
+    survey: &'a Survey,
 }
 
-impl<'a> Roles<'a> {
-    fn assign(table: &TableView<'a>, options: &DesignOptions) -> Result<Self, DataError> {
-        let target = match (options.task, options.target.as_deref().or(table.own_target)) {
-            (Task::Gaussian, None) => None,
-            (_, Some(name)) => Some(table.column(name)?),
-            (_, None) => {
-                let (file, known) = (table.source.to_owned(), table.known_columns());
-                return Err(DataError::NoTarget { file, known });
-            }
-        };
-        let exposure = options.exposure.as_ref().map(|name| table.column(name)).transpose()?;
-        let taken = |column: &ColumnView<'_>| {
-            [target, exposure].iter().flatten().any(|used| used.name == column.name)
-        };
-        let features = match &options.features {
-            Some(names) => names.iter().map(|name| table.column(name)).collect::<Result<Vec<_>, _>>()?,
-            None => table.columns.iter().copied().filter(|column| !taken(column)).collect(),
-        };
-        let roles = Self { target, exposure, features };
-        roles.check(table)?;
-        Ok(roles)
+impl Examination<'_> {
+    fn file(&self) -> String {
+        self.source.name().to_owned()
     }
 
-    fn check(&self, table: &TableView<'_>) -> Result<(), DataError> {
-        let named = self.target.map(|column| (column, "the target"));
-        let named = named.into_iter().chain(self.exposure.map(|column| (column, "the exposure")));
-        let named = named.chain(self.features.iter().map(|&column| (column, "a feature")));
-        let mut seen: Vec<(ColumnView<'_>, &'static str)> = Vec::new();
-        for (column, second) in named {
-            if let Some(&(_, first)) = seen.iter().find(|(other, _)| other.name == column.name) {
-                let (file, column) = (table.source.to_owned(), column.name.to_owned());
-                return Err(DataError::TwoRoles { file, column, first, second });
+    /// The columns in use, in the order asked: position in the file, name, what was found.
+    fn columns(&self) -> impl Iterator<Item = (usize, &str, &Found)> {
+        let positions = self.roles.features.iter().chain(&self.roles.target).chain(&self.roles.exposure);
+        let columns = self.source.reader().columns();
+        let found = self.survey.columns.iter();
+        positions.zip(found).map(|(&column, found)| (column, columns[column].name.as_str(), &found.values))
+    }
+
+    fn check(&self, drop_missing: bool) -> Result<(), DataError> {
+        self.check_finite()?;
+        self.check_missing(drop_missing)?;
+        self.check_text()
+    }
+
+    fn check_finite(&self) -> Result<(), DataError> {
+        for (_, column, found) in self.columns() {
+            if let Found::Numbers(numbers) = found
+                && let Some((place, value)) = numbers.infinite
+            {
+                let (file, column) = (self.file(), column.to_owned());
+                return Err(DataError::NonFinite { file, column, place, value: value.to_string() });
             }
-            if matches!(column.values, ValuesView::Other(_)) {
-                return Err(unsupported(table, &column));
-            }
-            seen.push((column, second));
-        }
-        if self.features.is_empty() {
-            return Err(DataError::NoFeatures { file: table.source.to_owned() });
         }
         Ok(())
     }
 
-    /// The rows without a missing value; an error where there are others that may not be dropped.
-    fn usable_rows(&self, table: &TableView<'_>, drop_missing: bool) -> Result<Vec<usize>, DataError> {
-        let mut complete = vec![true; table.rows];
-        let mut counts = Vec::new();
-        for column in self.features.iter().copied().chain(self.target).chain(self.exposure) {
-            let missing: Vec<usize> = (0..table.rows).filter(|&row| column.values.is_missing(row)).collect();
-            missing.iter().for_each(|&row| complete[row] = false);
-            if !missing.is_empty() {
-                counts.push(format!("{} in '{}'", missing.len(), column.name));
-            }
-        }
-        let rows: Vec<usize> = (0..table.rows).filter(|&row| complete[row]).collect();
-        let file = table.source.to_owned();
+    /// Refuses missing values that may not be left out, and a file with nothing but them.
+    fn check_missing(&self, drop_missing: bool) -> Result<(), DataError> {
+        let rows = &self.survey.rows;
+        let counts = self.columns().zip(&self.survey.columns).filter(|(_, found)| found.missing > 0);
+        let counts: Vec<String> =
+            counts.map(|((_, column, _), found)| format!("{} in '{column}'", found.missing)).collect();
         if !counts.is_empty() && !drop_missing {
-            let affected = table.rows - rows.len();
             return Err(DataError::Missing {
-                file,
-                affected,
-                rows: table.rows,
+                file: self.file(),
+                affected: rows.total() - rows.len(),
+                rows: rows.total(),
                 columns: list(counts.into_iter()),
             });
         }
         if rows.len() < 2 {
-            return Err(DataError::TooFewRows { file, rows: rows.len() });
+            return Err(DataError::TooFewRows { file: self.file(), rows: rows.len() });
         }
-        Ok(rows)
+        Ok(())
+    }
+
+    /// Refuses columns of numbers that some other cells turned into text.
+    fn check_text(&self) -> Result<(), DataError> {
+        for (position, column, found) in self.columns() {
+            let Found::Texts(levels) = found else { continue };
+            if self.roles.is_declared_text(self.source, position) {
+                continue;
+            }
+            let (file, column) = (self.file(), column.to_owned());
+            match levels.check_text() {
+                Ok(()) => {}
+                Err(NotText::Numbers { place, value, others }) => {
+                    let value = excerpt(&value);
+                    return Err(DataError::NearlyNumeric { file, column, place, value, others });
+                }
+                Err(NotText::DecimalCommas { place, value }) => {
+                    return Err(DataError::DecimalComma { file, column, place, value: excerpt(&value) });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn examined(&self, position: Option<usize>) -> Option<Examined<'_>> {
+        let (_, column, found) = self.columns().nth(position?)?;
+        Some(Examined { file: self.source.name(), column, found })
+    }
+
+    fn target(&self, options: &DesignOptions, warnings: &mut Vec<String>) -> Result<TargetCode, DataError> {
+        let target = self.examined(self.roles.target_position());
+        target.map_or(Ok(TargetCode::None), |target| target.target(options, warnings))
+    }
+
+    fn exposure(&self) -> Result<(), DataError> {
+        self.examined(self.roles.exposure_position()).map_or(Ok(()), |exposure| exposure.exposure())
+    }
+
+    fn features(&self) -> Result<Features, DataError> {
+        let mut features = Features::default();
+        let columns = self.columns().take(self.roles.features.len());
+        for (position, (_, column, found)) in columns.enumerate() {
+            features.add(self.source.name(), column, position, found, self.survey.rows.len())?;
+        }
+        check_width(self.source, &features, self.survey.rows.len())?;
+        Ok(features)
     }
 }
 
-/// The features' moments and which of them is the intercept.
+/// The features, and which of them is the intercept.
 struct Plan {
-    moments: Vec<Moments>,
+    file: String,
+    features: Vec<Feature>,
+    levels: Vec<TextLevels>,
     intercept: Option<(usize, f64)>,
     kind: Standardise,
     /// Whether features are shifted to mean 0.
     centred: bool,
+    rows: usize,
 }
 
 impl Plan {
     fn new(
-        table: &TableView<'_>,
-        features: &mut Vec<Feature<'_>>,
-        rows: &[usize],
+        source: &Source<'_>,
+        mut found: Features,
+        rows: usize,
         options: &DesignOptions,
         warnings: &mut Vec<String>,
     ) -> Result<Self, DataError> {
+        let file = source.name().to_owned();
         let gaussian = options.task == Task::Gaussian;
-        let mut moments = moments(features, rows);
-        let mut intercept = if gaussian { None } else { find_intercept(features, &moments) };
+        let mut intercept = if gaussian { None } else { find_intercept(&found.features) };
         if let Some((j, value)) = intercept.filter(|&(_, value)| value != 1.0) {
-            let name = &features[j].name;
+            let name = &found.features[j].name;
             warnings.push(format!("column '{name}' is {value} in every row and serves as the intercept"));
         }
-        check_varying(table, features, &moments, intercept)?;
-        if intercept.is_none() && options.intercept && !gaussian {
-            intercept = Some((features.len(), 1.0));
-            features.push(Feature { name: INTERCEPT.to_owned(), cells: Cells::Ones });
-            moments.push(Moments { mean: 1.0, sd: 0.0, rms: 1.0, min: 1.0, max: 1.0 });
+        check_scale(&file, &found.features)?;
+        found.leave_out_constants(&mut intercept);
+        if found.features.len() == usize::from(intercept.is_some()) {
+            return Err(DataError::NoFeatures { file });
         }
+        if intercept.is_none() && options.intercept && !gaussian {
+            intercept = Some((found.features.len(), 1.0));
+            found.features.push(added_intercept(&found.features));
+        }
+        check_width(source, &found, rows)?;
+        let Features { features, levels, warnings: left_out } = found;
+        warnings.extend(left_out);
         let centred = intercept.is_some() || gaussian;
-        Ok(Self { moments, intercept, kind: options.standardise, centred })
+        Ok(Self { file, features, levels, intercept, kind: options.standardise, centred, rows })
     }
 
-    /// Standardises `matrix`, after looking for features that depend on others.
-    fn standardise(
+    /// Makes the rows, after looking for features that depend on others where they are whitened.
+    fn fill(
         &self,
-        table: &TableView<'_>,
-        features: &[Feature<'_>],
-        matrix: &mut [f64],
+        encoder: &Encoder<'_>,
+        looks: usize,
+        watch: &mut Watch<'_>,
         warnings: &mut Vec<String>,
-    ) -> Result<Standardisation, DataError> {
-        let dim = features.len();
-        let columns: Vec<usize> =
-            (0..dim).filter(|&j| self.intercept.is_none_or(|(intercept, _)| intercept != j)).collect();
-        let correlation = self.correlation(matrix, dim, &columns);
-        let dependent = dependent_columns(&correlation, columns.len());
-        let names: Vec<&str> = dependent.iter().map(|&i| features[columns[i]].name.as_str()).collect();
-        if !names.is_empty() && self.kind == Standardise::Whiten {
-            return Err(DataError::Collinear {
-                file: table.source.to_owned(),
-                columns: list_all_names(&names),
-            });
+    ) -> Result<(Observations, Standardisation), DataError> {
+        let (scaled, freedom) = self.scaled_columns();
+        let correlation = |mut gram: Vec<f64>| {
+            gram.iter_mut().for_each(|value| *value /= freedom);
+            gram
+        };
+        if self.kind == Standardise::Whiten {
+            let correlation = correlation(encoder.gram(&scaled, looks + 1, watch)?);
+            let dependent = self.dependent(&scaled.columns, &correlation);
+            if !dependent.is_empty() {
+                let (file, columns) = (self.file.clone(), list_all_names(&dependent));
+                return Err(DataError::Collinear { file, columns });
+            }
+            let standardisation = self.standardisation(scaled.columns.clone(), &correlation);
+            let (observations, _) = encoder.rows(&scaled, &standardisation, looks + 2, watch)?;
+            return Ok((observations, standardisation));
         }
-        if !names.is_empty() {
-            let independent = columns.len() - names.len();
+        let standardisation = self.standardisation(scaled.columns.clone(), &[]);
+        let (observations, gram) = encoder.rows(&scaled, &standardisation, looks + 1, watch)?;
+        let dependent = self.dependent(&scaled.columns, &correlation(gram));
+        if !dependent.is_empty() {
+            let all = scaled.columns.len();
             warnings.push(format!(
-                "{independent} of {} features are independent; these are linear combinations of the others, so that \
-                 only the prior tells them apart: {}",
-                columns.len(),
-                list_names(&names)
+                "{} of {all} features are independent; these are linear combinations of the others, so that only the \
+                 prior tells them apart: {}",
+                all - dependent.len(),
+                list_names(&dependent)
             ));
         }
-        let standardisation = self.standardisation(columns, &correlation);
-        standardisation.apply_to_all(matrix, dim);
-        Ok(standardisation)
+        Ok((observations, standardisation))
     }
 
-    /// Correlations of `columns`; about zero where the model cannot shift them.
-    fn correlation(&self, matrix: &[f64], dim: usize, columns: &[usize]) -> Vec<f64> {
-        let about_mean = self.centred || self.kind != Standardise::None;
-        let of = |f: fn(&Moments) -> f64| columns.iter().map(|&j| f(&self.moments[j])).collect::<Vec<f64>>();
-        let n = (matrix.len() / dim) as f64;
-        let (centre, scale, freedom) = if about_mean {
+    /// The names of features that are linear combinations of the others.
+    fn dependent(&self, columns: &[usize], correlation: &[f64]) -> Vec<&str> {
+        let dependent = dependent_columns(correlation, columns.len());
+        dependent.iter().map(|&i| self.features[columns[i]].name.as_str()).collect()
+    }
+
+    /// All features but the intercept, scaled so that their products are correlations once they are divided by the
+    /// second number; about zero where the model cannot shift them.
+    fn scaled_columns(&self) -> (ScaledColumns, f64) {
+        let dim = self.features.len();
+        let is_intercept = |j: usize| self.intercept.is_some_and(|(intercept, _)| intercept == j);
+        let columns: Vec<usize> = (0..dim).filter(|&j| !is_intercept(j)).collect();
+        let of = |f: fn(&Moments) -> f64| columns.iter().map(|&j| f(&self.features[j].moments)).collect();
+        let n = self.rows as f64;
+        let (centre, scale, freedom) = if self.centred || self.kind != Standardise::None {
             (of(|m| m.mean), of(|m| m.sd), n - 1.0)
         } else {
             (vec![0.0; columns.len()], of(|m| m.rms), n)
         };
-        let mut gram = ScaledColumns { matrix, dim, columns, centre: &centre, scale: &scale }.gram();
-        gram.iter_mut().for_each(|value| *value /= freedom);
-        gram
+        (ScaledColumns { dim, columns, centre, scale }, freedom)
     }
 
     fn standardisation(&self, columns: Vec<usize>, correlation: &[f64]) -> Standardisation {
-        let sd: Vec<f64> = columns.iter().map(|&j| self.moments[j].sd).collect();
+        let moments = |j: &usize| self.features[*j].moments;
+        let sd: Vec<f64> = columns.iter().map(|j| moments(j).sd).collect();
         let means = match self.kind {
             Standardise::Scale | Standardise::Whiten if self.centred => {
-                columns.iter().map(|&j| self.moments[j].mean).collect()
+                columns.iter().map(|j| moments(j).mean).collect()
             }
             _ => vec![0.0; columns.len()],
         };
@@ -328,66 +407,47 @@ impl Plan {
     }
 }
 
-fn check_width(
-    table: &TableView<'_>,
-    features: &[Feature<'_>],
-    levels: &[TextLevels],
-    rows: usize,
-) -> Result<(), DataError> {
-    if features.len() <= rows {
+fn check_width(source: &Source<'_>, found: &Features, rows: usize) -> Result<(), DataError> {
+    let features = found.features.len();
+    if features <= rows {
         return Ok(());
     }
-    let widest = levels.iter().max_by_key(|text| text.levels.len());
-    let hint = widest.map_or_else(String::new, |text| {
-        format!(", {} of them from text column '{}'", text.levels.len(), text.column)
-    });
-    Err(DataError::MoreFeaturesThanRows {
-        file: table.source.to_owned(),
-        features: features.len(),
-        rows,
-        hint,
-    })
+    let widest = found.levels.iter().max_by_key(|text| text.levels.len());
+    let text = widest.map(|text| (text.column.clone(), text.levels.len()));
+    Err(DataError::MoreFeaturesThanRows { file: source.name().to_owned(), features, rows, text })
 }
 
 /// A numeric feature that is constant and not 0, one of ones before any other.
-fn find_intercept(features: &[Feature<'_>], moments: &[Moments]) -> Option<(usize, f64)> {
+fn find_intercept(features: &[Feature]) -> Option<(usize, f64)> {
     let constant = |j: &usize| {
-        let numeric = matches!(features[*j].cells, Cells::Number(_));
-        numeric && moments[*j].min == moments[*j].max && moments[*j].min != 0.0
+        let Feature { cells, moments, .. } = &features[*j];
+        matches!(cells, Cells::Number(_)) && moments.min == moments.max && moments.min != 0.0
     };
     let constants: Vec<usize> = (0..features.len()).filter(constant).collect();
-    let ones = constants.iter().find(|&&j| moments[j].min == 1.0);
-    ones.or(constants.first()).map(|&j| (j, moments[j].min))
+    let ones = constants.iter().find(|&&j| features[j].moments.min == 1.0);
+    ones.or(constants.first()).map(|&j| (j, features[j].moments.min))
 }
 
-fn check_varying(
-    table: &TableView<'_>,
-    features: &[Feature<'_>],
-    moments: &[Moments],
-    intercept: Option<(usize, f64)>,
-) -> Result<(), DataError> {
-    for (j, (feature, moments)) in features.iter().zip(moments).enumerate() {
-        let (file, column) = (table.source.to_owned(), feature.name.clone());
+/// A column of ones, by a name that no other feature has.
+fn added_intercept(features: &[Feature]) -> Feature {
+    let mut name = INTERCEPT.to_owned();
+    while features.iter().any(|feature| feature.name == name) {
+        name.insert_str(0, "added ");
+    }
+    let moments = Moments { mean: 1.0, sd: 0.0, rms: 1.0, min: 1.0, max: 1.0 };
+    Feature { name, cells: Cells::Ones, moments }
+}
+
+/// Refuses features whose squares are beyond a double.
+fn check_scale(file: &str, features: &[Feature]) -> Result<(), DataError> {
+    for Feature { name, moments, .. } in features {
+        let (file, column) = (file.to_owned(), name.clone());
         if !moments.sd.is_finite() || !moments.rms.is_finite() {
             return Err(DataError::Overflow { file, column });
         }
-        if moments.is_constant() && intercept.is_none_or(|(intercept, _)| intercept != j) {
-            return Err(DataError::Constant { file, column, value: moments.min.to_string() });
+        if moments.sd == 0.0 && !moments.is_constant() {
+            return Err(DataError::Underflow { file, column });
         }
     }
     Ok(())
-}
-
-/// The features on `rows`, row-major.
-fn fill(features: &[Feature<'_>], rows: &[usize]) -> Vec<f64> {
-    use rayon::prelude::*;
-    const BLOCK_ROWS: usize = 1024;
-    let dim = features.len();
-    let mut matrix = vec![0.0; rows.len() * dim];
-    matrix.par_chunks_mut(BLOCK_ROWS * dim).zip(rows.par_chunks(BLOCK_ROWS)).for_each(|(block, rows)| {
-        for (j, feature) in features.iter().enumerate() {
-            feature.cells.for_each(rows, |i, value| block[i * dim + j] = value);
-        }
-    });
-    matrix
 }

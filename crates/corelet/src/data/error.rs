@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::table::Place;
+use super::memory;
+use super::place::Place;
+use crate::hint::Hint;
 
 /// Everything that reading, designing or writing can refuse.
 ///
@@ -22,20 +24,34 @@ pub enum DataError {
     )]
     Damaged { file: String, format: &'static str, reason: String },
 
-    #[error("{}: no known data format has this extension; name it with --format ({known})", file.display())]
+    #[error("{}: no known data format has this extension; known are {known}", file.display())]
     UnknownExtension { file: PathBuf, known: String },
 
     #[error("unknown data format '{name}'; known are {known}")]
     UnknownFormat { name: String, known: String },
 
-    #[error("standard input can hold csv, tsv or libsvm text, not {format}; give a file instead")]
-    BinaryStandardInput { format: &'static str },
-
     #[error("{file}: the file has no header line with column names")]
     NoHeader { file: String },
 
+    #[error("{file}: the name of column {position} is not UTF-8 text; convert the file to UTF-8")]
+    HeaderNotUtf8 { file: String, position: usize },
+
+    #[error("{file}: the text is UTF-16 or no text at all; convert the file to UTF-8")]
+    Encoding { file: String },
+
     #[error("{file}: {place} has {found} fields where the header has {expected}; fix or quote that line")]
     Ragged { file: String, place: Place, found: u64, expected: u64 },
+
+    #[error(
+        "{file}: {place}: the quote that opens there is never closed; close it, or double it if it is text"
+    )]
+    UnclosedQuote { file: String, place: Place },
+
+    #[error(
+        "{file}: {place}: a field that is quoted from there on goes on after its closing quote; \
+         close the quote before it, or double quotes that are text"
+    )]
+    QuoteWithin { file: String, place: Place },
 
     #[error("{file}: column '{column}', {place}: the text is not UTF-8; convert the file")]
     NotUtf8 { file: String, column: String, place: Place },
@@ -71,49 +87,49 @@ pub enum DataError {
     #[error("{file}: there is no column '{column}'; the columns are {known}")]
     UnknownColumn { file: String, column: String, known: String },
 
-    #[error("{file}: name the column to predict with --target; the columns are {known}")]
+    #[error("{file}: no column to predict is named; the columns are {known}")]
     NoTarget { file: String, known: String },
 
     #[error("{file}: column '{column}' is {first} and {second} at once; it can be one of them")]
     TwoRoles { file: String, column: String, first: &'static str, second: &'static str },
 
-    #[error("{file}: no feature is left besides the target; name some with --features")]
+    #[error("{file}: no feature that varies is left besides the target")]
     NoFeatures { file: String },
 
-    #[error(
-        "{file}: column '{column}' has type {kind}, which no model can use; leave it out with --features"
-    )]
+    #[error("{file}: column '{column}' has type {kind}, which no model can use")]
     UnsupportedType { file: String, column: String, kind: String },
 
-    #[error(
-        "{file}: text column '{column}' has {levels} distinct values, over {limit}; leave it out with --features"
-    )]
-    TooManyLevels { file: String, column: String, levels: usize, limit: usize },
+    #[error("{file}: text column '{column}' has more than {limit} distinct values, too many for a category")]
+    TooManyLevels { file: String, column: String, limit: usize },
 
     #[error(
-        "{file}: {affected} of {rows} rows have missing values ({columns}); --drop-missing leaves those rows out"
+        "{file}: column '{column}', {place}: '{value}' is not a number, but nearly all of the column is \
+         ({others} cells are not)"
     )]
+    NearlyNumeric { file: String, column: String, place: Place, value: String, others: usize },
+
+    #[error("{file}: column '{column}', {place}: '{value}' has a decimal comma; write it with a point")]
+    DecimalComma { file: String, column: String, place: Place, value: String },
+
+    #[error("{file}: {affected} of {rows} rows have missing values ({columns})")]
     Missing { file: String, affected: usize, rows: usize, columns: String },
-
-    #[error(
-        "{file}: column '{column}' has the same value, {value}, in every row; leave it out with --features"
-    )]
-    Constant { file: String, column: String, value: String },
 
     #[error("{file}: column '{column}' spans a range too large to standardise; rescale it")]
     Overflow { file: String, column: String },
 
+    #[error("{file}: column '{column}' spans a range too small to standardise; rescale it")]
+    Underflow { file: String, column: String },
+
     #[error(
-        "{file}: whitening needs independent columns, but these are linear combinations of the others: {columns}; \
-         leave them out with --features or use --standardise scale"
+        "{file}: whitening needs independent columns, but these are linear combinations of the others: {columns}"
     )]
     Collinear { file: String, columns: String },
 
     #[error("{file}: {rows} usable row{}, at least 2 are needed", if *rows == 1 { "" } else { "s" })]
     TooFewRows { file: String, rows: usize },
 
-    #[error("{file}: more features ({features}) than rows ({rows}){hint}; choose fewer with --features")]
-    MoreFeaturesThanRows { file: String, features: usize, rows: usize, hint: String },
+    #[error("{file}: more features ({features}) than rows ({rows}){}", from_text(text))]
+    MoreFeaturesThanRows { file: String, features: usize, rows: usize, text: Option<(String, usize)> },
 
     #[error("{file}: column '{column}' as {role} must be numeric, but {place} holds '{value}'")]
     NotNumeric { file: String, column: String, role: &'static str, place: Place, value: String },
@@ -123,9 +139,7 @@ pub enum DataError {
     )]
     NotBinary { file: String, column: String, place: Place, value: f64 },
 
-    #[error(
-        "{file}: target '{column}' is text; name the level that counts as success with --positive, one of {levels}"
-    )]
+    #[error("{file}: target '{column}' is text, and which of {levels} counts as success is not said")]
     PositiveNeeded { file: String, column: String, levels: String },
 
     #[error("{file}: target '{column}' has no level '{positive}'; the levels are {levels}")]
@@ -143,6 +157,19 @@ pub enum DataError {
     #[error("{file}: exposure '{column}', {place}: {value} is not positive")]
     NotPositive { file: String, column: String, place: Place, value: f64 },
 
+    #[error(
+        "{file}: {what} need {}, but {} of memory are available",
+        memory::size(*needed),
+        memory::size(*available)
+    )]
+    Memory { file: String, what: String, needed: u64, available: u64 },
+
+    #[error("{file}: the file changed while it was read")]
+    Changed { file: String },
+
+    #[error("reading was stopped")]
+    Stopped,
+
     #[error("{}: cannot be written: {reason}", file.display())]
     Write { file: PathBuf, reason: String },
 
@@ -157,6 +184,84 @@ pub enum DataError {
 }
 
 impl DataError {
+    /// A name for the kind of error that stays the same whatever the message says.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Open { .. } => "open",
+            Self::Read { .. } => "read",
+            Self::Damaged { .. } => "damaged",
+            Self::UnknownExtension { .. } => "unknown_extension",
+            Self::UnknownFormat { .. } => "unknown_format",
+            Self::NoHeader { .. } => "no_header",
+            Self::HeaderNotUtf8 { .. } => "header_not_utf8",
+            Self::Encoding { .. } => "encoding",
+            Self::Ragged { .. } => "ragged",
+            Self::UnclosedQuote { .. } => "unclosed_quote",
+            Self::QuoteWithin { .. } => "quote_within",
+            Self::NotUtf8 { .. } => "not_utf8",
+            Self::NonFinite { .. } => "non_finite",
+            Self::DuplicateColumn { .. } => "duplicate_column",
+            Self::ColumnLength { .. } => "column_length",
+            Self::BadLine { .. } => "bad_line",
+            Self::Pickled { .. } => "pickled",
+            Self::ArrayType { .. } => "array_type",
+            Self::ArrayShape { .. } => "array_shape",
+            Self::NoArray { .. } => "no_array",
+            Self::UnknownColumn { .. } => "unknown_column",
+            Self::NoTarget { .. } => "no_target",
+            Self::TwoRoles { .. } => "two_roles",
+            Self::NoFeatures { .. } => "no_features",
+            Self::UnsupportedType { .. } => "unsupported_type",
+            Self::TooManyLevels { .. } => "too_many_levels",
+            Self::NearlyNumeric { .. } => "nearly_numeric",
+            Self::DecimalComma { .. } => "decimal_comma",
+            Self::Missing { .. } => "missing",
+            Self::Overflow { .. } => "overflow",
+            Self::Underflow { .. } => "underflow",
+            Self::Collinear { .. } => "collinear",
+            Self::TooFewRows { .. } => "too_few_rows",
+            Self::MoreFeaturesThanRows { .. } => "more_features_than_rows",
+            Self::NotNumeric { .. } => "not_numeric",
+            Self::NotBinary { .. } => "not_binary",
+            Self::PositiveNeeded { .. } => "positive_needed",
+            Self::UnknownPositive { .. } => "unknown_positive",
+            Self::LevelCount { .. } => "level_count",
+            Self::OneClass { .. } => "one_class",
+            Self::NotCount { .. } => "not_count",
+            Self::NotPositive { .. } => "not_positive",
+            Self::Memory { .. } => "memory",
+            Self::Changed { .. } => "changed",
+            Self::Stopped => "stopped",
+            Self::Write { .. } => "write",
+            Self::UnknownOutput { .. } => "unknown_output",
+            Self::NotCoreset { .. } => "not_coreset",
+            Self::RowOutOfRange { .. } => "row_out_of_range",
+        }
+    }
+
+    /// What may help, where that is a setting.
+    pub fn hint(&self) -> Option<Hint> {
+        const OUT: &str = "leaves it out";
+        Some(match self {
+            Self::UnknownExtension { .. } => Hint::value("format", "FORMAT", "names the format"),
+            Self::NoTarget { .. } => Hint::value("target", "COLUMN", "names it"),
+            Self::UnsupportedType { column, .. } | Self::TooManyLevels { column, .. } => {
+                Hint::value("exclude", column, OUT)
+            }
+            Self::NearlyNumeric { value, .. } => Hint::value("missing", value, "takes such cells as missing"),
+            Self::Missing { .. } => Hint::switch("drop_missing", "leaves those rows out"),
+            Self::Collinear { .. } => Hint::value("standardise", "scale", "can do with them"),
+            Self::MoreFeaturesThanRows { text: Some((column, _)), .. } => Hint::value("exclude", column, OUT),
+            Self::MoreFeaturesThanRows { text: None, .. } => {
+                Hint::value("features", "COLUMNS", "chooses fewer")
+            }
+            Self::PositiveNeeded { .. } | Self::NotBinary { .. } => {
+                Hint::value("positive", "LEVEL", "says which value counts as success")
+            }
+            _ => return None,
+        })
+    }
+
     /// The error of an output file that could not be written.
     pub(super) fn write(file: &Path, reason: &impl ToString) -> Self {
         Self::Write { file: file.to_path_buf(), reason: one_line(reason) }
@@ -171,6 +276,13 @@ impl DataError {
     pub(super) fn read(file: &str, reason: &impl ToString) -> Self {
         Self::Read { file: file.to_owned(), reason: one_line(reason) }
     }
+}
+
+/// Where many features come from.
+fn from_text(text: &Option<(String, usize)>) -> String {
+    text.as_ref().map_or_else(String::new, |(column, levels)| {
+        format!(", {levels} of them from text column '{column}'")
+    })
 }
 
 /// Messages of other libraries may span lines; ours must not.
@@ -221,6 +333,16 @@ mod tests {
             error.to_string(),
             "a.parquet: not a readable Parquet file: broken footer; it may be truncated, damaged or of another format"
         );
+    }
+
+    #[test]
+    fn codes_and_hints_belong_to_the_kind_of_error() {
+        let missing =
+            DataError::Missing { file: "a".into(), affected: 1, rows: 2, columns: "1 in 'x'".into() };
+        assert_eq!(missing.code(), "missing");
+        assert_eq!(missing.hint(), Some(Hint::switch("drop_missing", "leaves those rows out")));
+        assert_eq!(DataError::Stopped.code(), "stopped");
+        assert_eq!(DataError::Stopped.hint(), None);
     }
 
     #[test]

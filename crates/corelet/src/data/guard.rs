@@ -3,7 +3,6 @@
 use std::any::Any;
 use std::cell::Cell;
 use std::panic::{self, AssertUnwindSafe};
-use std::sync::Once;
 
 use super::error::DataError;
 
@@ -11,30 +10,24 @@ thread_local! {
     static GUARDED: Cell<bool> = const { Cell::new(false) };
 }
 
+/// Whether a panic on this thread would become an error of a data file.
+///
+/// Such a panic is still printed by the panic hook before it is caught. A program that installs a hook of its own can
+/// ask this in it, and be quiet.
+pub fn panic_is_caught() -> bool {
+    GUARDED.get()
+}
+
 /// Runs `work`, with a panic in it as the error of a damaged file.
-pub(super) fn guarded<T>(
+pub(super) fn guarded<T, E: From<DataError>>(
     file: &str,
     format: &'static str,
-    work: impl FnOnce() -> Result<T, DataError>,
-) -> Result<T, DataError> {
-    keep_guarded_panics_quiet();
+    work: impl FnOnce() -> Result<T, E>,
+) -> Result<T, E> {
     let outer = GUARDED.replace(true);
     let result = panic::catch_unwind(AssertUnwindSafe(work));
     GUARDED.set(outer);
-    result.unwrap_or_else(|panic| Err(DataError::damaged(file, format, &describe(panic.as_ref()))))
-}
-
-/// A panic prints before it can be caught; those of guarded work must not, all others go on as before.
-fn keep_guarded_panics_quiet() {
-    static INSTALLED: Once = Once::new();
-    INSTALLED.call_once(|| {
-        let previous = panic::take_hook();
-        panic::set_hook(Box::new(move |info| {
-            if !GUARDED.get() {
-                previous(info);
-            }
-        }));
-    });
+    result.unwrap_or_else(|panic| Err(DataError::damaged(file, format, &describe(panic.as_ref())).into()))
 }
 
 fn describe(panic: &(dyn Any + Send)) -> String {
@@ -48,10 +41,13 @@ mod tests {
 
     #[test]
     fn panics_become_errors() {
-        let error =
-            guarded("a.arrow", "Arrow IPC", || -> Result<(), _> { panic!("offset {}", 7) }).unwrap_err();
+        let broken = || -> Result<(), DataError> {
+            assert!(panic_is_caught());
+            panic!("offset {}", 7)
+        };
+        let error = guarded("a.arrow", "Arrow IPC", broken).unwrap_err();
         assert!(error.to_string().contains("a.arrow: not a readable Arrow IPC file: offset 7"), "{error}");
-        assert!(!GUARDED.get());
-        assert_eq!(guarded("a.arrow", "Arrow IPC", || Ok(1)), Ok(1));
+        assert!(!panic_is_caught());
+        assert_eq!(guarded("a.arrow", "Arrow IPC", || Ok::<_, DataError>(1)), Ok(1));
     }
 }

@@ -1,50 +1,206 @@
 //! LIBSVM text: a target and the non-zero features of each row.
 
-use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::collections::HashMap;
 
+use arrow::array::{Float64Array, Int64Array};
+use memchr::memrchr;
+
+use super::blocks::{
+    Batch, BatchColumn, Block, Blocks, ColumnInfo, Declared, Fault, Kind, Visit, Wanted, Worked, in_order,
+};
+use super::cells::{CellColumn, check_range, within};
+use super::content::Content;
 use super::error::{DataError, excerpt};
-use super::input::{TextInput, source_name};
-use super::table::{Column, Lines, MAX_COLUMNS, Place, Table, Values};
+use super::memory;
+use super::place::{Extent, Place, Runs};
+use super::source::Reader;
+use super::table::{MAX_COLUMNS, Values};
+use super::text_cells::Markers;
+use super::text_file::{Chunk, TextFile, is_too_long, too_long};
 
-/// Reads `target index:value ...` lines, indices from 1 and ascending, as columns `x1` ... `xD` and `y`.
-pub(super) fn read(path: &Path) -> Result<Table, DataError> {
-    let file = source_name(path);
-    let input = TextInput::new(path)?;
-    let mut reader = BufReader::with_capacity(1 << 18, input.open()?);
-    let mut rows = Rows::default();
-    let mut lines = Lines::default();
-    let mut line = String::new();
-    let mut number = 0;
-    while next_line(&mut reader, &mut line).map_err(|e| DataError::read(&file, &e))? {
-        number += 1;
-        let content = line.split('#').next().unwrap_or_default();
-        if content.trim().is_empty() {
-            continue;
-        }
-        let place = Place { row: rows.target.len(), line: Some(number) };
-        lines.note(place.row, number);
-        rows.add(content).map_err(|fault| fault.at(&file, place))?;
-    }
-    let mut table = rows.finish(file)?;
-    table.lines = Some(lines);
-    Ok(table)
+/// Cells of a dense batch.
+const BATCH_CELLS: usize = 1 << 19;
+
+/// `target index:value ...` lines, indices from 1 and ascending, as columns `x1` ... `xD` and `y`.
+pub(super) struct LibsvmText {
+    text: TextFile,
+    columns: Vec<ColumnInfo>,
 }
 
-fn next_line(reader: &mut impl BufRead, line: &mut String) -> std::io::Result<bool> {
-    line.clear();
-    Ok(reader.read_line(line)? > 0)
+/// A row: its target and its entries, by feature from 0.
+#[derive(Debug, PartialEq)]
+struct Row {
+    target: f64,
+    entries: Vec<(usize, f64)>,
+}
+
+impl LibsvmText {
+    /// Goes through the text once, for the number of features and to see that every line can be read.
+    pub(super) fn open(content: Content) -> Result<Self, DataError> {
+        let mut text = Self { text: TextFile::new(content)?, columns: Vec::new() };
+        let (mut width, mut rows) = (0, 0u64);
+        let work = |chunk: Chunk| {
+            let mut width = 0;
+            let extent = text.for_each_row(&chunk, |_, row| {
+                width = row.entries.last().map_or(width, |&(feature, _)| width.max(feature + 1));
+                Ok(())
+            })?;
+            Ok(Worked { result: width, extent, upto: chunk.upto })
+        };
+        in_order(text.chunks()?, Extent::default(), work, |_, worked| {
+            width = width.max(worked.result);
+            rows += worked.extent.rows as u64;
+            Ok(())
+        })?;
+        let needed = rows.saturating_mul(width as u64).saturating_mul(4);
+        memory::require(text.text.name(), format!("{rows} rows of {width} features"), needed)?;
+        let number = |name| ColumnInfo::new(name, Declared::Kind(Kind::Number));
+        text.columns = (1..=width).map(|j| number(format!("x{j}"))).collect();
+        text.columns.push(number("y".to_owned()));
+        Ok(text)
+    }
+
+    fn chunks(&self) -> Result<impl Iterator<Item = Result<Chunk, DataError>> + Send + 'static, DataError> {
+        self.text.chunks(|text| memrchr(b'\n', text).map(|at| at + 1))
+    }
+
+    fn for_each_row(
+        &self,
+        chunk: &Chunk,
+        mut each: impl FnMut(Place, Row) -> Result<(), Fault>,
+    ) -> Result<Extent, Fault> {
+        let mut extent = Extent::default();
+        let long = is_too_long(&chunk.text);
+        for line in chunk.text.split_inclusive(|&byte| byte == b'\n') {
+            extent.lines += 1;
+            let place = Place { row: extent.rows, line: Some(extent.lines) };
+            let fail = |wrong: Wrong| {
+                let file = self.text.name().to_owned();
+                Fault::at(place, move |place| wrong.at(file, place))
+            };
+            if long && line.len() == chunk.text.len() {
+                let file = self.text.name().to_owned();
+                return Err(Fault::at(place, move |place| too_long(&file, place)));
+            }
+            let line =
+                std::str::from_utf8(line).map_err(|_| fail(Wrong::Syntax("it is not UTF-8".to_owned())))?;
+            let content = line.split('#').next().unwrap_or_default();
+            if !content.trim().is_empty() {
+                each(place, parse_row(content).map_err(fail)?)?;
+                extent.rows += 1;
+            }
+        }
+        Ok(extent)
+    }
+
+    fn read_chunk(
+        &self,
+        chunk: &Chunk,
+        wanted: &[Wanted],
+        markers: &Markers,
+        visit: &mut Visit<'_>,
+    ) -> Result<Extent, Fault> {
+        let mut rows = Vec::new();
+        let mut lines = Runs::default();
+        let extent = self.for_each_row(chunk, |place, row| {
+            lines.note(place.row, place.line.unwrap_or_default());
+            rows.push(row);
+            Ok(())
+        })?;
+        let slots: HashMap<usize, usize> =
+            wanted.iter().enumerate().map(|(slot, wanted)| (wanted.column, slot)).collect();
+        let target = self.columns.len() - 1;
+        let step = (BATCH_CELLS / wanted.len().max(1)).max(1);
+        for (start, rows) in (0..).step_by(step).zip(rows.chunks(step)) {
+            let zero = markers.number(0.0);
+            let mut columns = vec![vec![zero; rows.len()]; wanted.len()];
+            for (i, row) in rows.iter().enumerate() {
+                for &(feature, value) in row.entries.iter().chain([&(target, row.target)]) {
+                    if let Some(&slot) = slots.get(&feature) {
+                        columns[slot][i] = markers.number(value);
+                    }
+                }
+            }
+            let values = columns.into_iter().map(|values| Values::Number { values, integer: false });
+            let values: Vec<Values> = values.collect();
+            let columns =
+                values.iter().map(|values| BatchColumn { kind: Some(Kind::Number), values: values.view() });
+            visit(&Batch { start, rows: rows.len(), columns: columns.collect(), lines: Some(&lines) })?;
+        }
+        Ok(extent)
+    }
+}
+
+impl Reader for LibsvmText {
+    fn columns(&self) -> &[ColumnInfo] {
+        &self.columns
+    }
+
+    fn content(&self) -> Option<&Content> {
+        Some(&self.text.content)
+    }
+
+    fn own_target(&self) -> Option<usize> {
+        Some(self.columns.len() - 1)
+    }
+
+    fn blocks<'a>(&'a self, wanted: &'a [Wanted], markers: &'a Markers) -> Result<Blocks<'a>, DataError> {
+        Ok(Box::new(self.chunks()?.map(move |chunk| {
+            let chunk = chunk?;
+            Ok(Block::new(chunk.upto, move |visit| self.read_chunk(&chunk, wanted, markers, visit)))
+        })))
+    }
+
+    fn cells(&self, rows: &[usize]) -> Result<Vec<CellColumn>, DataError> {
+        let target = self.columns.len() - 1;
+        let mut columns = vec![vec![0.0; rows.len()]; self.columns.len()];
+        let work = |chunk: Chunk| {
+            let mut found = Vec::new();
+            let extent = self.for_each_row(&chunk, |_, row| {
+                found.push(row);
+                Ok(())
+            })?;
+            Ok(Worked { result: found, extent, upto: chunk.upto })
+        };
+        let mut total = 0;
+        in_order(self.chunks()?, Extent::default(), work, |before, worked| {
+            total += worked.extent.rows;
+            for position in within(rows, before.rows, worked.extent.rows) {
+                let row = &worked.result[rows[position] - before.rows];
+                for &(feature, value) in row.entries.iter().chain([&(target, row.target)]) {
+                    columns[feature][position] = value;
+                }
+            }
+            Ok(())
+        })?;
+        check_range(self.text.name(), rows, total)?;
+        let named = self.columns.iter().zip(columns);
+        Ok(named.map(|(info, values)| numbers_as_cells(&info.name, &values)).collect())
+    }
+}
+
+/// Numbers as integers where all of them are, NaN as missing.
+pub(super) fn numbers_as_cells(name: &str, values: &[f64]) -> CellColumn {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    let whole = values.iter().all(|value| value.is_nan() || (value.fract() == 0.0 && value.abs() <= EXACT));
+    let present = values.iter().map(|&value| Some(value).filter(|value| !value.is_nan()));
+    let values: arrow::array::ArrayRef = if whole {
+        std::sync::Arc::new(present.map(|value| value.map(|value| value as i64)).collect::<Int64Array>())
+    } else {
+        std::sync::Arc::new(present.collect::<Float64Array>())
+    };
+    CellColumn { name: name.to_owned(), values, spelling: None }
 }
 
 /// What is wrong with a line, before the file and the line are known.
-enum Fault {
+#[derive(Debug, PartialEq)]
+enum Wrong {
     Syntax(String),
     Infinite { column: String, value: String },
 }
 
-impl Fault {
-    fn at(self, file: &str, place: Place) -> DataError {
-        let file = file.to_owned();
+impl Wrong {
+    fn at(self, file: String, place: Place) -> DataError {
         match self {
             Self::Syntax(reason) => DataError::BadLine { file, place, reason },
             Self::Infinite { column, value } => DataError::NonFinite { file, column, place, value },
@@ -52,76 +208,35 @@ impl Fault {
     }
 }
 
-/// Rows so far, a column at a time; a column is only as long as its last non-zero row.
-#[derive(Default)]
-struct Rows {
-    target: Vec<f64>,
-    features: Vec<Vec<f64>>,
+fn parse_row(content: &str) -> Result<Row, Wrong> {
+    let mut fields = content.split_ascii_whitespace();
+    let target = parse_number(fields.next().unwrap_or_default(), || "y".to_owned())?;
+    let mut entries: Vec<(usize, f64)> = Vec::new();
+    for field in fields {
+        let (index, value) = parse_entry(field)?;
+        if let Some(last) = entries.last().map(|&(feature, _)| feature + 1).filter(|&last| index <= last) {
+            return Err(Wrong::Syntax(format!("index {index} follows {last}; indices must ascend from 1")));
+        }
+        entries.push((index - 1, value));
+    }
+    Ok(Row { target, entries })
 }
 
-impl Rows {
-    fn add(&mut self, content: &str) -> Result<(), Fault> {
-        let row = self.target.len();
-        let mut fields = content.split_ascii_whitespace();
-        let label = fields.next().unwrap_or_default();
-        self.target.push(parse_number(label, || "y".to_owned())?);
-        let mut last = 0;
-        for field in fields {
-            let (index, value) = parse_entry(field)?;
-            if index <= last {
-                return Err(Fault::Syntax(format!(
-                    "index {index} follows {last}; indices must ascend from 1"
-                )));
-            }
-            last = index;
-            self.set(row, index - 1, value);
-        }
-        Ok(())
-    }
-
-    fn set(&mut self, row: usize, feature: usize, value: f64) {
-        if feature >= self.features.len() {
-            self.features.resize_with(feature + 1, Vec::new);
-        }
-        let column = &mut self.features[feature];
-        column.resize(row, 0.0);
-        column.push(value);
-    }
-
-    fn finish(self, file: String) -> Result<Table, DataError> {
-        let rows = self.target.len();
-        let mut columns = Vec::with_capacity(self.features.len() + 1);
-        for (j, mut values) in self.features.into_iter().enumerate() {
-            values.resize(rows, 0.0);
-            columns.push(number_column(format!("x{}", j + 1), values));
-        }
-        columns.push(number_column("y".to_owned(), self.target));
-        let mut table = Table::new(file, columns)?;
-        table.own_target = Some("y".to_owned());
-        Ok(table)
-    }
-}
-
-fn number_column(name: String, values: Vec<f64>) -> Column {
-    let integer = values.iter().all(|v| v.is_nan() || v.fract() == 0.0);
-    Column { name, values: Values::Number { values, integer } }
-}
-
-fn parse_entry(field: &str) -> Result<(usize, f64), Fault> {
-    let malformed = || Fault::Syntax(format!("'{}' is not index:value", excerpt(field)));
+fn parse_entry(field: &str) -> Result<(usize, f64), Wrong> {
+    let malformed = || Wrong::Syntax(format!("'{}' is not index:value", excerpt(field)));
     let (index, value) = field.split_once(':').ok_or_else(malformed)?;
     let index: usize = index.parse().map_err(|_| malformed())?;
     if index == 0 || index > MAX_COLUMNS {
-        return Err(Fault::Syntax(format!("index {index} is not in 1 to {MAX_COLUMNS}")));
+        return Err(Wrong::Syntax(format!("index {index} is not in 1 to {MAX_COLUMNS}")));
     }
     Ok((index, parse_number(value, || format!("x{index}"))?))
 }
 
-fn parse_number(text: &str, column: impl FnOnce() -> String) -> Result<f64, Fault> {
+fn parse_number(text: &str, column: impl FnOnce() -> String) -> Result<f64, Wrong> {
     match text.parse::<f64>() {
-        Ok(value) if value.is_infinite() => Err(Fault::Infinite { column: column(), value: text.to_owned() }),
+        Ok(value) if value.is_infinite() => Err(Wrong::Infinite { column: column(), value: text.to_owned() }),
         Ok(value) => Ok(value),
-        Err(_) => Err(Fault::Syntax(format!("column '{}': '{}' is not a number", column(), excerpt(text)))),
+        Err(_) => Err(Wrong::Syntax(format!("column '{}': '{}' is not a number", column(), excerpt(text)))),
     }
 }
 
@@ -130,22 +245,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sparse_rows_become_dense_columns() {
-        let mut rows = Rows::default();
-        for line in ["1 2:0.5", "-1 1:3 3:1", "1"] {
-            assert!(rows.add(line).is_ok());
-        }
-        let table = rows.finish("t".to_owned()).unwrap();
-        let names: Vec<&str> = table.columns.iter().map(|column| column.name.as_str()).collect();
-        assert_eq!(names, ["x1", "x2", "x3", "y"]);
-        let Values::Number { values, .. } = &table.columns[1].values else { panic!("a number column") };
-        assert_eq!(values, &[0.5, 0.0, 0.0]);
+    fn rows_are_sparse() {
+        let row = parse_row("-1 1:3 3:0.5").unwrap();
+        assert_eq!(row, Row { target: -1.0, entries: vec![(0, 3.0), (2, 0.5)] });
     }
 
     #[test]
     fn malformed_entries_are_refused() {
         for line in ["a 1:2", "1 2", "1 0:1", "1 2:1 2:1", "1 1:x", "1 99999999:1", "1 1:inf", "1 qid:3"] {
-            assert!(Rows::default().add(line).is_err(), "{line}");
+            assert!(parse_row(line).is_err(), "{line}");
         }
     }
 }

@@ -1,28 +1,153 @@
 //! NumPy arrays: a header, then plain numbers. Pickled objects are refused before a byte of them is looked at.
 
-use std::io::{self, BufReader, Read};
-use std::path::Path;
+use std::io::{self, Read};
+use std::ops::Range;
+use std::sync::Arc;
 
+use arrow::array::{ArrayRef, Float64Array, Int64Array, UInt64Array};
 use arrow::datatypes::{ArrowPrimitiveType, Float16Type};
 
+use super::blocks::{Batch, BatchColumn, Block, Blocks, ColumnInfo, Declared, Kind, Wanted};
+use super::cells::{CellColumn, check_range};
+use super::content::Content;
 use super::error::DataError;
-use super::input::{open_file, source_name};
-use super::table::{Column, MAX_COLUMNS, Table, Values};
+use super::place::Extent;
+use super::source::Reader;
+use super::table::{MAX_COLUMNS, Values};
+use super::text_cells::Markers;
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 /// NumPy itself writes headers of about a hundred bytes.
 const MAX_HEADER: usize = 1 << 20;
-/// Elements decoded at a time; also bounds what a header with a false shape can make us allocate.
-const CHUNK: usize = 1 << 16;
+/// Numbers decoded at a time by one core.
+const BLOCK_CELLS: usize = 1 << 19;
 
 type Half = <Float16Type as ArrowPrimitiveType>::Native;
 
-/// Reads an `.npy` file: a matrix as columns `x1` ... `xD`, a vector as `x1`.
-pub(super) fn read(path: &Path) -> Result<Table, DataError> {
-    let file = source_name(path);
-    let mut reader = BufReader::new(open_file(path)?);
-    let array = read_array(&mut reader, ArrayName { file: &file, array: "x", format: "NPY" })?;
-    Table::new(file, array.into_columns())
+/// One or more arrays of equally many rows, side by side: a matrix as columns `x1` ... `xD`, a target as `y`.
+pub(super) struct NumpyArrays {
+    name: String,
+    arrays: Vec<Array>,
+    columns: Vec<ColumnInfo>,
+    rows: usize,
+    target: Option<usize>,
+}
+
+impl NumpyArrays {
+    /// One array: a matrix, or a vector as `x1`.
+    pub(super) fn open(content: Content) -> Result<Self, DataError> {
+        let name = content.name.clone();
+        let array = Array::open(content, ArrayName { file: &name, array: "x", format: "NPY" })?;
+        Self::new(name, array, None)
+    }
+
+    /// A matrix, and a target where there is one.
+    pub(super) fn new(name: String, matrix: Array, target: Option<Array>) -> Result<Self, DataError> {
+        let number = |name| ColumnInfo::new(name, Declared::Kind(Kind::Number));
+        let mut columns: Vec<ColumnInfo> = (1..=matrix.dim).map(|j| number(format!("x{j}"))).collect();
+        let rows = matrix.rows;
+        let mut arrays = vec![matrix];
+        let position = target.as_ref().map(|_| columns.len());
+        if let Some(target) = target {
+            if target.rows != rows {
+                return Err(DataError::ColumnLength {
+                    file: name,
+                    column: "y".to_owned(),
+                    found: target.rows,
+                    expected: rows,
+                });
+            }
+            columns.push(number("y".to_owned()));
+            arrays.push(target);
+        }
+        Ok(Self { name, arrays, columns, rows, target: position })
+    }
+
+    fn block_rows(&self) -> usize {
+        (BLOCK_CELLS / self.columns.len().max(1)).max(1)
+    }
+
+    /// The array that a column is in, and which of its columns it is.
+    fn locate(&self, column: usize) -> (&Array, usize) {
+        match self.arrays.get(1) {
+            Some(target) if column == self.arrays[0].dim => (target, 0),
+            _ => (&self.arrays[0], column),
+        }
+    }
+
+    fn read_rows(
+        &self,
+        rows: Range<usize>,
+        wanted: &[Wanted],
+        markers: &Markers,
+    ) -> Result<Vec<Values>, DataError> {
+        let failed = |e| DataError::read(&self.name, &e);
+        let stored = self.arrays.iter().map(|array| array.read(rows.clone()).map_err(failed));
+        let stored = stored.collect::<Result<Vec<_>, _>>()?;
+        Ok(wanted
+            .iter()
+            .map(|wanted| {
+                let (array, column) = self.locate(wanted.column);
+                let bytes =
+                    &stored[usize::from(column != wanted.column || wanted.column >= self.arrays[0].dim)];
+                let value =
+                    |i: usize| markers.number(array.element.number(array.cell(bytes, rows.len(), i, column)));
+                Values::Number { values: (0..rows.len()).map(value).collect(), integer: false }
+            })
+            .collect())
+    }
+}
+
+impl Reader for NumpyArrays {
+    fn columns(&self) -> &[ColumnInfo] {
+        &self.columns
+    }
+
+    fn content(&self) -> Option<&Content> {
+        self.arrays.first().map(|array| &array.content)
+    }
+
+    fn own_target(&self) -> Option<usize> {
+        self.target
+    }
+
+    fn blocks<'a>(&'a self, wanted: &'a [Wanted], markers: &'a Markers) -> Result<Blocks<'a>, DataError> {
+        let step = self.block_rows();
+        Ok(Box::new((0..self.rows).step_by(step).map(move |start| {
+            let rows = start..self.rows.min(start + step);
+            let upto = self.arrays[0].position(rows.end);
+            Ok(Block::new(upto, move |visit| {
+                let values = self.read_rows(rows.clone(), wanted, markers)?;
+                let columns = values
+                    .iter()
+                    .map(|values| BatchColumn { kind: Some(Kind::Number), values: values.view() });
+                visit(&Batch { start: 0, rows: rows.len(), columns: columns.collect(), lines: None })?;
+                Ok(Extent { rows: rows.len(), lines: 0 })
+            }))
+        })))
+    }
+
+    fn cells(&self, rows: &[usize]) -> Result<Vec<CellColumn>, DataError> {
+        check_range(&self.name, rows, self.rows)?;
+        let mut bits: Vec<Vec<u64>> = vec![Vec::with_capacity(rows.len()); self.columns.len()];
+        for &row in rows {
+            for (a, array) in self.arrays.iter().enumerate() {
+                let bytes = array.read(row..row + 1).map_err(|e| DataError::read(&self.name, &e))?;
+                for column in 0..array.dim {
+                    let bits = &mut bits[if a == 0 { column } else { self.columns.len() - 1 }];
+                    bits.push(array.element.bits(array.cell(&bytes, 1, 0, column)));
+                }
+            }
+        }
+        let named = self.columns.iter().enumerate().zip(bits);
+        Ok(named
+            .map(|((column, info), bits)| CellColumn {
+                name: info.name.clone(),
+                values: self.locate(column).0.element.array(&bits),
+                spelling: None,
+            })
+            .collect())
+    }
 }
 
 /// How messages name an array.
@@ -45,76 +170,61 @@ impl ArrayName<'_> {
     }
 }
 
-/// A matrix, a column at a time; NaN is a missing value.
+/// A vector or matrix whose numbers lie one after another in the file.
 pub(super) struct Array {
-    pub(super) columns: Vec<Vec<f64>>,
-    pub(super) integer: bool,
+    content: Content,
+    /// Where the numbers begin.
+    data: u64,
+    element: Element,
+    fortran: bool,
+    rows: usize,
+    pub(super) dim: usize,
 }
 
 impl Array {
-    /// Columns named `x1` ... `xD`.
-    pub(super) fn into_columns(self) -> Vec<Column> {
-        let integer = self.integer;
-        let named = self.columns.into_iter().enumerate().map(|(j, values)| Column {
-            name: format!("x{}", j + 1),
-            values: Values::Number { values, integer },
-        });
-        named.collect()
-    }
-}
-
-/// Reads a vector or matrix in NPY form.
-pub(super) fn read_array(reader: &mut impl Read, name: ArrayName<'_>) -> Result<Array, DataError> {
-    let header = Header::read(reader, name)?;
-    let (rows, dim) = header.matrix_shape(name)?;
-    let element = Element::parse(&header.descr, name)?;
-    let columns = if header.fortran {
-        read_columns(reader, element, rows, dim)
-    } else {
-        read_rows(reader, element, rows, dim)
-    };
-    let columns = columns.map_err(|e| match e.kind() {
-        io::ErrorKind::UnexpectedEof => {
-            name.damaged(&format!("it ends before its {rows} x {dim} numbers do"))
+    /// Reads the header, and compares what it says with what there is.
+    pub(super) fn open(content: Content, name: ArrayName<'_>) -> Result<Self, DataError> {
+        let mut reader = content.reader(0);
+        let header = Header::read(&mut reader, name)?;
+        let (rows, dim) = header.matrix_shape(name)?;
+        let element = Element::parse(&header.descr, name)?;
+        let size = (rows as u64).checked_mul(dim as u64).and_then(|n| n.checked_mul(element.size as u64));
+        let end = size.and_then(|size| size.checked_add(header.length));
+        if end.is_none_or(|end| end > content.len()) {
+            return Err(name.damaged(&format!("it ends before its {rows} x {dim} numbers do")));
         }
-        _ => name.damaged(&e),
-    })?;
-    Ok(Array { columns, integer: element.kind != Kind::Float })
-}
-
-fn read_columns(
-    reader: &mut impl Read,
-    element: Element,
-    rows: usize,
-    dim: usize,
-) -> io::Result<Vec<Vec<f64>>> {
-    let mut columns = vec![Vec::new(); dim];
-    let mut bytes = Vec::new();
-    for column in &mut columns {
-        for start in (0..rows).step_by(CHUNK) {
-            element.decode(reader, CHUNK.min(rows - start), &mut bytes, |value| column.push(value))?;
-        }
+        Ok(Self { data: header.length, content, element, fortran: header.fortran, rows, dim })
     }
-    Ok(columns)
-}
 
-fn read_rows(reader: &mut impl Read, element: Element, rows: usize, dim: usize) -> io::Result<Vec<Vec<f64>>> {
-    let mut columns = vec![Vec::new(); dim];
-    let mut bytes = Vec::new();
-    let mut block = Vec::new();
-    let block_rows = (CHUNK / dim).max(1);
-    for start in (0..rows).step_by(block_rows) {
-        block.clear();
-        let count = block_rows.min(rows - start) * dim;
-        element.decode(reader, count, &mut bytes, |value| block.push(value))?;
-        for (j, column) in columns.iter_mut().enumerate() {
-            column.extend(block.iter().skip(j).step_by(dim));
-        }
+    /// Bytes of the file up to a row.
+    fn position(&self, row: usize) -> u64 {
+        self.data + (row * self.dim * self.element.size) as u64
     }
-    Ok(columns)
+
+    /// The stored numbers of some rows: row by row, or column by column, as the array is.
+    fn read(&self, rows: Range<usize>) -> io::Result<Vec<u8>> {
+        let size = self.element.size as u64;
+        if !self.fortran {
+            return self.content.bytes(self.position(rows.start), (rows.len() * self.dim) as u64 * size);
+        }
+        let mut bytes = Vec::with_capacity(rows.len() * self.dim * self.element.size);
+        for column in 0..self.dim {
+            let start = self.data + (column * self.rows + rows.start) as u64 * size;
+            bytes.extend(self.content.bytes(start, rows.len() as u64 * size)?);
+        }
+        Ok(bytes)
+    }
+
+    /// One stored number of what [`read`](Self::read) gave for `count` rows.
+    fn cell<'b>(&self, bytes: &'b [u8], count: usize, row: usize, column: usize) -> &'b [u8] {
+        let index = if self.fortran { column * count + row } else { row * self.dim + column };
+        &bytes[index * self.element.size..(index + 1) * self.element.size]
+    }
 }
 
 struct Header {
+    /// Bytes of the header itself.
+    length: u64,
     descr: String,
     fortran: bool,
     shape: Vec<usize>,
@@ -122,7 +232,7 @@ struct Header {
 
 impl Header {
     fn read(reader: &mut impl Read, name: ArrayName<'_>) -> Result<Self, DataError> {
-        let text = read_header_text(reader).map_err(|e| name.damaged(&e))?;
+        let (text, length) = read_header_text(reader).map_err(|e| name.damaged(&e))?;
         let fortran = match value_of(&text, "fortran_order") {
             Some(value) if value.starts_with("True") => true,
             Some(value) if value.starts_with("False") => false,
@@ -131,7 +241,7 @@ impl Header {
         let shape = value_of(&text, "shape").and_then(parse_shape);
         let shape = shape.ok_or_else(|| name.damaged(&"the header has no valid shape"))?;
         let descr = value_of(&text, "descr").ok_or_else(|| name.damaged(&"the header has no descr"))?;
-        Ok(Self { descr: parse_descr(descr), fortran, shape })
+        Ok(Self { length, descr: parse_descr(descr), fortran, shape })
     }
 
     fn matrix_shape(&self, name: ArrayName<'_>) -> Result<(usize, usize), DataError> {
@@ -153,28 +263,29 @@ impl Header {
     }
 }
 
-fn read_header_text(reader: &mut impl Read) -> io::Result<String> {
+fn read_header_text(reader: &mut impl Read) -> io::Result<(String, u64)> {
     let invalid = |reason: &str| io::Error::new(io::ErrorKind::InvalidData, reason);
     let mut start = [0; 8];
     reader.read_exact(&mut start)?;
     if !start.starts_with(MAGIC) {
         return Err(invalid("it does not begin as a NumPy array"));
     }
-    let length = if start[6] == 1 {
+    let (prefix, length) = if start[6] == 1 {
         let mut length = [0; 2];
         reader.read_exact(&mut length)?;
-        usize::from(u16::from_le_bytes(length))
+        (10, usize::from(u16::from_le_bytes(length)))
     } else {
         let mut length = [0; 4];
         reader.read_exact(&mut length)?;
-        u32::from_le_bytes(length) as usize
+        (12, u32::from_le_bytes(length) as usize)
     };
     if length > MAX_HEADER {
         return Err(invalid("its header is too long"));
     }
     let mut text = vec![0; length];
     reader.read_exact(&mut text)?;
-    String::from_utf8(text).map_err(|_| invalid("its header is not text"))
+    let text = String::from_utf8(text).map_err(|_| invalid("its header is not text"))?;
+    Ok((text, prefix + length as u64))
 }
 
 /// What follows `'key':` in the header, a Python dictionary that NumPy always writes in the same form.
@@ -199,7 +310,7 @@ fn parse_descr(value: &str) -> String {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum Stored {
     Float,
     Signed,
     Unsigned,
@@ -208,7 +319,7 @@ enum Kind {
 /// How one number is stored.
 #[derive(Clone, Copy)]
 struct Element {
-    kind: Kind,
+    kind: Stored,
     size: usize,
     big_endian: bool,
 }
@@ -221,29 +332,13 @@ impl Element {
         }
         let plain = descr.trim_start_matches(['|', '<', '>', '=']);
         let (kind, size) = match plain {
-            "f2" | "f4" | "f8" => (Kind::Float, &plain[1..]),
-            "i1" | "i2" | "i4" | "i8" => (Kind::Signed, &plain[1..]),
-            "b1" | "u1" | "u2" | "u4" | "u8" => (Kind::Unsigned, &plain[1..]),
+            "f2" | "f4" | "f8" => (Stored::Float, &plain[1..]),
+            "i1" | "i2" | "i4" | "i8" => (Stored::Signed, &plain[1..]),
+            "b1" | "u1" | "u2" | "u4" | "u8" => (Stored::Unsigned, &plain[1..]),
             _ => return Err(name.unsupported(descr)),
         };
         let size = size.parse().map_err(|_| name.unsupported(descr))?;
         Ok(Self { kind, size, big_endian: descr.starts_with('>') })
-    }
-
-    /// Reads `count` numbers and hands each on.
-    fn decode(
-        self,
-        reader: &mut impl Read,
-        count: usize,
-        bytes: &mut Vec<u8>,
-        mut each: impl FnMut(f64),
-    ) -> io::Result<()> {
-        bytes.resize(count * self.size, 0);
-        reader.read_exact(bytes)?;
-        for stored in bytes.chunks_exact(self.size) {
-            each(self.value(self.bits(stored)));
-        }
-        Ok(())
     }
 
     fn bits(self, stored: &[u8]) -> u64 {
@@ -255,16 +350,36 @@ impl Element {
         u64::from_le_bytes(wide)
     }
 
+    fn number(self, stored: &[u8]) -> f64 {
+        self.value(self.bits(stored))
+    }
+
+    /// Numbers of one column as an array of a type that holds them all.
+    fn array(self, bits: &[u64]) -> ArrayRef {
+        match self.kind {
+            Stored::Float => {
+                let present = |&bits: &u64| Some(self.value(bits)).filter(|value| !value.is_nan());
+                Arc::new(bits.iter().map(present).collect::<Float64Array>())
+            }
+            Stored::Signed => {
+                Arc::new(Int64Array::from_iter_values(bits.iter().map(|&bits| self.signed(bits))))
+            }
+            Stored::Unsigned => Arc::new(UInt64Array::from_iter_values(bits.iter().copied())),
+        }
+    }
+
+    fn signed(self, bits: u64) -> i64 {
+        let unused = 64 - 8 * self.size as u32;
+        (bits << unused) as i64 >> unused
+    }
+
     fn value(self, bits: u64) -> f64 {
         match (self.kind, self.size) {
-            (Kind::Float, 2) => Half::from_bits(bits as u16).to_f64(),
-            (Kind::Float, 4) => f64::from(f32::from_bits(bits as u32)),
-            (Kind::Float, _) => f64::from_bits(bits),
-            (Kind::Unsigned, _) => bits as f64,
-            (Kind::Signed, size) => {
-                let unused = 64 - 8 * size as u32;
-                ((bits << unused) as i64 >> unused) as f64
-            }
+            (Stored::Float, 2) => Half::from_bits(bits as u16).to_f64(),
+            (Stored::Float, 4) => f64::from(f32::from_bits(bits as u32)),
+            (Stored::Float, _) => f64::from_bits(bits),
+            (Stored::Unsigned, _) => bits as f64,
+            (Stored::Signed, _) => self.signed(bits) as f64,
         }
     }
 }

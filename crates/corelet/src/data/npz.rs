@@ -1,58 +1,55 @@
 //! NumPy archives with arrays `X` and, where there is a target, `y`.
 
-use std::fs::File;
-use std::io::{self, BufReader};
-use std::path::Path;
+use std::io::{self, BufReader, Read};
 
 use npyz::npz::NpzArchive;
+use tempfile::spooled_tempfile;
 
+use super::content::{Content, ContentReader};
 use super::error::{DataError, list_names};
-use super::input::{open_file, source_name};
-use super::npy::{Array, ArrayName, read_array};
-use super::table::{Column, Table, Values};
+use super::memory;
+use super::npy::{Array, ArrayName, NumpyArrays};
 
 const FORMAT: &str = "NPZ";
 
-type Archive = NpzArchive<BufReader<File>>;
+/// Up to here an array is kept in memory; from here on in a temporary file without a name.
+const KEPT_IN_MEMORY: usize = 16 << 20;
 
-/// Reads `X` as columns `x1` ... `xD` and `y` as the target `y`; other arrays are left alone.
-pub(super) fn read(path: &Path) -> Result<Table, DataError> {
-    let file = source_name(path);
-    let reader = BufReader::new(open_file(path)?);
-    let mut archive = Archive::new(reader).map_err(|e| DataError::damaged(&file, FORMAT, &e))?;
+type Archive = NpzArchive<BufReader<ContentReader>>;
+
+/// Opens `X` as columns `x1` ... `xD` and `y` as the target `y`; other arrays are left alone.
+pub(super) fn open(content: &Content) -> Result<NumpyArrays, DataError> {
+    let file = content.name.clone();
+    let mut archive = Archive::new(content.reader(0)).map_err(|e| DataError::damaged(&file, FORMAT, &e))?;
     let mut names: Vec<String> = archive.array_names().map(str::to_owned).collect();
     names.sort_unstable();
-    if !names.iter().any(|name| name == "X") {
+    let has = |array: &str| names.iter().any(|name| name == array);
+    if !has("X") {
         return Err(DataError::NoArray { file, array: "X", found: list_names(&names) });
     }
-    let mut columns = extract(&mut archive, &file, "X")?.into_columns();
-    let has_target = names.iter().any(|name| name == "y");
-    if has_target {
-        columns.push(target_column(extract(&mut archive, &file, "y")?, &file)?);
+    let matrix = extract(&mut archive, &file, "X")?;
+    let target = if has("y") { Some(extract(&mut archive, &file, "y")?) } else { None };
+    if let Some(target) = target.as_ref().filter(|target| target.dim != 1) {
+        return Err(DataError::ArrayShape {
+            file,
+            array: "y".to_owned(),
+            shape: format!("n, {}", target.dim),
+            expected: "one number a row",
+        });
     }
-    let mut table = Table::new(file, columns)?;
-    table.own_target = has_target.then(|| "y".to_owned());
-    Ok(table)
+    NumpyArrays::new(file, matrix, target)
 }
 
+/// Unpacks an array, whose checksum is compared at its end.
 fn extract(archive: &mut Archive, file: &str, array: &str) -> Result<Array, DataError> {
     let name = ArrayName { file, array, format: FORMAT };
     let mut entry = archive.zip_archive().by_name(&format!("{array}.npy")).map_err(|e| name.damaged(&e))?;
-    let values = read_array(&mut entry, name)?;
-    // The checksum is compared at the end of the entry, so it has to be reached.
-    io::copy(&mut entry, &mut io::sink()).map_err(|e| name.damaged(&e))?;
-    Ok(values)
-}
-
-fn target_column(array: Array, file: &str) -> Result<Column, DataError> {
-    let integer = array.integer;
-    match <[Vec<f64>; 1]>::try_from(array.columns) {
-        Ok([values]) => Ok(Column { name: "y".to_owned(), values: Values::Number { values, integer } }),
-        Err(columns) => Err(DataError::ArrayShape {
-            file: file.to_owned(),
-            array: "y".to_owned(),
-            shape: format!("n, {}", columns.len()),
-            expected: "one number a row",
-        }),
+    let size = entry.size();
+    memory::require(file, format!("array '{array}'"), size)?;
+    let mut spool = spooled_tempfile(KEPT_IN_MEMORY);
+    let found = io::copy(&mut entry.by_ref().take(size.saturating_add(1)), &mut spool);
+    if found.map_err(|e| name.damaged(&e))? != size {
+        return Err(name.damaged(&format!("it has not the {size} bytes that the archive says")));
     }
+    Array::open(Content::spooled(file.to_owned(), spool)?, name)
 }

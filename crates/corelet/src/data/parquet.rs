@@ -1,32 +1,189 @@
-//! Parquet files.
+//! Parquet files, a row group at a time on each core.
 
-use std::fs::File;
-use std::path::Path;
+use ::parquet::arrow::ProjectionMask;
+use ::parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
+    RowSelection,
+};
+use ::parquet::errors::ParquetError;
+use ::parquet::file::reader::{ChunkReader, Length};
+use arrow::array::{ArrayRef, RecordBatch, new_empty_array};
 
-use ::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-
-use super::arrow_columns::ArrowTable;
+use super::arrow_columns::{Decoder, columns_of};
+use super::blocks::{Block, Blocks, ColumnInfo, Fault, Visit, Wanted};
+use super::cells::{CellColumn, check_range, gathered, within};
+use super::content::{Content, ContentReader};
 use super::error::DataError;
 use super::guard::guarded;
-use super::input::{open_file, source_name};
-use super::table::Table;
+use super::parquet_pages::check_pages;
+use super::place::Extent;
+use super::source::Reader;
+use super::text_cells::Markers;
 
 const FORMAT: &str = "Parquet";
 const BATCH_ROWS: usize = 1 << 15;
 
-/// Reads a Parquet file, one batch of rows at a time.
-pub(super) fn read(path: &Path) -> Result<Table, DataError> {
-    let (file, content) = (source_name(path), open_file(path)?);
-    guarded(&file, FORMAT, || read_content(content, &file))
+/// A Parquet file whose footer has been read.
+pub(super) struct ParquetFile {
+    content: Content,
+    metadata: ArrowReaderMetadata,
+    columns: Vec<ColumnInfo>,
+    /// Rows before each row group, and in all.
+    starts: Vec<usize>,
 }
 
-fn read_content(content: File, file: &str) -> Result<Table, DataError> {
-    let builder = ParquetRecordBatchReaderBuilder::try_new(content)
-        .map_err(|e| DataError::damaged(file, FORMAT, &e))?;
-    let mut table = ArrowTable::new(file, FORMAT, builder.schema())?;
-    let batches = builder.with_batch_size(BATCH_ROWS).build();
-    for batch in batches.map_err(|e| DataError::damaged(file, FORMAT, &e))? {
-        table.append(&batch.map_err(|e| DataError::damaged(file, FORMAT, &e))?)?;
+impl ParquetFile {
+    /// Reads the footer.
+    pub(super) fn open(content: Content) -> Result<Self, DataError> {
+        let file = content.name.clone();
+        guarded(&file, FORMAT, || {
+            let damaged = |e: ParquetError| DataError::damaged(&file, FORMAT, &e);
+            let metadata = ArrowReaderMetadata::load(&content, ArrowReaderOptions::new()).map_err(damaged)?;
+            let columns = columns_of(&file, metadata.schema())?;
+            let starts = row_counts(&file, &metadata)?;
+            Ok(Self { content, metadata, columns, starts })
+        })
     }
-    table.finish()
+
+    /// Rows of a row group.
+    fn rows(&self, group: usize) -> usize {
+        self.starts[group + 1] - self.starts[group]
+    }
+
+    /// Bytes of the file up to the end of a row group.
+    fn upto(&self, group: usize) -> u64 {
+        let columns = self.metadata.metadata().row_group(group).columns().iter();
+        let end = |start: i64, length: i64| start.max(0).saturating_add(length.max(0)) as u64;
+        columns.map(|column| end(column.data_page_offset(), column.compressed_size())).max().unwrap_or(0)
+    }
+
+    /// A reader of some columns of one row group, whose pages have been compared with the footer.
+    fn reader(
+        &self,
+        group: usize,
+        mask: &ProjectionMask,
+        selection: Option<RowSelection>,
+    ) -> Result<ParquetRecordBatchReader, DataError> {
+        let row_group = self.metadata.metadata().row_group(group);
+        for (leaf, column) in row_group.columns().iter().enumerate() {
+            if mask.leaf_included(leaf) {
+                check_pages(&self.content, row_group, column)?;
+            }
+        }
+        let builder =
+            ParquetRecordBatchReaderBuilder::new_with_metadata(self.content.clone(), self.metadata.clone())
+                .with_row_groups(vec![group])
+                .with_projection(mask.clone())
+                .with_batch_size(BATCH_ROWS);
+        let builder = match selection {
+            Some(selection) => builder.with_row_selection(selection),
+            None => builder,
+        };
+        builder.build().map_err(|e| DataError::damaged(&self.content.name, FORMAT, &e))
+    }
+
+    fn read_group(
+        &self,
+        group: usize,
+        wanted: &[Wanted],
+        markers: &Markers,
+        visit: &mut Visit<'_>,
+    ) -> Result<Extent, Fault> {
+        let file = &self.content.name;
+        let mask =
+            ProjectionMask::roots(self.metadata.parquet_schema(), wanted.iter().map(|wanted| wanted.column));
+        let decoder = Decoder::new(file, FORMAT, wanted, markers);
+        let mut start = 0;
+        for batch in self.reader(group, &mask, None)? {
+            let batch = batch.map_err(|e| DataError::damaged(file, FORMAT, &e))?;
+            decoder.visit(&batch, start, visit)?;
+            start += batch.num_rows();
+        }
+        if start != self.rows(group) {
+            let reason = format!("row group {group} has {start} rows, the footer says {}", self.rows(group));
+            return Err(DataError::damaged(file, FORMAT, &reason).into());
+        }
+        Ok(Extent { rows: start, lines: 0 })
+    }
+
+    fn gather(&self, group: usize, rows: &[usize]) -> Result<Vec<RecordBatch>, DataError> {
+        let first = self.starts[group];
+        let ranges = rows.iter().map(|&row| row - first..row - first + 1);
+        let selection = RowSelection::from_consecutive_ranges(ranges, self.rows(group));
+        let reader = self.reader(group, &ProjectionMask::all(), Some(selection))?;
+        reader.collect::<Result<_, _>>().map_err(|e| DataError::damaged(&self.content.name, FORMAT, &e))
+    }
+}
+
+/// Where row groups begin, checked against the number of rows that the file claims.
+fn row_counts(file: &str, metadata: &ArrowReaderMetadata) -> Result<Vec<usize>, DataError> {
+    let metadata = metadata.metadata();
+    let mut starts = vec![0usize];
+    for group in metadata.row_groups() {
+        let rows = usize::try_from(group.num_rows()).ok();
+        let next = rows.and_then(|rows| starts.last().copied().unwrap_or_default().checked_add(rows));
+        starts.push(next.ok_or_else(|| DataError::damaged(file, FORMAT, &"a row group of negative length"))?);
+    }
+    let total = starts.last().copied().unwrap_or_default();
+    let claimed = metadata.file_metadata().num_rows();
+    if usize::try_from(claimed) == Ok(total) {
+        return Ok(starts);
+    }
+    let reason = format!("its row groups have {total} rows, the footer says {claimed}");
+    Err(DataError::damaged(file, FORMAT, &reason))
+}
+
+impl Reader for ParquetFile {
+    fn columns(&self) -> &[ColumnInfo] {
+        &self.columns
+    }
+
+    fn content(&self) -> Option<&Content> {
+        Some(&self.content)
+    }
+
+    fn blocks<'a>(&'a self, wanted: &'a [Wanted], markers: &'a Markers) -> Result<Blocks<'a>, DataError> {
+        let groups = 0..self.starts.len() - 1;
+        Ok(Box::new(groups.map(move |group| {
+            Ok(Block::new(self.upto(group), move |visit| {
+                guarded(&self.content.name, FORMAT, || self.read_group(group, wanted, markers, visit))
+            }))
+        })))
+    }
+
+    fn cells(&self, rows: &[usize]) -> Result<Vec<CellColumn>, DataError> {
+        check_range(&self.content.name, rows, self.starts.last().copied().unwrap_or_default())?;
+        let file = &self.content.name;
+        let fields = self.metadata.schema().fields();
+        let mut parts: Vec<Vec<ArrayRef>> =
+            fields.iter().map(|field| vec![new_empty_array(field.data_type())]).collect();
+        for group in 0..self.starts.len() - 1 {
+            let wanted = within(rows, self.starts[group], self.rows(group));
+            if wanted.is_empty() {
+                continue;
+            }
+            for batch in guarded(file, FORMAT, || self.gather(group, &rows[wanted]))? {
+                parts.iter_mut().zip(batch.columns()).for_each(|(part, array)| part.push(array.clone()));
+            }
+        }
+        gathered(file, FORMAT, &self.columns, &parts, rows.len())
+    }
+}
+
+impl Length for Content {
+    fn len(&self) -> u64 {
+        Content::len(self)
+    }
+}
+
+impl ChunkReader for Content {
+    type T = std::io::BufReader<ContentReader>;
+
+    fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
+        Ok(self.reader(start))
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> Result<bytes::Bytes, ParquetError> {
+        Ok(self.bytes(start, length as u64)?.into())
+    }
 }

@@ -2,7 +2,6 @@
 
 use faer::linalg::triangular_solve::solve_lower_triangular_in_place;
 use faer::{MatMut, MatRef, Par};
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::design::Standardise;
@@ -80,13 +79,10 @@ impl Standardisation {
         self.whiten(row);
     }
 
-    /// Standardises every row of the row-major `matrix`.
-    pub(super) fn apply_to_all(&self, matrix: &mut [f64], dim: usize) {
-        const BLOCK_ROWS: usize = 256;
-        matrix.par_chunks_mut(BLOCK_ROWS * dim.max(1)).for_each(|rows| {
-            rows.chunks_exact_mut(dim.max(1)).for_each(|row| self.shift_and_scale(row));
-            self.whiten_block(rows, dim);
-        });
+    /// Standardises some raw rows, row-major, in place.
+    pub(super) fn apply_to_rows(&self, rows: &mut [f64], dim: usize) {
+        rows.chunks_exact_mut(dim.max(1)).for_each(|row| self.shift_and_scale(row));
+        self.whiten_block(rows, dim);
     }
 
     fn shift_and_scale(&self, row: &mut [f64]) {

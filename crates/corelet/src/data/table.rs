@@ -1,9 +1,6 @@
-//! A table as read: named columns of numbers, booleans, text or types that no model can use.
+//! A table in memory: named columns of numbers, booleans or text.
 
 use std::collections::HashMap;
-use std::fmt;
-
-use arrow::array::ArrayRef;
 
 use super::error::DataError;
 use super::view::{ColumnView, Numbers, Strided, TableView, ValuesView};
@@ -25,8 +22,6 @@ pub struct Table {
     pub rows: usize,
     /// The column that the format itself marks as the target (`y` in LIBSVM and NPZ).
     pub own_target: Option<String>,
-    /// The line of each row, for text formats.
-    pub lines: Option<Lines>,
 }
 
 /// One named column.
@@ -48,12 +43,11 @@ impl Column {
 /// The cells of a column.
 #[derive(Debug, Clone)]
 pub enum Values {
-    /// Numbers; every one is finite or, where missing, NaN. No other use is made of NaN: readers refuse infinities
-    /// and take a NaN of a binary file as a missing value.
+    /// Numbers; every one is finite or, where missing, NaN.
     Number {
         /// The numbers. Integers beyond 2⁵³ are rounded.
         values: Vec<f64>,
-        /// True where the file declares, or a text file shows, integers only.
+        /// True where only integers can occur.
         integer: bool,
     },
     /// Booleans, `None` where missing.
@@ -65,11 +59,25 @@ pub enum Values {
         /// Distinct values in order of appearance.
         levels: Vec<String>,
     },
-    /// A type without a numeric meaning (dates, lists, ...), kept only so that it can be written out again.
-    Other(ArrayRef),
 }
 
 impl Values {
+    /// Text cells, missing where there is none.
+    pub(super) fn of_texts(texts: impl Iterator<Item = Option<String>>) -> Self {
+        let mut index: HashMap<String, u32> = HashMap::new();
+        let mut levels = Vec::new();
+        let code = |text: Option<String>| {
+            text.map_or(MISSING, |text| {
+                *index.entry(text).or_insert_with_key(|text| {
+                    levels.push(text.clone());
+                    levels.len() as u32 - 1
+                })
+            })
+        };
+        let codes = texts.map(code).collect();
+        Self::Text { codes, levels }
+    }
+
     /// Number of cells.
     pub fn len(&self) -> usize {
         self.view().len()
@@ -94,49 +102,6 @@ impl Values {
             }
             Self::Bool(values) => ValuesView::Bool(values),
             Self::Text { codes, levels } => ValuesView::Text { codes, levels },
-            Self::Other(array) => ValuesView::Other(array),
-        }
-    }
-}
-
-/// Where a row is: its number from 0, and its line from 1 in a text file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
-    /// Row number, from 0, the header not counted.
-    pub row: usize,
-    /// Line number in a text file, from 1.
-    pub line: Option<u64>,
-}
-
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.line {
-            Some(line) => write!(f, "row {} (line {line})", self.row),
-            None => write!(f, "row {}", self.row),
-        }
-    }
-}
-
-/// The line of each row, stored only where it is not the line after the previous row's.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Lines {
-    jumps: Vec<(usize, u64)>,
-}
-
-impl Lines {
-    /// Notes that `row` begins at `line`; rows must come in order.
-    pub(super) fn note(&mut self, row: usize, line: u64) {
-        if self.jumps.is_empty() || self.line(row) != line {
-            self.jumps.push((row, line));
-        }
-    }
-
-    /// The line at which `row` begins.
-    pub fn line(&self, row: usize) -> u64 {
-        let after = self.jumps.partition_point(|&(start, _)| start <= row);
-        match after.checked_sub(1) {
-            Some(last) => self.jumps[last].1 + (row - self.jumps[last].0) as u64,
-            None => row as u64 + 1,
         }
     }
 }
@@ -145,7 +110,7 @@ impl Table {
     /// A table of `columns`, checked: distinct names, equal lengths, no infinity.
     pub fn new(source: impl Into<String>, columns: Vec<Column>) -> Result<Self, DataError> {
         let rows = columns.first().map_or(0, |column| column.values.len());
-        let table = Self { source: source.into(), columns, rows, own_target: None, lines: None };
+        let table = Self { source: source.into(), columns, rows, own_target: None };
         table.view().check()?;
         Ok(table)
     }
@@ -157,7 +122,6 @@ impl Table {
             columns: self.columns.iter().map(Column::view).collect(),
             rows: self.rows,
             own_target: self.own_target.as_deref(),
-            lines: self.lines.as_ref(),
         }
     }
 
@@ -169,11 +133,6 @@ impl Table {
             column: name.to_owned(),
             known: self.view().known_columns(),
         })
-    }
-
-    /// Where `row` is, for messages.
-    pub fn place(&self, row: usize) -> Place {
-        self.view().place(row)
     }
 }
 
@@ -198,55 +157,12 @@ pub(super) fn check_distinct<'a>(file: &str, names: impl Iterator<Item = &'a str
     Ok(())
 }
 
-/// Collects text cells as codes into their distinct values.
-#[derive(Debug, Default)]
-pub(super) struct TextBuilder {
-    codes: Vec<u32>,
-    levels: Vec<String>,
-    index: HashMap<String, u32>,
-}
-
-impl TextBuilder {
-    pub(super) fn push(&mut self, text: &str) {
-        let code = match self.index.get(text) {
-            Some(&code) => code,
-            None => self.add_level(text),
-        };
-        self.codes.push(code);
-    }
-
-    pub(super) fn push_missing(&mut self) {
-        self.codes.push(MISSING);
-    }
-
-    pub(super) fn finish(self) -> Values {
-        Values::Text { codes: self.codes, levels: self.levels }
-    }
-
-    fn add_level(&mut self, text: &str) -> u32 {
-        let code = self.levels.len() as u32;
-        self.levels.push(text.to_owned());
-        self.index.insert(text.to_owned(), code);
-        code
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn numbers(name: &str, values: &[f64]) -> Column {
         Column { name: name.into(), values: Values::Number { values: values.to_vec(), integer: false } }
-    }
-
-    #[test]
-    fn lines_follow_jumps() {
-        let mut lines = Lines::default();
-        for (row, line) in [(0, 2), (1, 3), (2, 7), (3, 8)] {
-            lines.note(row, line);
-        }
-        assert_eq!(lines.jumps.len(), 2);
-        assert_eq!((0..4).map(|row| lines.line(row)).collect::<Vec<_>>(), [2, 3, 7, 8]);
     }
 
     #[test]

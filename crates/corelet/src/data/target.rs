@@ -1,183 +1,194 @@
-//! The target and the exposure, checked and coded as each model wants them.
+//! The target and the exposure, checked as each model wants them, and how they are coded.
 
 use super::design::{DesignOptions, Task};
-use super::encode::{count_levels, unsupported};
 use super::error::{DataError, excerpt, list_names};
-use super::view::{ColumnView, Numbers, TableView, ValuesView};
+use super::levels::Levels;
+use super::place::Place;
+use super::survey::{Found, NumberSurvey, SingleValues};
+use super::view::ValuesView;
 
-/// A column of a table, on the rows in use.
-#[derive(Clone, Copy)]
-pub(super) struct Used<'a> {
-    pub(super) table: &'a TableView<'a>,
-    pub(super) column: ColumnView<'a>,
-    pub(super) rows: &'a [usize],
+/// How the cells of a target become numbers.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum TargetCode {
+    /// There is none.
+    None,
+    /// As they are.
+    Number,
+    /// +1 for this number, −1 for any other.
+    SignOfNumber(f64),
+    /// +1 for this boolean, −1 for the other.
+    SignOfBool(bool),
+    /// +1 for this text, −1 for any other.
+    SignOfText(String),
 }
 
-impl Used<'_> {
-    /// The target as the model of `options` wants it.
-    pub(super) fn target(self, options: &DesignOptions) -> Result<Vec<f64>, DataError> {
-        match options.task {
-            Task::Gaussian => Ok(Vec::new()),
-            Task::Linear => self.numbers("the target"),
-            Task::Poisson => self.counts(),
-            Task::Logistic => self.classes(options.positive.as_deref()),
-        }
-    }
-
-    /// The exposure: positive numbers.
-    pub(super) fn exposure(self) -> Result<Vec<f64>, DataError> {
-        let values = self.numbers("the exposure")?;
-        match values.iter().position(|&value| value <= 0.0) {
-            None => Ok(values),
-            Some(i) => Err(DataError::NotPositive {
-                file: self.file(),
-                column: self.name(),
-                place: self.table.place(self.rows[i]),
-                value: values[i],
-            }),
-        }
-    }
-
-    fn file(self) -> String {
-        self.table.source.to_owned()
-    }
-
-    fn name(self) -> String {
-        self.column.name.to_owned()
-    }
-
-    fn numbers(self, role: &'static str) -> Result<Vec<f64>, DataError> {
-        match &self.column.values {
-            ValuesView::Number { values, .. } => Ok(self.rows.iter().map(|&row| values.get(row)).collect()),
-            ValuesView::Other(_) => Err(unsupported(self.table, &self.column)),
-            ValuesView::Bool(_) | ValuesView::Text { .. } => Err(self.not_numeric(role)),
-        }
-    }
-
-    /// Points at the first cell that is not a number, which in a text column need not be the first one.
-    fn not_numeric(self, role: &'static str) -> DataError {
-        let is_number = |row: usize| self.label(row).parse::<f64>().is_ok();
-        let row = self.rows.iter().copied().find(|&row| !is_number(row));
-        let row = row.or(self.rows.first().copied()).unwrap_or_default();
-        DataError::NotNumeric {
-            file: self.file(),
-            column: self.name(),
-            role,
-            place: self.table.place(row),
-            value: excerpt(&self.label(row)),
-        }
-    }
-
-    fn counts(self) -> Result<Vec<f64>, DataError> {
-        let values = self.numbers("the target")?;
-        match values.iter().position(|&value| value < 0.0 || value.fract() != 0.0) {
-            None => Ok(values),
-            Some(i) => Err(DataError::NotCount {
-                file: self.file(),
-                column: self.name(),
-                place: self.table.place(self.rows[i]),
-                value: values[i],
-            }),
-        }
-    }
-
-    /// Two classes as −1 and +1.
-    fn classes(self, positive: Option<&str>) -> Result<Vec<f64>, DataError> {
-        let signs = match (&self.column.values, positive) {
-            (ValuesView::Other(_), _) => return Err(unsupported(self.table, &self.column)),
-            (_, Some(positive)) => self.signs_by_label(positive)?,
-            (ValuesView::Text { .. }, None) => {
-                let levels = self.labels();
-                return Err(DataError::PositiveNeeded {
-                    file: self.file(),
-                    column: self.name(),
-                    levels: list_names(&levels),
-                });
+impl TargetCode {
+    /// The coded cells of `kept` rows, in order.
+    pub(super) fn code(&self, cells: &ValuesView<'_>, kept: &[usize], out: &mut [f64]) {
+        let out = out.iter_mut().zip(kept);
+        match (self, cells) {
+            (Self::Number, ValuesView::Number { values, .. }) => {
+                out.for_each(|(out, &i)| *out = values.get(i));
             }
-            (ValuesView::Bool(values), None) => {
-                self.rows.iter().map(|&row| sign(values[row] == Some(true))).collect()
+            (Self::SignOfNumber(positive), ValuesView::Number { values, .. }) => {
+                out.for_each(|(out, &i)| *out = sign(values.get(i) == *positive));
             }
-            (ValuesView::Number { values, .. }, None) => self.signs_of_numbers(*values)?,
-        };
-        match signs.first() {
-            Some(&first) if signs.iter().all(|&sign| sign == first) => Err(DataError::OneClass {
-                file: self.file(),
-                column: self.name(),
-                value: format!("'{}'", excerpt(&self.label(self.rows[0]))),
-            }),
-            _ => Ok(signs),
-        }
-    }
-
-    fn signs_of_numbers(self, values: Numbers<'_>) -> Result<Vec<f64>, DataError> {
-        // With a −1 in the column the classes are ±1, and a 0 belongs to neither.
-        let lower = if self.rows.iter().any(|&row| values.get(row) == -1.0) { -1.0 } else { 0.0 };
-        let code = |&row: &usize| match values.get(row) {
-            1.0 => Ok(1.0),
-            value if value == lower => Ok(-1.0),
-            value => Err(DataError::NotBinary {
-                file: self.file(),
-                column: self.name(),
-                place: self.table.place(row),
-                value,
-            }),
-        };
-        self.rows.iter().map(code).collect()
-    }
-
-    fn signs_by_label(self, positive: &str) -> Result<Vec<f64>, DataError> {
-        let labels = self.labels();
-        let (file, column, levels) = (self.file(), self.name(), list_names(&labels));
-        if labels.len() > 2 {
-            return Err(DataError::LevelCount { file, column, count: labels.len(), levels });
-        }
-        if !labels.iter().any(|label| label == positive) {
-            return Err(DataError::UnknownPositive { file, column, positive: positive.to_owned(), levels });
-        }
-        Ok(self.rows.iter().map(|&row| sign(self.label(row) == positive)).collect())
-    }
-
-    /// The distinct values, as text, sorted; of a numeric column no more than needed to see that there are too many.
-    fn labels(self) -> Vec<String> {
-        const ENOUGH: usize = 21;
-        let mut labels: Vec<String> = match &self.column.values {
-            ValuesView::Text { codes, levels } => {
-                let counts = count_levels(codes, levels.len(), self.rows);
-                levels
-                    .iter()
-                    .zip(counts)
-                    .filter(|&(_, count)| count > 0)
-                    .map(|(level, _)| level.clone())
-                    .collect()
+            (Self::SignOfBool(positive), ValuesView::Bool(values)) => {
+                out.for_each(|(out, &i)| *out = sign(values[i] == Some(*positive)));
             }
-            _ => {
-                let mut seen: Vec<String> = Vec::new();
-                for &row in self.rows {
-                    let label = self.label(row);
-                    if !seen.contains(&label) && seen.len() < ENOUGH {
-                        seen.push(label);
-                    }
-                }
-                seen
+            (Self::SignOfText(positive), ValuesView::Text { codes, levels }) => {
+                let is_positive: Vec<bool> = levels.iter().map(|level| level == positive).collect();
+                let is_positive = |code: u32| is_positive.get(code as usize).copied().unwrap_or_default();
+                out.for_each(|(out, &i)| *out = sign(is_positive(codes[i])));
             }
-        };
-        labels.sort_unstable();
-        labels
-    }
-
-    /// The cell as text.
-    fn label(self, row: usize) -> String {
-        match &self.column.values {
-            ValuesView::Number { values, .. } => values.get(row).to_string(),
-            ValuesView::Bool(values) => values[row].is_some_and(|value| value).to_string(),
-            ValuesView::Text { codes, levels } => {
-                levels.get(codes[row] as usize).cloned().unwrap_or_default()
-            }
-            ValuesView::Other(_) => String::new(),
+            // The first look has chosen the code by what the cells are.
+            _ => {}
         }
     }
 }
 
 fn sign(positive: bool) -> f64 {
     if positive { 1.0 } else { -1.0 }
+}
+
+/// A column in one of these roles, and what the first look found of it.
+pub(super) struct Examined<'a> {
+    pub(super) file: &'a str,
+    pub(super) column: &'a str,
+    pub(super) found: &'a Found,
+}
+
+impl Examined<'_> {
+    /// How the target is coded for the model of `options`.
+    pub(super) fn target(
+        &self,
+        options: &DesignOptions,
+        warnings: &mut Vec<String>,
+    ) -> Result<TargetCode, DataError> {
+        match options.task {
+            Task::Gaussian => Ok(TargetCode::None),
+            Task::Linear => self.numbers("the target").map(|_| TargetCode::Number),
+            Task::Poisson => {
+                let refused = self.single("the target")?.not_count;
+                let error = |(place, value)| {
+                    let (file, column) = self.names();
+                    Err(DataError::NotCount { file, column, place, value })
+                };
+                refused.map_or(Ok(TargetCode::Number), error)
+            }
+            Task::Logistic => self.classes(options.positive.as_deref(), warnings),
+        }
+    }
+
+    /// The exposure: positive numbers.
+    pub(super) fn exposure(&self) -> Result<(), DataError> {
+        let error = |(place, value)| {
+            let (file, column) = self.names();
+            Err(DataError::NotPositive { file, column, place, value })
+        };
+        self.single("the exposure")?.not_positive.map_or(Ok(()), error)
+    }
+
+    fn names(&self) -> (String, String) {
+        (self.file.to_owned(), self.column.to_owned())
+    }
+
+    fn numbers(&self, role: &'static str) -> Result<&NumberSurvey, DataError> {
+        let first = match self.found {
+            Found::Numbers(numbers) => return Ok(numbers),
+            Found::Texts(levels) => first_word(levels),
+            Found::Bools(counts) => (Place { row: 0, line: None }, (counts[1] > 0).to_string()),
+            Found::Nothing | Found::Mixed => (Place { row: 0, line: None }, String::new()),
+        };
+        let (file, column) = self.names();
+        let (place, value) = (first.0, excerpt(&first.1));
+        Err(DataError::NotNumeric { file, column, role, place, value })
+    }
+
+    fn single(&self, role: &'static str) -> Result<&SingleValues, DataError> {
+        const NONE: &SingleValues =
+            &SingleValues { distinct: Vec::new(), not_count: None, not_positive: None };
+        Ok(self.numbers(role)?.single.as_ref().unwrap_or(NONE))
+    }
+
+    /// Two classes as −1 and +1.
+    fn classes(&self, positive: Option<&str>, warnings: &mut Vec<String>) -> Result<TargetCode, DataError> {
+        let labels = self.labels();
+        let (file, column) = self.names();
+        if let Some(positive) = positive {
+            self.check_labels(&labels, positive)?;
+        } else if let (Found::Texts(_), true) = (self.found, labels.len() != 1) {
+            return Err(DataError::PositiveNeeded { file, column, levels: list_names(&labels) });
+        }
+        if let [only] = &labels[..] {
+            return Err(DataError::OneClass { file, column, value: format!("'{}'", excerpt(only)) });
+        }
+        match (self.found, positive) {
+            (Found::Texts(_), _) => Ok(TargetCode::SignOfText(positive.unwrap_or_default().to_owned())),
+            (Found::Bools(_), _) => Ok(TargetCode::SignOfBool(positive.is_none_or(|text| text == "true"))),
+            (_, Some(positive)) => {
+                let value = self.single("the target")?.distinct.iter().map(|&(value, _, _)| value);
+                let value = value.into_iter().find(|value| value.to_string() == positive);
+                Ok(TargetCode::SignOfNumber(value.unwrap_or(f64::NAN)))
+            }
+            (_, None) => self.sign_of_number(warnings).map(TargetCode::SignOfNumber),
+        }
+    }
+
+    fn check_labels(&self, labels: &[String], positive: &str) -> Result<(), DataError> {
+        let ((file, column), levels) = (self.names(), list_names(labels));
+        if labels.len() > 2 {
+            return Err(DataError::LevelCount { file, column, count: labels.len(), levels });
+        }
+        if !labels.iter().any(|label| label == positive) {
+            return Err(DataError::UnknownPositive { file, column, positive: positive.to_owned(), levels });
+        }
+        Ok(())
+    }
+
+    /// Which of the numbers is +1: with a −1 in the column the classes are ±1, and a 0 belongs to neither.
+    fn sign_of_number(&self, warnings: &mut Vec<String>) -> Result<f64, DataError> {
+        let single = self.single("the target")?;
+        let has = |wanted: f64| single.distinct.iter().any(|&(value, _, _)| value == wanted);
+        if single.distinct.len() == 2 && has(1.0) && has(2.0) {
+            let column = self.column;
+            warnings.push(format!("target '{column}' has the values 1 and 2; 2 is taken as success"));
+            return Ok(2.0);
+        }
+        let lower = if has(-1.0) { -1.0 } else { 0.0 };
+        let mut wrong = single.distinct.iter().filter(|&&(value, _, _)| value != 1.0 && value != lower);
+        match wrong.next() {
+            None => Ok(1.0),
+            Some(&(value, _, place)) => {
+                let (file, column) = self.names();
+                Err(DataError::NotBinary { file, column, place, value })
+            }
+        }
+    }
+
+    /// The distinct values, as text, sorted; of a numeric column no more than needed to see that there are too many.
+    fn labels(&self) -> Vec<String> {
+        let mut labels: Vec<String> = match self.found {
+            Found::Texts(levels) => levels.sorted().iter().map(|level| level.text.clone()).collect(),
+            Found::Numbers(numbers) => {
+                let distinct = numbers.single.iter().flat_map(|single| &single.distinct);
+                distinct.map(|(value, _, _)| value.to_string()).collect()
+            }
+            Found::Bools(counts) => {
+                let named = ["false", "true"].into_iter().zip(counts).filter(|&(_, &count)| count > 0);
+                named.map(|(name, _)| name.to_owned()).collect()
+            }
+            Found::Nothing | Found::Mixed => Vec::new(),
+        };
+        labels.sort_unstable();
+        labels
+    }
+}
+
+/// The first cell that is not a number, which in a text column need not be the first one.
+fn first_word(levels: &Levels) -> (Place, String) {
+    let sorted = levels.sorted();
+    let words = sorted.iter().filter(|level| level.text.parse::<f64>().is_err());
+    let first = words.min_by_key(|level| level.first).or(sorted.iter().min_by_key(|level| level.first));
+    first.map_or((Place { row: 0, line: None }, String::new()), |level| (level.first, level.text.clone()))
 }

@@ -1,9 +1,10 @@
-//! A table as the design sees it: columns borrowed from a [`Table`](super::Table) or from arrays that a caller owns.
+//! Columns that belong to someone else: a [`Table`](super::Table), or arrays of a caller.
 
-use arrow::array::{Array, ArrayRef};
+use std::ops::Range;
 
 use super::error::{DataError, list_names};
-use super::table::{Lines, MISSING, Place, check_distinct};
+use super::place::Place;
+use super::table::{MISSING, check_distinct};
 
 /// Columns of equal length that belong to someone else, with where they came from.
 #[derive(Debug, Clone)]
@@ -16,8 +17,6 @@ pub struct TableView<'a> {
     pub rows: usize,
     /// The column that the source itself marks as the target.
     pub own_target: Option<&'a str>,
-    /// The line of each row, for text formats.
-    pub lines: Option<&'a Lines>,
 }
 
 /// One named column.
@@ -48,8 +47,6 @@ pub enum ValuesView<'a> {
         /// Distinct values.
         levels: &'a [String],
     },
-    /// A type without a numeric meaning.
-    Other(&'a ArrayRef),
 }
 
 /// Numbers at a fixed stride in memory that belongs to someone else: a vector, or one column of a matrix.
@@ -59,6 +56,8 @@ pub enum Numbers<'a> {
     Double(Strided<'a, f64>),
     /// f32, each widened as it is read.
     Single(Strided<'a, f32>),
+    /// i64, rounded to a double as it is read, and written out exactly.
+    Long(Strided<'a, i64>),
 }
 
 /// Every `stride`-th entry of a slice, from `start` on.
@@ -84,8 +83,18 @@ impl<'a, T: Copy> Strided<'a, T> {
         self.entries.len().saturating_sub(self.start).div_ceil(self.stride)
     }
 
-    fn get(&self, row: usize) -> T {
+    pub(super) fn get(&self, row: usize) -> T {
         self.entries[self.start + row * self.stride]
+    }
+
+    fn iter(&self) -> impl Iterator<Item = T> + 'a {
+        self.entries[self.start.min(self.entries.len())..].iter().step_by(self.stride).copied()
+    }
+
+    fn slice(&self, rows: Range<usize>) -> Self {
+        let (start, end) = (rows.start * self.stride, rows.end * self.stride);
+        let entries = &self.entries[start.min(self.entries.len())..end.min(self.entries.len())];
+        Self { entries, start: self.start, stride: self.stride }
     }
 }
 
@@ -95,6 +104,7 @@ impl Numbers<'_> {
         match self {
             Self::Double(values) => values.len(),
             Self::Single(values) => values.len(),
+            Self::Long(values) => values.len(),
         }
     }
 
@@ -108,15 +118,26 @@ impl Numbers<'_> {
         match self {
             Self::Double(values) => values.get(row),
             Self::Single(values) => f64::from(values.get(row)),
+            Self::Long(values) => values.get(row) as f64,
         }
     }
 
-    /// Hands the number of each of `rows`, in order, to `each`.
-    pub(super) fn for_each(&self, rows: &[usize], mut each: impl FnMut(usize, f64)) {
-        let rows = rows.iter().enumerate();
+    /// The numbers of some rows.
+    fn slice(&self, rows: Range<usize>) -> Self {
         match self {
-            Self::Double(values) => rows.for_each(|(i, &row)| each(i, values.get(row))),
-            Self::Single(values) => rows.for_each(|(i, &row)| each(i, f64::from(values.get(row)))),
+            Self::Double(values) => Self::Double(values.slice(rows)),
+            Self::Single(values) => Self::Single(values.slice(rows)),
+            Self::Long(values) => Self::Long(values.slice(rows)),
+        }
+    }
+
+    /// Puts all numbers, in order, into `out`.
+    pub(super) fn copy_to(&self, out: &mut Vec<f64>) {
+        out.clear();
+        match self {
+            Self::Double(values) => out.extend(values.iter()),
+            Self::Single(values) => out.extend(values.iter().map(f64::from)),
+            Self::Long(values) => out.extend(values.iter().map(|value| value as f64)),
         }
     }
 
@@ -126,13 +147,21 @@ impl Numbers<'_> {
 }
 
 impl ValuesView<'_> {
+    /// Some of the cells.
+    pub(super) fn slice(&self, rows: Range<usize>) -> Self {
+        match *self {
+            Self::Number { values, integer } => Self::Number { values: values.slice(rows), integer },
+            Self::Bool(values) => Self::Bool(&values[rows]),
+            Self::Text { codes, levels } => Self::Text { codes: &codes[rows], levels },
+        }
+    }
+
     /// Number of cells.
     pub fn len(&self) -> usize {
         match self {
             Self::Number { values, .. } => values.len(),
             Self::Bool(values) => values.len(),
             Self::Text { codes, .. } => codes.len(),
-            Self::Other(array) => array.len(),
         }
     }
 
@@ -147,7 +176,6 @@ impl ValuesView<'_> {
             Self::Number { values, .. } => values.get(row).is_nan(),
             Self::Bool(values) => values[row].is_none(),
             Self::Text { codes, .. } => codes[row] == MISSING,
-            Self::Other(array) => array.is_null(row),
         }
     }
 }
@@ -159,28 +187,9 @@ impl<'a> TableView<'a> {
     /// Names the column, and the row where there is one.
     pub fn new(source: &'a str, columns: Vec<ColumnView<'a>>) -> Result<Self, DataError> {
         let rows = columns.first().map_or(0, |column| column.values.len());
-        let view = Self { source, columns, rows, own_target: None, lines: None };
+        let view = Self { source, columns, rows, own_target: None };
         view.check()?;
         Ok(view)
-    }
-
-    /// The column called `name`.
-    ///
-    /// # Errors
-    /// Where there is none, naming those that there are.
-    pub fn column(&self, name: &str) -> Result<ColumnView<'a>, DataError> {
-        self.columns.iter().copied().find(|column| column.name == name).ok_or_else(|| {
-            DataError::UnknownColumn {
-                file: self.source.to_owned(),
-                column: name.to_owned(),
-                known: self.known_columns(),
-            }
-        })
-    }
-
-    /// Where `row` is, for messages.
-    pub fn place(&self, row: usize) -> Place {
-        Place { row, line: self.lines.map(|lines| lines.line(row)) }
     }
 
     /// The column names, for messages.
@@ -215,14 +224,14 @@ impl<'a> TableView<'a> {
                 let unknown = |&code: &u32| code != MISSING && code as usize >= levels.len();
                 codes.iter().position(unknown).map(|row| (row, format!("level {}", codes[row])))
             }
-            ValuesView::Bool(_) | ValuesView::Other(_) => None,
+            ValuesView::Bool(_) => None,
         };
         match infinite {
             None => Ok(()),
             Some((row, value)) => Err(DataError::NonFinite {
                 file: self.source.to_owned(),
                 column: column.name.to_owned(),
-                place: self.place(row),
+                place: Place { row, line: None },
                 value,
             }),
         }

@@ -24,7 +24,7 @@ use thiserror::Error;
 use crate::coreset::{
     BuildError, BuildOptions, Built, Coreset, PathTable, Start, build_in_rounds, path, start_fit,
 };
-use crate::data::{Dataset, Standardisation, TextLevels};
+use crate::data::{Dataset, KeptRows, Standardisation, TextLevels};
 use crate::embed::{Choice, EmbedError, Embedding, embed};
 use crate::model::ModelError;
 use crate::posterior::{Gaussian, Laplace, LaplaceError, LaplaceStatus, Prior, SampleError, SampleProgress};
@@ -111,10 +111,8 @@ pub struct Frame {
     pub names: Vec<String>,
     /// Number of features.
     pub features: usize,
-    /// The row of the input that each observation came from, ascending.
-    pub rows: Vec<usize>,
-    /// Rows of the input.
-    pub rows_in_source: usize,
+    /// The row of the input that each observation came from.
+    pub rows: KeptRows,
     /// How text columns became indicators.
     pub levels: Vec<TextLevels>,
     /// What was done to the features.
@@ -176,9 +174,8 @@ impl Study {
             mut warnings,
             target_name,
         } = dataset;
-        let rows_in_source = rows.len() + dropped;
         if dropped > 0 {
-            let (dropped, all) = (count(dropped), count(rows_in_source));
+            let (dropped, all) = (count(dropped), count(rows.total()));
             warnings.insert(0, format!("{dropped} of {all} rows have missing values and were left out"));
         }
         let features = names.len();
@@ -188,8 +185,7 @@ impl Study {
         let prior = model.prior()?;
         let source = source.to_owned();
         let target = target_name;
-        let frame =
-            Frame { source, names, features, rows, rows_in_source, levels, standardisation, dropped, target };
+        let frame = Frame { source, names, features, rows, levels, standardisation, dropped, target };
         let (rows, full) = (Box::new(memory), OnceLock::new());
         Ok(Self { frame, model, rows, prior, warnings, read_seconds, full })
     }
@@ -248,9 +244,9 @@ impl Study {
     /// # Errors
     /// Where a row is not there, or was left out.
     pub fn observations_of(&self, rows: &[usize]) -> Result<Vec<usize>, StudyError> {
-        let all = self.frame.rows_in_source;
+        let all = self.frame.rows.total();
         let find = |&row: &usize| {
-            self.frame.rows.binary_search(&row).map_err(|_| StudyError::NoSuchRow {
+            self.frame.rows.observation(row).ok_or_else(|| StudyError::NoSuchRow {
                 row,
                 reason: if row < all {
                     format!("it has missing values in {} and was left out", self.frame.source)
@@ -264,7 +260,7 @@ impl Study {
 
     /// The rows of the data that observations came from.
     pub fn rows_of(&self, observations: &[usize]) -> Vec<usize> {
-        observations.iter().map(|&i| self.frame.rows[i]).collect()
+        observations.iter().map(|&i| self.frame.rows.file_row(i)).collect()
     }
 
     /// The weighted rows of a coreset, fetched.

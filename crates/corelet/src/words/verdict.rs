@@ -79,7 +79,9 @@ fn why(reason: Reason) -> &'static str {
         Reason::Share => "weights that correct for it would keep less than 0.9 of the draws",
         Reason::ParetoK => "a few draws would carry most of the weight (Pareto k above its limit)",
         Reason::EffectiveDraws => "fewer than 400 effective draws would remain",
-        Reason::Diverged => "more than one in a hundred draws diverged, so part of the posterior may be missing",
+        Reason::Diverged => {
+            "more than one in a hundred draws diverged, so part of the posterior may be missing"
+        }
         Reason::PilotNotMixed => {
             "the chains on plain rows of weight 1 stayed apart: several modes, or a bad geometry"
         }

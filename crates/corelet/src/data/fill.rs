@@ -1,0 +1,261 @@
+//! The second look: rows encoded and standardised in double precision, stored in single precision.
+
+use std::collections::HashMap;
+
+use super::blocks::{Batch, Block, Fault, Wanted, Watch, Worked, in_order};
+use super::collinear::{ScaledColumns, mirror_lower};
+use super::error::DataError;
+use super::features::{Cells, Feature};
+use super::memory;
+use super::source::{Reader, report};
+use super::standardise::Standardisation;
+use super::survey::{Survey, mark_missing};
+use super::target::TargetCode;
+use super::text_cells::Markers;
+use super::view::ValuesView;
+use crate::rows::Observations;
+
+/// Numbers of raw rows that are made at a time.
+const SCRATCH: usize = 1 << 18;
+
+/// How rows of the file become rows of the design.
+pub(super) struct Encoder<'a> {
+    pub(super) reader: &'a dyn Reader,
+    pub(super) file: &'a str,
+    pub(super) wanted: &'a [Wanted],
+    pub(super) markers: &'a Markers,
+    pub(super) survey: &'a Survey,
+    pub(super) features: &'a [Feature],
+    pub(super) target: TargetCode,
+    /// Where target and exposure are among the wanted columns.
+    pub(super) target_position: Option<usize>,
+    pub(super) exposure_position: Option<usize>,
+}
+
+impl Encoder<'_> {
+    /// ZᵀZ of the scaled raw features, in a look of its own.
+    pub(super) fn gram(
+        &self,
+        scaled: &ScaledColumns,
+        look: usize,
+        watch: &mut Watch<'_>,
+    ) -> Result<Vec<f64>, DataError> {
+        let shares = self.survey.kept.iter().map(|_| Share::default()).collect();
+        self.look(scaled, None, shares, look, watch)
+    }
+
+    /// All rows, and ZᵀZ of their scaled raw features.
+    pub(super) fn rows(
+        &self,
+        scaled: &ScaledColumns,
+        standardisation: &Standardisation,
+        look: usize,
+        watch: &mut Watch<'_>,
+    ) -> Result<(Observations, Vec<f64>), DataError> {
+        let (n, dim) = (self.survey.rows.len(), self.features.len());
+        let count = |on: bool| if on { n } else { 0 };
+        let (has_target, has_exposure) = (self.target != TargetCode::None, self.exposure_position.is_some());
+        let cells = n.checked_mul(dim).unwrap_or(usize::MAX);
+        let mut features: Vec<f32> = memory::zeros(self.file, &format!("{n} rows of {dim} features"), cells)?;
+        let mut target: Vec<f64> = memory::zeros(self.file, "the target", count(has_target))?;
+        let mut exposure: Vec<f64> = memory::zeros(self.file, "the exposure", count(has_exposure))?;
+        let mut rest = Share { features: &mut features, target: &mut target, exposure: &mut exposure };
+        let kept = self.survey.kept.iter();
+        let shares = kept
+            .map(|&kept| rest.split(kept * dim, count(has_target).min(kept), count(has_exposure).min(kept)));
+        let gram = self.look(scaled, Some(standardisation), shares.collect(), look, watch)?;
+        let exposure = has_exposure.then_some(exposure);
+        Ok((Observations { features, dim, target, exposure }, gram))
+    }
+
+    fn look(
+        &self,
+        scaled: &ScaledColumns,
+        standardisation: Option<&Standardisation>,
+        shares: Vec<Share<'_>>,
+        look: usize,
+        watch: &mut Watch<'_>,
+    ) -> Result<Vec<f64>, DataError> {
+        let p = scaled.columns.len();
+        let mut gram = vec![0.0; p * p];
+        let mut shares = shares.into_iter();
+        let mut left = shares.len();
+        let blocks = self.reader.blocks(self.wanted, self.markers)?;
+        let changed = || DataError::Changed { file: self.file.to_owned() };
+        let jobs = blocks.map(|block| {
+            left = left.saturating_sub(1);
+            Ok((block?, shares.next().ok_or_else(changed)?))
+        });
+        let work = |(block, share): (Block<'_>, Share<'_>)| {
+            let mut part =
+                BlockFill { encoder: self, scaled, standardisation, share, done: 0, gram: vec![0.0; p * p] };
+            let upto = block.upto;
+            let extent = block.read(&mut |batch| part.add(batch))?;
+            part.check_full()?;
+            Ok(Worked { result: part.gram, extent, upto })
+        };
+        in_order(jobs, self.reader.first(), work, |before, worked| {
+            gram.iter_mut().zip(&worked.result).for_each(|(sum, value)| *sum += value);
+            report(self.reader, look, before.rows + worked.extent.rows, worked.upto, watch)
+        })?;
+        if left > 0 {
+            return Err(changed());
+        }
+        if let Some(content) = self.reader.content() {
+            content.check_unchanged()?;
+        }
+        mirror_lower(&mut gram, p);
+        Ok(gram)
+    }
+
+    /// The raw features of `kept` rows of a batch, row-major.
+    fn encode(&self, batch: &Batch<'_>, codes: &Codes, kept: &[usize], raw: &mut Vec<f64>) {
+        let dim = self.features.len();
+        raw.clear();
+        raw.resize(kept.len() * dim, 0.0);
+        for (j, feature) in self.features.iter().enumerate() {
+            let cells = |position: usize| batch.columns[position].values;
+            let rows = raw.iter_mut().skip(j).step_by(dim).zip(kept);
+            match &feature.cells {
+                Cells::Ones => rows.for_each(|(cell, _)| *cell = 1.0),
+                Cells::Number(position) => {
+                    if let ValuesView::Number { values, .. } = cells(*position) {
+                        rows.for_each(|(cell, &i)| *cell = values.get(i));
+                    }
+                }
+                Cells::Bool(position) => {
+                    if let ValuesView::Bool(values) = cells(*position) {
+                        rows.for_each(|(cell, &i)| *cell = f64::from(values[i] == Some(true)));
+                    }
+                }
+                Cells::Level(..) => {}
+            }
+        }
+        for (position, features) in &codes.0 {
+            if let ValuesView::Text { codes, .. } = batch.columns[*position].values {
+                for (row, &i) in raw.chunks_exact_mut(dim).zip(kept) {
+                    if let Some(&Some(j)) = features.get(codes[i] as usize) {
+                        row[j] = 1.0;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// For each text column of a batch: which feature is 1 where a cell has a code.
+struct Codes(Vec<(usize, Vec<Option<usize>>)>);
+
+impl Codes {
+    fn new(features: &[Feature], batch: &Batch<'_>) -> Self {
+        let mut by_column: HashMap<usize, HashMap<&str, usize>> = HashMap::new();
+        for (j, feature) in features.iter().enumerate() {
+            if let Cells::Level(position, text) = &feature.cells {
+                by_column.entry(*position).or_default().insert(text, j);
+            }
+        }
+        let codes =
+            by_column.into_iter().filter_map(|(position, known)| match batch.columns[position].values {
+                ValuesView::Text { levels, .. } => {
+                    Some((position, levels.iter().map(|level| known.get(level.as_str()).copied()).collect()))
+                }
+                _ => None,
+            });
+        Self(codes.collect())
+    }
+}
+
+/// What one block fills; nothing where only the products are wanted.
+#[derive(Default)]
+struct Share<'o> {
+    features: &'o mut [f32],
+    target: &'o mut [f64],
+    exposure: &'o mut [f64],
+}
+
+impl<'o> Share<'o> {
+    /// Takes the first so many cells off.
+    fn split(&mut self, features: usize, target: usize, exposure: usize) -> Self {
+        fn take<'o, T>(from: &mut &'o mut [T], count: usize) -> &'o mut [T] {
+            let (first, rest) = std::mem::take(from).split_at_mut(count);
+            *from = rest;
+            first
+        }
+        Self {
+            features: take(&mut self.features, features),
+            target: take(&mut self.target, target),
+            exposure: take(&mut self.exposure, exposure),
+        }
+    }
+}
+
+struct BlockFill<'a, 'o> {
+    encoder: &'a Encoder<'a>,
+    scaled: &'a ScaledColumns,
+    standardisation: Option<&'a Standardisation>,
+    share: Share<'o>,
+    /// Rows of the share that are filled.
+    done: usize,
+    gram: Vec<f64>,
+}
+
+impl BlockFill<'_, '_> {
+    fn add(&mut self, batch: &Batch<'_>) -> Result<(), Fault> {
+        let mut complete = vec![true; batch.rows];
+        for column in &batch.columns {
+            mark_missing(&column.values, &mut complete);
+        }
+        let kept: Vec<usize> = (0..batch.rows).filter(|&i| complete[i]).collect();
+        let codes = Codes::new(self.encoder.features, batch);
+        let step = (SCRATCH / self.encoder.features.len().max(1)).max(16);
+        let mut raw = Vec::new();
+        for kept in kept.chunks(step) {
+            self.encoder.encode(batch, &codes, kept, &mut raw);
+            self.scaled.add_gram(&raw, &mut self.gram);
+            if let Some(standardisation) = self.standardisation {
+                self.store(batch, kept, &mut raw, standardisation)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn store(
+        &mut self,
+        batch: &Batch<'_>,
+        kept: &[usize],
+        raw: &mut [f64],
+        standardisation: &Standardisation,
+    ) -> Result<(), Fault> {
+        let Encoder { features, target, target_position, exposure_position, .. } = self.encoder;
+        let dim = features.len();
+        let rows = self.done..self.done + kept.len();
+        let Some(out) = self.share.features.get_mut(rows.start * dim..rows.end * dim) else {
+            return Err(self.changed());
+        };
+        standardisation.apply_to_rows(raw, dim);
+        out.iter_mut().zip(&*raw).for_each(|(out, &value)| *out = value as f32);
+        let column = |position: &Option<usize>| position.map(|position| batch.columns[position].values);
+        if let (Some(cells), Some(out)) = (column(target_position), self.share.target.get_mut(rows.clone())) {
+            target.code(&cells, kept, out);
+        }
+        if let (Some(cells), Some(out)) =
+            (column(exposure_position), self.share.exposure.get_mut(rows.clone()))
+        {
+            TargetCode::Number.code(&cells, kept, out);
+        }
+        self.done = rows.end;
+        Ok(())
+    }
+
+    fn check_full(&self) -> Result<(), Fault> {
+        let dim = self.encoder.features.len();
+        if self.standardisation.is_some() && self.done * dim != self.share.features.len() {
+            return Err(self.changed());
+        }
+        Ok(())
+    }
+
+    fn changed(&self) -> Fault {
+        DataError::Changed { file: self.encoder.file.to_owned() }.into()
+    }
+}

@@ -1,0 +1,178 @@
+//! Tables in memory, cut into blocks of rows without a copy.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, BooleanArray, Float32Array, Float64Array, Int64Array, StringArray};
+
+use super::blocks::{Batch, BatchColumn, Block, Blocks, ColumnInfo, Declared, Kind, Wanted};
+use super::cells::{CellColumn, check_range};
+use super::content::Content;
+use super::error::DataError;
+use super::place::Extent;
+use super::source::Reader;
+use super::table::{Table, Values};
+use super::text_cells::Markers;
+use super::view::{Numbers, TableView, ValuesView};
+
+const BLOCK_ROWS: usize = 1 << 15;
+
+/// The integers that a double holds exactly.
+const EXACT: f64 = 9_007_199_254_740_992.0;
+
+/// A table, or columns that belong to someone else.
+pub(super) struct InMemory<'v> {
+    held: Held<'v>,
+    columns: Vec<ColumnInfo>,
+}
+
+enum Held<'v> {
+    View(TableView<'v>),
+    Table(Table),
+}
+
+impl Held<'_> {
+    fn view(&self) -> TableView<'_> {
+        match self {
+            Self::View(view) => view.clone(),
+            Self::Table(table) => table.view(),
+        }
+    }
+}
+
+impl<'v> InMemory<'v> {
+    /// Columns that belong to someone else.
+    pub(super) fn of_view(view: TableView<'v>) -> Self {
+        Self::new(Held::View(view))
+    }
+
+    /// A table of its own.
+    pub(super) fn of_table(table: Table) -> Self {
+        Self::new(Held::Table(table))
+    }
+
+    fn new(held: Held<'v>) -> Self {
+        let view = held.view();
+        let columns = view.columns.iter().map(|column| {
+            let kind = match column.values {
+                ValuesView::Number { .. } => Kind::Number,
+                ValuesView::Bool(_) => Kind::Bool,
+                ValuesView::Text { .. } => Kind::Text,
+            };
+            ColumnInfo::new(column.name.to_owned(), Declared::Kind(kind))
+        });
+        let columns = columns.collect();
+        Self { held, columns }
+    }
+}
+
+impl Reader for InMemory<'_> {
+    fn columns(&self) -> &[ColumnInfo] {
+        &self.columns
+    }
+
+    fn content(&self) -> Option<&Content> {
+        None
+    }
+
+    fn own_target(&self) -> Option<usize> {
+        let view = self.held.view();
+        let name = view.own_target?;
+        self.columns.iter().position(|column| column.name == name)
+    }
+
+    fn blocks<'a>(&'a self, wanted: &'a [Wanted], markers: &'a Markers) -> Result<Blocks<'a>, DataError> {
+        let view = Arc::new(self.held.view());
+        let rows = view.rows;
+        Ok(Box::new((0..rows).step_by(BLOCK_ROWS).map(move |start| {
+            let count = BLOCK_ROWS.min(rows - start);
+            let view = Arc::clone(&view);
+            Ok(Block::new(0, move |visit| {
+                let cells = wanted.iter().map(|wanted| {
+                    let cells = view.columns[wanted.column].values.slice(start..start + count);
+                    marked(cells, wanted.kind, markers)
+                });
+                let cells: Vec<Cells<'_>> = cells.collect();
+                let columns = cells.iter().zip(wanted);
+                let columns =
+                    columns.map(|(cells, wanted)| BatchColumn { kind: wanted.kind, values: cells.view() });
+                visit(&Batch { start: 0, rows: count, columns: columns.collect(), lines: None })?;
+                Ok(Extent { rows: count, lines: 0 })
+            }))
+        })))
+    }
+
+    fn cells(&self, rows: &[usize]) -> Result<Vec<CellColumn>, DataError> {
+        let view = self.held.view();
+        check_range(view.source, rows, view.rows)?;
+        let columns = view.columns.iter().map(|column| CellColumn {
+            name: column.name.to_owned(),
+            values: gather(&column.values, rows),
+            spelling: None,
+        });
+        Ok(columns.collect())
+    }
+}
+
+/// Cells as they are, or copied where some stand for nothing or are to be taken as text.
+enum Cells<'a> {
+    Borrowed(ValuesView<'a>),
+    Changed(Values),
+}
+
+impl Cells<'_> {
+    fn view(&self) -> ValuesView<'_> {
+        match self {
+            Self::Borrowed(view) => *view,
+            Self::Changed(values) => values.view(),
+        }
+    }
+}
+
+fn marked<'a>(cells: ValuesView<'a>, kind: Option<Kind>, markers: &Markers) -> Cells<'a> {
+    match cells {
+        ValuesView::Number { values, .. } if kind == Some(Kind::Text) => {
+            Cells::Changed(Values::of_texts(values.iter().map(|value| {
+                let value = markers.number(value);
+                (!value.is_nan()).then(|| value.to_string())
+            })))
+        }
+        ValuesView::Bool(values) if kind == Some(Kind::Text) => {
+            Cells::Changed(Values::of_texts(values.iter().map(|value| value.map(|value| value.to_string()))))
+        }
+        _ if markers.is_empty() => Cells::Borrowed(cells),
+        ValuesView::Number { values, integer } => {
+            let values = values.iter().map(|value| markers.number(value)).collect();
+            Cells::Changed(Values::Number { values, integer })
+        }
+        ValuesView::Text { codes, levels } => {
+            let texts = codes.iter().map(|&code| levels.get(code as usize).cloned());
+            let texts = texts.map(|text| text.filter(|text| !markers.has_text(text.trim().as_bytes())));
+            Cells::Changed(Values::of_texts(texts))
+        }
+        ValuesView::Bool(_) => Cells::Borrowed(cells),
+    }
+}
+
+fn gather(values: &ValuesView<'_>, rows: &[usize]) -> ArrayRef {
+    match values {
+        ValuesView::Number { values: Numbers::Long(values), .. } => {
+            Arc::new(Int64Array::from_iter_values(rows.iter().map(|&row| values.get(row))))
+        }
+        ValuesView::Number { values, integer } => {
+            let chosen = rows.iter().map(|&row| Some(values.get(row)).filter(|value| !value.is_nan()));
+            if *integer && values.iter().all(|value| value.is_nan() || value.abs() <= EXACT) {
+                return Arc::new(chosen.map(|value| value.map(|v| v as i64)).collect::<Int64Array>());
+            }
+            match values {
+                Numbers::Single(_) => {
+                    Arc::new(chosen.map(|value| value.map(|v| v as f32)).collect::<Float32Array>())
+                }
+                _ => Arc::new(chosen.collect::<Float64Array>()),
+            }
+        }
+        ValuesView::Bool(values) => Arc::new(rows.iter().map(|&row| values[row]).collect::<BooleanArray>()),
+        ValuesView::Text { codes, levels } => {
+            Arc::new(rows.iter().map(|&row| levels.get(codes[row] as usize)).collect::<StringArray>())
+        }
+    }
+}

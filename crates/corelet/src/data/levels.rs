@@ -1,0 +1,192 @@
+//! The distinct values of a text column: how often each occurs and where first, and whether they are really numbers.
+
+use std::collections::HashMap;
+
+use super::place::{Extent, Place};
+
+/// More indicators than this from one column are a key or a free text, not a category.
+pub(super) const MAX_LEVELS: usize = 1000;
+
+/// A column of which this share are numbers is a column of numbers.
+const NEARLY_ALL: f64 = 0.9;
+
+/// Distinct values in order of appearance, no more of them than are of use.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Levels {
+    levels: Vec<Level>,
+    index: HashMap<String, usize>,
+    /// Cells of the column, by what they look like.
+    numbers: usize,
+    commas: usize,
+    others: usize,
+    /// The first cells that are no numbers, and that are numbers with a decimal comma.
+    first_other: Option<(Place, String)>,
+    first_comma: Option<(Place, String)>,
+    /// Whether some value was not kept.
+    overflown: bool,
+}
+
+/// One distinct value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Level {
+    pub(super) text: String,
+    pub(super) count: usize,
+    pub(super) first: Place,
+}
+
+/// What is wrong with a column that was taken for text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum NotText {
+    /// Nearly all of its cells are numbers; the first that is not.
+    Numbers { place: Place, value: String, others: usize },
+    /// Nearly all of its cells are numbers, some with a decimal comma; the first of these.
+    DecimalCommas { place: Place, value: String },
+}
+
+impl Levels {
+    /// Adds `count` cells with this text, the first of them at `first`.
+    pub(super) fn add(&mut self, text: &str, count: usize, first: Place) {
+        let look = Look::of(text);
+        let (cells, earliest) = match look {
+            Look::Number => (&mut self.numbers, None),
+            Look::DecimalComma => (&mut self.commas, Some(&mut self.first_comma)),
+            Look::Other => (&mut self.others, Some(&mut self.first_other)),
+        };
+        *cells += count;
+        if let Some(earliest) = earliest
+            && earliest.as_ref().is_none_or(|(place, _)| first < *place)
+        {
+            *earliest = Some((first, text.to_owned()));
+        }
+        match self.index.get(text) {
+            Some(&i) => self.levels[i].count += count,
+            None if self.levels.len() > MAX_LEVELS => self.overflown = true,
+            None => {
+                self.index.insert(text.to_owned(), self.levels.len());
+                self.levels.push(Level { text: text.to_owned(), count, first });
+            }
+        }
+    }
+
+    /// Adds those of a later part of the file, which begins after `before`.
+    pub(super) fn append(&mut self, next: &Self, before: Extent) {
+        let (numbers, commas, others) = (next.numbers, next.commas, next.others);
+        let totals = (self.numbers + numbers, self.commas + commas, self.others + others);
+        for level in &next.levels {
+            self.add(&level.text, level.count, level.first.after(before));
+        }
+        // Values that were not kept count as well.
+        (self.numbers, self.commas, self.others) = totals;
+        self.overflown |= next.overflown;
+        let earlier = |mine: &mut Option<(Place, String)>, theirs: &Option<(Place, String)>| {
+            if mine.is_none() {
+                *mine = theirs.as_ref().map(|(place, text)| (place.after(before), text.clone()));
+            }
+        };
+        earlier(&mut self.first_comma, &next.first_comma);
+        earlier(&mut self.first_other, &next.first_other);
+    }
+
+    /// The values, sorted; more than [`MAX_LEVELS`] of them only where there are too many.
+    pub(super) fn sorted(&self) -> Vec<&Level> {
+        let mut sorted: Vec<&Level> = self.levels.iter().collect();
+        sorted.sort_unstable_by(|a, b| a.text.cmp(&b.text));
+        sorted
+    }
+
+    /// Whether there are more than can be told apart.
+    pub(super) fn too_many(&self) -> bool {
+        self.overflown || self.levels.len() > MAX_LEVELS
+    }
+
+    /// Whether this is a column of numbers with some cells that are none.
+    pub(super) fn check_text(&self) -> Result<(), NotText> {
+        let total = (self.numbers + self.commas + self.others) as f64;
+        let nearly = |cells: usize| cells as f64 >= NEARLY_ALL * total;
+        if let Some((place, value)) = self.first_comma.clone().filter(|_| nearly(self.numbers + self.commas))
+        {
+            return Err(NotText::DecimalCommas { place, value });
+        }
+        match self.first_other.clone() {
+            Some((place, value)) if nearly(self.numbers) => {
+                Err(NotText::Numbers { place, value, others: self.others })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What a cell looks like.
+enum Look {
+    Number,
+    DecimalComma,
+    Other,
+}
+
+impl Look {
+    fn of(text: &str) -> Self {
+        let text = text.trim();
+        if text.parse::<f64>().is_ok() {
+            return Self::Number;
+        }
+        match text.split_once(',') {
+            Some((whole, part)) if is_digits(whole.trim_start_matches(['-', '+'])) && is_digits(part) => {
+                Self::DecimalComma
+            }
+            _ => Self::Other,
+        }
+    }
+}
+
+fn is_digits(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(row: usize) -> Place {
+        Place { row, line: None }
+    }
+
+    #[test]
+    fn parts_add_up() {
+        let mut first = Levels::default();
+        first.add("b", 2, at(0));
+        first.add("a", 1, at(1));
+        let mut second = Levels::default();
+        second.add("c", 3, at(0));
+        second.add("b", 1, at(4));
+        first.append(&second, Extent { rows: 5, lines: 0 });
+        let found: Vec<(&str, usize, usize)> =
+            first.sorted().iter().map(|level| (level.text.as_str(), level.count, level.first.row)).collect();
+        assert_eq!(found, [("a", 1, 1), ("b", 3, 0), ("c", 3, 5)]);
+    }
+
+    #[test]
+    fn numbers_with_a_few_other_cells_are_no_text() {
+        let mut levels = Levels::default();
+        (0..499).for_each(|i| levels.add(&i.to_string(), 1, at(i)));
+        assert_eq!(levels.check_text(), Ok(()));
+        let mut next = Levels::default();
+        next.add("N/A", 1, at(0));
+        levels.append(&next, Extent { rows: 499, lines: 0 });
+        let expected = NotText::Numbers { place: at(499), value: "N/A".to_owned(), others: 1 };
+        assert_eq!(levels.check_text(), Err(expected));
+        levels.add("x", 400, at(500));
+        assert_eq!(levels.check_text(), Ok(()));
+        let mut commas = Levels::default();
+        ["1,5", "-2,25", "3"].iter().enumerate().for_each(|(i, text)| commas.add(text, 1, at(i)));
+        assert!(matches!(commas.check_text(), Err(NotText::DecimalCommas { .. })));
+    }
+
+    #[test]
+    fn keys_are_counted_but_not_kept() {
+        let mut levels = Levels::default();
+        (0..5000).for_each(|i| levels.add(&format!("k{i}"), 1, at(i)));
+        levels.add("k1", 1, at(6000));
+        assert!(levels.too_many());
+        assert_eq!((levels.levels.len(), levels.others), (MAX_LEVELS + 1, 5001));
+    }
+}

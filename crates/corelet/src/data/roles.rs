@@ -1,0 +1,105 @@
+//! Which column does what.
+
+use std::collections::HashMap;
+
+use super::blocks::{Declared, Kind};
+use super::design::{DesignOptions, Task};
+use super::error::DataError;
+use super::source::Source;
+use super::survey::Asked;
+
+/// The columns in use, by their positions in the file.
+pub(super) struct Roles {
+    pub(super) target: Option<usize>,
+    pub(super) exposure: Option<usize>,
+    pub(super) features: Vec<usize>,
+    /// Columns that are taken as text whatever they look like.
+    categories: Vec<usize>,
+}
+
+impl Roles {
+    /// Finds every column that is named, and takes all others as features where none is named.
+    pub(super) fn assign(source: &Source<'_>, options: &DesignOptions) -> Result<Self, DataError> {
+        let columns = source.reader().columns();
+        let index: HashMap<&str, usize> =
+            columns.iter().enumerate().map(|(j, column)| (column.name.as_str(), j)).collect();
+        let find =
+            |name: &String| index.get(name.as_str()).copied().ok_or_else(|| source.unknown_column(name));
+        let find_all = |names: &[String]| names.iter().map(find).collect::<Result<Vec<_>, _>>();
+        let target = match (options.task, options.target.as_ref(), source.reader().own_target()) {
+            (_, Some(name), _) => Some(find(name)?),
+            (_, None, Some(own)) => Some(own),
+            (Task::Gaussian, None, None) => None,
+            (_, None, None) => {
+                let (file, known) = (source.name().to_owned(), source.known_columns());
+                return Err(DataError::NoTarget { file, known });
+            }
+        };
+        let exposure = options.exposure.as_ref().map(find).transpose()?;
+        let excluded = find_all(&options.exclude)?;
+        let categories = find_all(&options.categories)?;
+        let mut taken = vec![false; columns.len()];
+        target.iter().chain(&exposure).chain(&excluded).for_each(|&column| taken[column] = true);
+        let features = match &options.features {
+            Some(names) => find_all(names)?,
+            None => (0..columns.len()).filter(|&j| !taken[j] && !columns[j].index).collect(),
+        };
+        let roles = Self { target, exposure, features, categories };
+        roles.check(source, &excluded)?;
+        Ok(roles)
+    }
+
+    fn check(&self, source: &Source<'_>, excluded: &[usize]) -> Result<(), DataError> {
+        let columns = source.reader().columns();
+        let named = self.target.map(|column| (column, "the target"));
+        let named = named.into_iter().chain(self.exposure.map(|column| (column, "the exposure")));
+        let named = named.chain(self.features.iter().map(|&column| (column, "a feature")));
+        let mut seen: HashMap<usize, &'static str> =
+            excluded.iter().map(|&column| (column, "left out")).collect();
+        for (column, second) in named {
+            let (file, info) = (source.name().to_owned(), &columns[column]);
+            if let Some(first) = seen.insert(column, second) {
+                return Err(DataError::TwoRoles { file, column: info.name.clone(), first, second });
+            }
+            if let Declared::Unsupported(kind) = &info.declared {
+                let (column, kind) = (info.name.clone(), kind.clone());
+                return Err(DataError::UnsupportedType { file, column, kind });
+            }
+        }
+        if self.features.is_empty() {
+            return Err(DataError::NoFeatures { file: source.name().to_owned() });
+        }
+        Ok(())
+    }
+
+    /// What the first look is asked: features in order, then the target, then the exposure.
+    pub(super) fn asked(&self, source: &Source<'_>) -> Vec<Asked> {
+        let columns = source.reader().columns();
+        let kind = |column: usize| match columns[column].declared {
+            _ if self.categories.contains(&column) => Some(Kind::Text),
+            Declared::Kind(kind) => Some(kind),
+            Declared::Categories => Some(Kind::Text),
+            Declared::Nothing | Declared::Unsupported(_) => None,
+        };
+        let features =
+            self.features.iter().map(|&column| Asked { column, kind: kind(column), values: false });
+        let others = self.target.iter().chain(&self.exposure);
+        features.chain(others.map(|&column| Asked { column, kind: kind(column), values: true })).collect()
+    }
+
+    /// Whether a column is text because someone says so, and not by its looks.
+    pub(super) fn is_declared_text(&self, source: &Source<'_>, column: usize) -> bool {
+        let declared = &source.reader().columns()[column].declared;
+        self.categories.contains(&column) || *declared == Declared::Categories
+    }
+
+    /// Where the target is among what was asked.
+    pub(super) fn target_position(&self) -> Option<usize> {
+        self.target.map(|_| self.features.len())
+    }
+
+    /// Where the exposure is among what was asked.
+    pub(super) fn exposure_position(&self) -> Option<usize> {
+        self.exposure.map(|_| self.features.len() + usize::from(self.target.is_some()))
+    }
+}

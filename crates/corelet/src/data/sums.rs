@@ -1,0 +1,267 @@
+//! Mean, spread and range of numbers, by sums in twice the precision of a double.
+//!
+//! The error of such a sum is about n·2⁻¹⁰⁶ of its terms, so that the rounded result is the same however the numbers were
+//! cut into blocks: the same table gives the same bits from memory, from text and from row groups of any size.
+
+/// What standardisation needs to know about one feature.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Moments {
+    pub(super) mean: f64,
+    /// Standard deviation, with n − 1.
+    pub(super) sd: f64,
+    /// Root mean square, about zero.
+    pub(super) rms: f64,
+    pub(super) min: f64,
+    pub(super) max: f64,
+}
+
+impl Moments {
+    /// Those of an indicator that is 1 in `ones` of `n` rows.
+    pub(super) fn of_indicator(ones: usize, n: usize) -> Self {
+        let (ones, n) = (ones as f64, n as f64);
+        let mean = ones / n;
+        let (min, max) = (f64::from(ones == n), f64::from(ones > 0.0));
+        Self { mean, sd: (ones * (n - ones) / n / (n - 1.0)).sqrt(), rms: mean.sqrt(), min, max }
+    }
+
+    /// True where the values differ by no more than rounding.
+    pub(super) fn is_constant(&self) -> bool {
+        let size = self.min.abs().max(self.max.abs());
+        self.max - self.min <= 4.0 * f64::EPSILON * size
+    }
+}
+
+/// Σ(x − c) and Σ(x − c)² about the first number c, with the count and the range.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Sums {
+    count: usize,
+    shift: f64,
+    first: Twofold,
+    second: Twofold,
+    min: f64,
+    max: f64,
+}
+
+impl Sums {
+    /// Sums of all `values`.
+    pub(super) fn of(values: &[f64]) -> Self {
+        const LANES: usize = 4;
+        let shift = values.first().copied().unwrap_or_default();
+        let mut lanes = [Lane::default(); LANES];
+        let mut chunks = values.chunks_exact(LANES);
+        for chunk in &mut chunks {
+            lanes.iter_mut().zip(chunk).for_each(|(lane, &value)| lane.add(value, shift));
+        }
+        lanes.iter_mut().zip(chunks.remainder()).for_each(|(lane, &value)| lane.add(value, shift));
+        let sum = |part: fn(&Lane) -> Twofold| lanes.iter().map(part).fold(Twofold::default(), Twofold::plus);
+        Self {
+            count: values.len(),
+            shift,
+            first: sum(|lane| lane.first),
+            second: sum(|lane| lane.second),
+            min: values.iter().copied().fold(f64::INFINITY, f64::min),
+            max: values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+        }
+    }
+
+    /// Adds the sums of further numbers: about c they are Σ + n·d and Σ² + 2d·Σ + n·d², where d is how far their own
+    /// shift is from c.
+    pub(super) fn merge(&mut self, other: &Self) {
+        if self.count == 0 || other.count == 0 {
+            if other.count > 0 {
+                *self = *other;
+            }
+            return;
+        }
+        let d = Twofold::difference(other.shift, self.shift);
+        let n = Twofold::from(other.count as f64);
+        let first = other.first.plus(n.times(d));
+        let twice = Twofold::from(2.0).times(d).times(other.first);
+        let second = other.second.plus(twice).plus(n.times(d).times(d));
+        self.first = self.first.plus(first);
+        self.second = self.second.plus(second);
+        self.count += other.count;
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+    }
+
+    /// The moments of all that was added; of two numbers at least.
+    pub(super) fn moments(&self) -> Moments {
+        let n = self.count as f64;
+        let about_shift = self.first.over(n);
+        // Rounding must not push the mean of a constant column off its value.
+        let mean = Twofold::from(self.shift).plus(about_shift).value().clamp(self.min, self.max);
+        let squares = self.second.plus(about_shift.times(self.first).negative()).value().max(0.0);
+        let sd = if self.second.is_finite() { (squares / (n - 1.0)).sqrt() } else { f64::INFINITY };
+        Moments { mean, sd, rms: (squares / n + mean * mean).sqrt(), min: self.min, max: self.max }
+    }
+}
+
+/// Two running sums, each with what its roundings have lost.
+#[derive(Debug, Clone, Copy, Default)]
+struct Lane {
+    first: Twofold,
+    second: Twofold,
+}
+
+impl Lane {
+    #[inline]
+    fn add(&mut self, value: f64, shift: f64) {
+        let (d, lost) = two_sum(value, -shift);
+        let (sum, rounding) = two_sum(self.first.high, d);
+        self.first = Twofold { high: sum, low: self.first.low + (rounding + lost) };
+        let (square, rest) = two_product(d, d);
+        let (sum, rounding) = two_sum(self.second.high, square);
+        self.second = Twofold { high: sum, low: self.second.low + (rounding + (rest + 2.0 * d * lost)) };
+    }
+}
+
+/// A number as the sum of two doubles, the second about 2⁻⁵³ of the first.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Twofold {
+    high: f64,
+    low: f64,
+}
+
+impl From<f64> for Twofold {
+    fn from(high: f64) -> Self {
+        Self { high, low: 0.0 }
+    }
+}
+
+impl Twofold {
+    fn difference(a: f64, b: f64) -> Self {
+        let (high, low) = two_sum(a, -b);
+        Self { high, low }
+    }
+
+    fn value(self) -> f64 {
+        self.high + self.low
+    }
+
+    fn is_finite(self) -> bool {
+        self.high.is_finite() && self.low.is_finite()
+    }
+
+    fn negative(self) -> Self {
+        Self { high: -self.high, low: -self.low }
+    }
+
+    fn plus(self, other: Self) -> Self {
+        let (sum, lost) = two_sum(self.high, other.high);
+        let (high, low) = two_sum(sum, lost + (self.low + other.low));
+        Self { high, low }
+    }
+
+    fn times(self, other: Self) -> Self {
+        let (product, lost) = two_product(self.high, other.high);
+        let (high, low) = two_sum(product, lost + (self.high * other.low + self.low * other.high));
+        Self { high, low }
+    }
+
+    fn over(self, divisor: f64) -> Self {
+        let quotient = self.high / divisor;
+        let (product, lost) = two_product(quotient, divisor);
+        let rest = (self.high - product) - lost + self.low;
+        let (high, low) = two_sum(quotient, rest / divisor);
+        Self { high, low }
+    }
+}
+
+/// a + b as the rounded sum and the rounding (Knuth).
+#[inline]
+fn two_sum(a: f64, b: f64) -> (f64, f64) {
+    let sum = a + b;
+    let b_in_sum = sum - a;
+    (sum, (a - (sum - b_in_sum)) + (b - b_in_sum))
+}
+
+/// a·b as the rounded product and the rounding (Dekker). No fused multiply-add, which many machines do in software.
+#[inline]
+fn two_product(a: f64, b: f64) -> (f64, f64) {
+    let product = a * b;
+    let ((a_high, a_low), (b_high, b_low)) = (halves(a), halves(b));
+    (product, a_low * b_low - (((product - a_high * b_high) - a_low * b_high) - a_high * b_low))
+}
+
+/// A double as two numbers of 26 bits (Veltkamp).
+#[inline]
+fn halves(a: f64) -> (f64, f64) {
+    const SPLIT: f64 = 134_217_729.0;
+    let scaled = SPLIT * a;
+    let high = scaled - (scaled - a);
+    (high, a - high)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn in_blocks(values: &[f64], size: usize) -> Moments {
+        let mut sums = Sums::of(&[]);
+        values.chunks(size).for_each(|block| sums.merge(&Sums::of(block)));
+        sums.moments()
+    }
+
+    #[test]
+    fn moments_survive_a_large_offset() {
+        let values: Vec<f64> = (0..1000).map(|i| 1e9 + f64::from(i % 2)).collect();
+        for size in [1000, 1, 7] {
+            let found = in_blocks(&values, size);
+            assert_eq!(found.mean, 1e9 + 0.5);
+            assert!((found.sd - (250.0f64 / 999.0).sqrt()).abs() < 1e-15);
+            assert!(!found.is_constant());
+        }
+    }
+
+    #[test]
+    fn an_outlier_in_front_costs_no_digits() {
+        let mut values: Vec<f64> = (0..999).map(|i| f64::from(i % 10)).collect();
+        values.insert(0, 1e15);
+        let found = in_blocks(&values, 100);
+        assert!((found.mean - (1e15 + 4491.0) / 1000.0).abs() < 1e-3, "{}", found.mean);
+    }
+
+    #[test]
+    fn constants_are_seen() {
+        let found = in_blocks(&[0.1; 77], 5);
+        assert!(found.is_constant());
+        assert_eq!((found.mean, found.sd), (0.1, 0.0));
+    }
+
+    #[test]
+    fn ranges_beyond_squaring_are_infinite() {
+        assert_eq!(in_blocks(&[1e200, -1e200, 4.0], 3).sd, f64::INFINITY);
+        assert_eq!(in_blocks(&[f64::MAX, -f64::MAX, 4.0], 1).sd, f64::INFINITY);
+    }
+
+    #[test]
+    fn indicators_have_the_moments_of_their_numbers() {
+        for (ones, n) in [(0, 3), (1, 5), (4, 7), (7, 7)] {
+            let values: Vec<f64> = (0..n).map(|i| f64::from(i < ones)).collect();
+            let (a, b) = (Moments::of_indicator(ones, n), in_blocks(&values, 2));
+            assert_eq!((a.mean, a.min, a.max), (b.mean, b.min, b.max));
+            assert!((a.sd - b.sd).abs() < 1e-15 && (a.rms - b.rms).abs() < 1e-15);
+        }
+    }
+
+    proptest! {
+        /// The same bits for any blocks, and the plain two passes to a few units in the last place.
+        #[test]
+        fn blocks_do_not_show(
+            values in prop::collection::vec(-1e3f64..1e6, 3..200),
+            offset in prop::sample::select(vec![0.0, 1e7, -3e12]),
+            size in 1usize..50,
+        ) {
+            let values: Vec<f64> = values.iter().map(|value| value + offset).collect();
+            let (whole, cut) = (in_blocks(&values, values.len()), in_blocks(&values, size));
+            prop_assert_eq!(whole, cut);
+            let n = values.len() as f64;
+            let mean = values.iter().map(|value| value - values[0]).sum::<f64>() / n + values[0];
+            let square = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
+            prop_assert!((whole.sd - (square / (n - 1.0)).sqrt()).abs() <= 1e-9 * whole.sd);
+        }
+    }
+}

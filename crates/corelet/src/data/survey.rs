@@ -1,0 +1,315 @@
+//! The first look: what every column in use is, which rows have nothing missing, and what is known of their values.
+
+use super::blocks::{Batch, BatchColumn, Kind, Wanted, Watch, Worked, in_order};
+use super::error::DataError;
+use super::kept_rows::KeptRows;
+use super::levels::Levels;
+use super::place::{Extent, Place};
+use super::source::{Reader, report};
+use super::sums::Sums;
+use super::table::MISSING;
+use super::text_cells::Markers;
+use super::view::ValuesView;
+
+/// Distinct values of a numeric target that are told apart: enough to see, and to show, that there are too many.
+const MAX_DISTINCT: usize = 21;
+
+/// A column that is looked at.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asked {
+    pub(super) column: usize,
+    /// What its cells are; to be guessed where the file does not say.
+    pub(super) kind: Option<Kind>,
+    /// Whether single values matter, as they do for a target and an exposure.
+    pub(super) values: bool,
+}
+
+/// All that the first look finds.
+#[derive(Debug)]
+pub(super) struct Survey {
+    /// The rows in which no asked column is missing.
+    pub(super) rows: KeptRows,
+    /// How many of them each block of the file has.
+    pub(super) kept: Vec<usize>,
+    /// What was found of each asked column.
+    pub(super) columns: Vec<ColumnSurvey>,
+    /// Looks that it took.
+    pub(super) looks: usize,
+}
+
+/// What was found of one column; all but what is missing on the complete rows alone.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ColumnSurvey {
+    pub(super) missing: usize,
+    pub(super) values: Found,
+}
+
+/// The values of a column.
+#[derive(Debug, Clone, Default)]
+pub(super) enum Found {
+    /// All missing.
+    #[default]
+    Nothing,
+    Numbers(Box<NumberSurvey>),
+    /// How many are false, and true.
+    Bools([usize; 2]),
+    Texts(Box<Levels>),
+    /// Of different kinds in different blocks, and so text, which has to be looked at again.
+    Mixed,
+}
+
+/// What was found of numbers.
+#[derive(Debug, Clone)]
+pub(super) struct NumberSurvey {
+    pub(super) sums: Sums,
+    /// The first that is not finite.
+    pub(super) infinite: Option<(Place, f64)>,
+    /// Where single values matter.
+    pub(super) single: Option<SingleValues>,
+}
+
+/// Values, and those that some model would refuse.
+#[derive(Debug, Clone, Default)]
+pub(super) struct SingleValues {
+    /// Distinct values, how often each occurs and where first, up to a limit.
+    pub(super) distinct: Vec<(f64, usize, Place)>,
+    pub(super) not_count: Option<(Place, f64)>,
+    pub(super) not_positive: Option<(Place, f64)>,
+}
+
+/// Looks at all rows; once more where a column proves to be text after a block of numbers.
+pub(super) fn survey(
+    reader: &dyn Reader,
+    asked: &[Asked],
+    markers: &Markers,
+    watch: &mut Watch<'_>,
+) -> Result<Survey, DataError> {
+    let mut wanted: Vec<Wanted> =
+        asked.iter().map(|asked| Wanted { column: asked.column, kind: asked.kind }).collect();
+    let mut found = look(reader, asked, &wanted, markers, 1, watch)?;
+    if found.columns.iter().any(|column| matches!(column.values, Found::Mixed)) {
+        for (wanted, column) in wanted.iter_mut().zip(&found.columns) {
+            wanted.kind = column.values.kind();
+        }
+        found = look(reader, asked, &wanted, markers, 2, watch)?;
+    }
+    Ok(found)
+}
+
+fn look(
+    reader: &dyn Reader,
+    asked: &[Asked],
+    wanted: &[Wanted],
+    markers: &Markers,
+    looks: usize,
+    watch: &mut Watch<'_>,
+) -> Result<Survey, DataError> {
+    let columns = vec![ColumnSurvey::default(); asked.len()];
+    let mut all = Survey { rows: KeptRows::default(), kept: Vec::new(), columns, looks };
+    let work = |block: super::blocks::Block<'_>| {
+        let upto = block.upto;
+        let mut part = BlockSurvey::new(asked);
+        let extent = block.read(&mut |batch| {
+            part.add(batch);
+            Ok(())
+        })?;
+        part.rows.end(extent.rows);
+        Ok(Worked { result: part, extent, upto })
+    };
+    in_order(reader.blocks(wanted, markers)?, reader.first(), work, |before, worked| {
+        let part = &worked.result;
+        all.kept.push(part.rows.len());
+        all.rows.append(&part.rows);
+        for (column, part) in all.columns.iter_mut().zip(&part.columns) {
+            column.append(part, before);
+        }
+        report(reader, looks, before.rows + worked.extent.rows, worked.upto, watch)
+    })?;
+    Ok(all)
+}
+
+/// What is found of one block, with places counted from its beginning.
+struct BlockSurvey<'a> {
+    asked: &'a [Asked],
+    rows: KeptRows,
+    columns: Vec<ColumnSurvey>,
+    scratch: Vec<f64>,
+}
+
+impl<'a> BlockSurvey<'a> {
+    fn new(asked: &'a [Asked]) -> Self {
+        let columns = vec![ColumnSurvey::default(); asked.len()];
+        Self { asked, rows: KeptRows::default(), columns, scratch: Vec::new() }
+    }
+
+    fn add(&mut self, batch: &Batch<'_>) {
+        let mut complete = vec![true; batch.rows];
+        for (column, cells) in self.columns.iter_mut().zip(&batch.columns) {
+            column.missing += mark_missing(&cells.values, &mut complete);
+        }
+        let kept: Vec<usize> = (0..batch.rows).filter(|&i| complete[i]).collect();
+        kept.iter().for_each(|&i| self.rows.keep(batch.start + i));
+        for ((column, cells), asked) in self.columns.iter_mut().zip(&batch.columns).zip(self.asked) {
+            let found = survey_cells(batch, cells, &kept, asked.values, &mut self.scratch);
+            column.values.append(&found, Extent::default());
+        }
+    }
+}
+
+/// Notes the rows in which a cell is missing, and counts them.
+pub(super) fn mark_missing(values: &ValuesView<'_>, complete: &mut [bool]) -> usize {
+    let mut count = 0;
+    let mut mark = |complete: &mut bool, missing: bool| {
+        *complete &= !missing;
+        count += usize::from(missing);
+    };
+    match values {
+        ValuesView::Number { values, .. } => {
+            complete
+                .iter_mut()
+                .zip(values.iter())
+                .for_each(|(complete, value)| mark(complete, value.is_nan()));
+        }
+        ValuesView::Bool(values) => {
+            complete.iter_mut().zip(*values).for_each(|(complete, value)| mark(complete, value.is_none()));
+        }
+        ValuesView::Text { codes, .. } => {
+            complete.iter_mut().zip(*codes).for_each(|(complete, &code)| mark(complete, code == MISSING));
+        }
+    }
+    count
+}
+
+fn survey_cells(
+    batch: &Batch<'_>,
+    cells: &BatchColumn<'_>,
+    kept: &[usize],
+    single: bool,
+    scratch: &mut Vec<f64>,
+) -> Found {
+    if cells.kind.is_none() {
+        return Found::Nothing;
+    }
+    match &cells.values {
+        ValuesView::Number { values, .. } => {
+            values.copy_to(scratch);
+            let infinite = scratch.iter().position(|value| value.is_infinite());
+            let infinite = infinite.map(|i| (batch.place(i), scratch[i]));
+            if kept.len() < scratch.len() {
+                kept.iter().enumerate().for_each(|(to, &from)| scratch[to] = scratch[from]);
+                scratch.truncate(kept.len());
+            }
+            let single = single.then(|| SingleValues::of(scratch, |i| batch.place(kept[i])));
+            Found::Numbers(Box::new(NumberSurvey { sums: Sums::of(scratch), infinite, single }))
+        }
+        ValuesView::Bool(values) => {
+            let trues = kept.iter().filter(|&&i| values[i] == Some(true)).count();
+            Found::Bools([kept.len() - trues, trues])
+        }
+        ValuesView::Text { codes, levels } => {
+            let mut counts: Vec<(usize, usize)> = vec![(0, 0); levels.len()];
+            for &i in kept.iter().rev() {
+                if let Some((count, first)) = counts.get_mut(codes[i] as usize) {
+                    *count += 1;
+                    *first = i;
+                }
+            }
+            let mut found = Levels::default();
+            for (text, (count, first)) in levels.iter().zip(counts).filter(|(_, (count, _))| *count > 0) {
+                found.add(text, count, batch.place(first));
+            }
+            Found::Texts(Box::new(found))
+        }
+    }
+}
+
+impl ColumnSurvey {
+    fn append(&mut self, next: &Self, before: Extent) {
+        self.missing += next.missing;
+        self.values.append(&next.values, before);
+    }
+}
+
+impl Found {
+    /// What the cells are taken as.
+    pub(super) fn kind(&self) -> Option<Kind> {
+        match self {
+            Self::Nothing => None,
+            Self::Numbers(_) => Some(Kind::Number),
+            Self::Bools(_) => Some(Kind::Bool),
+            Self::Texts(_) | Self::Mixed => Some(Kind::Text),
+        }
+    }
+
+    /// Adds what was found in a later part, which begins after `before`.
+    fn append(&mut self, next: &Self, before: Extent) {
+        match (&mut *self, next) {
+            (_, Self::Nothing) | (Self::Mixed, _) => {}
+            (Self::Nothing, _) => {
+                *self = match next {
+                    Self::Numbers(next) => Self::Numbers(Box::new(next.after(before))),
+                    Self::Texts(next) => {
+                        let mut levels = Levels::default();
+                        levels.append(next, before);
+                        Self::Texts(Box::new(levels))
+                    }
+                    other => other.clone(),
+                };
+            }
+            (Self::Numbers(mine), Self::Numbers(next)) => mine.append(&next.after(before)),
+            (Self::Bools(mine), Self::Bools(next)) => mine.iter_mut().zip(next).for_each(|(a, b)| *a += b),
+            (Self::Texts(mine), Self::Texts(next)) => mine.append(next, before),
+            _ => *self = Self::Mixed,
+        }
+    }
+}
+
+impl NumberSurvey {
+    fn after(&self, before: Extent) -> Self {
+        let moved = |found: Option<(Place, f64)>| found.map(|(place, value)| (place.after(before), value));
+        let single = self.single.as_ref().map(|single| SingleValues {
+            distinct: single
+                .distinct
+                .iter()
+                .map(|&(value, n, place)| (value, n, place.after(before)))
+                .collect(),
+            not_count: moved(single.not_count),
+            not_positive: moved(single.not_positive),
+        });
+        Self { sums: self.sums, infinite: moved(self.infinite), single }
+    }
+
+    fn append(&mut self, next: &Self) {
+        self.sums.merge(&next.sums);
+        self.infinite = self.infinite.or(next.infinite);
+        if let (Some(mine), Some(next)) = (&mut self.single, &next.single) {
+            mine.not_count = mine.not_count.or(next.not_count);
+            mine.not_positive = mine.not_positive.or(next.not_positive);
+            next.distinct.iter().for_each(|&(value, count, place)| mine.add(value, count, || place));
+        }
+    }
+}
+
+impl SingleValues {
+    fn of(values: &[f64], place: impl Fn(usize) -> Place) -> Self {
+        let mut found = Self::default();
+        for (i, &value) in values.iter().enumerate() {
+            if found.not_count.is_none() && (value < 0.0 || value.fract() != 0.0) {
+                found.not_count = Some((place(i), value));
+            }
+            if found.not_positive.is_none() && value <= 0.0 {
+                found.not_positive = Some((place(i), value));
+            }
+            found.add(value, 1, || place(i));
+        }
+        found
+    }
+
+    fn add(&mut self, value: f64, count: usize, place: impl FnOnce() -> Place) {
+        if let Some((_, known, _)) = self.distinct.iter_mut().find(|(known, _, _)| *known == value) {
+            *known += count;
+        } else if self.distinct.len() < MAX_DISTINCT {
+            self.distinct.push((value, count, place()));
+        }
+    }
+}
