@@ -1,6 +1,30 @@
-//! Bayesian coresets: data → rows → model → Laplace fit → dictionary → coreset → evaluation, sampling, verdict.
+//! Bayesian coresets: k weighted rows whose posterior is the posterior of all n, and a verdict on it.
 //!
-//! The modules stand in the order of that flow.
+//! A [`Source`](data::Source) is a file or a table; a [`Study`](study::Study) is a source under a model and a prior, which builds,
+//! evaluates, samples and judges:
+//!
+//! ```
+//! use corelet::data::Source;
+//! use corelet::study::{Specification, Study, unheard};
+//! use corelet::trust::Grade;
+//!
+//! // 2000 generated rows stand for a file: `Source::open(path, None)?`.
+//! let rows = corelet::generate::logistic_paper(2000, 1);
+//! let source = Source::of_table(corelet::generate::to_table(&rows, "generated")?);
+//! let asked = Specification { design: corelet::data::DesignOptions { target: Some("y".into()), ..Default::default() }, ..Default::default() };
+//! let study = Study::open(&source, &asked)?;
+//! let chosen = study.build(&asked.build, &mut unheard)?.expect("nobody stopped it");
+//! let coreset = chosen.coreset();
+//! let drawn = study.sample(Some(&study.weighted(&coreset.rows, &coreset.weights)?), &asked.sample, 0, &mut unheard)?;
+//! assert_eq!(drawn.grade(), Some(Grade::A));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Below that, each step is a module of its own, in the order of the flow: [`data`] → [`rows`], which answer six questions and
+//! may be anywhere → [`model`] → [`posterior`] → [`embed`], a dictionary for the solver → [`coreset`] → [`trust`]. `docs/architecture.md`
+//! has the picture.
+
+pub use sparse_nnls;
 
 pub mod hint;
 pub mod linalg;

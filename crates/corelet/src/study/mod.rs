@@ -24,7 +24,7 @@ use thiserror::Error;
 use crate::coreset::{
     BuildError, BuildOptions, Built, Coreset, PathTable, Start, build_in_rounds, path, start_fit,
 };
-use crate::data::{Dataset, KeptRows, Standardisation, TextLevels};
+use crate::data::{DataError, Dataset, KeptRows, Source, Standardisation, TextLevels};
 use crate::embed::{Choice, EmbedError, Embedding, embed};
 use crate::model::ModelError;
 use crate::posterior::{Gaussian, Laplace, LaplaceError, LaplaceStatus, Prior, SampleError, SampleProgress};
@@ -65,6 +65,9 @@ pub type Listener<'l> = dyn FnMut(Progress<'_>) -> ControlFlow<()> + Send + 'l;
 /// Why a study could not do what it was asked.
 #[derive(Debug, Error)]
 pub enum StudyError {
+    /// The data.
+    #[error(transparent)]
+    Data(#[from] DataError),
     /// The observations do not suit the model.
     #[error(transparent)]
     Model(#[from] ModelError),
@@ -153,7 +156,22 @@ impl Chosen {
     }
 }
 
+/// A listener that hears nothing and never stops anything.
+pub fn unheard(_: Progress<'_>) -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
+
 impl Study {
+    /// Reads what is asked for of a source, and makes its model.
+    ///
+    /// # Errors
+    /// Names the file, the column and the row.
+    pub fn open(source: &Source<'_>, specification: &Specification) -> Result<Self, StudyError> {
+        let clock = Instant::now();
+        let dataset = source.design(&specification.design())?;
+        Self::new(source.name(), dataset, &specification.model, clock.elapsed().as_secs_f64())
+    }
+
     /// Makes the model that is asked for of a design. `source` names the data; reading them took so long.
     ///
     /// # Errors
