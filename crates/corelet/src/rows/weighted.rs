@@ -40,11 +40,15 @@ impl LogLikelihood for All<'_> {
     }
 
     fn rough(&self) -> Result<Option<Weighted>, RowsError> {
-        /// Rows a parameter that are a fair picture, and how many times as many there must be for it to pay.
+        /// Rows a parameter that are a fair picture; every so many of few rows, and so many of many: the mode of m of n rows
+        /// is some √(n/m) posterior standard deviations off. Fewer than a sixteenth must do, or it does not pay.
         const EACH: usize = 100;
+        const OF_FEW: usize = 64;
+        const OF_MANY: usize = 20_000;
         const LEAST_STRIDE: usize = 16;
         let Self(rows) = *self;
-        let stride = rows.len() / (EACH * rows.dim()).max(1);
+        let count = (rows.len() / OF_FEW).min(OF_MANY).max(EACH * rows.dim());
+        let stride = rows.len() / count.max(1);
         if stride < LEAST_STRIDE {
             return Ok(None);
         }
