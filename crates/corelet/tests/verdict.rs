@@ -9,7 +9,8 @@ use corelet::generate;
 use corelet::model::{Linear, Logistic};
 use corelet::posterior::{Laplace, LaplaceSettings, Prior, SampleSettings, kl_gaussian, laplace, sample};
 use corelet::rows::{All, Memory, Rows, Weighted};
-use corelet::trust::{Draws, Grade, Reason, Verdict, verdict};
+use corelet::trust::{Draws, Grade, Reason, Verdict, verdict, verdict_of_errors};
+use corelet::words;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
@@ -153,6 +154,21 @@ fn chains_that_have_not_mixed_are_never_certified() {
     draws.theta[..1000 * DIM].iter_mut().for_each(|x| *x += 1.0);
     let apart = verdict(&rows, &coreset, &draws).unwrap();
     assert_eq!((apart.grade, apart.reasons[0]), (Grade::C, Reason::NotMixed));
+}
+
+#[test]
+fn what_a_caller_found_takes_the_grade_down_and_is_said() {
+    let errors: Vec<f64> = (0..400).map(|s| 0.01 * f64::from(s % 7)).collect();
+    let sound = verdict_of_errors(errors, Some(4)).unwrap();
+    assert_eq!(sound.grade, Grade::A);
+    assert!(words::lines(&sound).iter().all(|line| !line.contains("Pareto")), "no tail under an A");
+    let bare = sound.clone().with(&[Reason::NoChains]);
+    assert_eq!((bare.grade, bare.reasons.as_slice()), (Grade::B, &[Reason::NoChains][..]));
+    assert!(words::headline(&bare, 10, 400).starts_with("B - trusted with a reservation"));
+    let apart = bare.with(&[Reason::PilotNotMixed, Reason::NoChains]);
+    assert_eq!((apart.grade, apart.reasons.len()), (Grade::C, 2));
+    assert!(words::headline(&apart, 10, 400).contains("the model or its sampler is at fault"));
+    assert!(words::lines(&apart).iter().any(|line| line.contains("look at the model")));
 }
 
 #[test]
