@@ -3,10 +3,12 @@
     python benches/any_model.py TOOL MODEL ROWS [full]
 
 TOOL is `pymc` or `numpyro`, MODEL is `poisson` (random intercepts of two factors, 38 parameters) or `student` (a regression
-with unknown σ and ν, 9 parameters). Needs the environment of `make integrations`. Prints one line of JSON: seconds of the call and
-of its parts, by the clock and of the processor; with `full`, those of the same sampler with as many draws on all rows (stopped
-after ten minutes and then extrapolated by its gradient evaluations), the largest shift of a mean in posterior standard
-deviations, the ratios of the standard deviations, and the Monte-Carlo error of such a shift.
+with unknown σ and ν, 9 parameters). Needs the environment of `make integrations`. Prints one line of JSON.
+
+Times are seconds of the processor, which do not depend on who else is on the machine. What the same sampler would take on all
+rows is extrapolated: the gradient evaluations that the last chains made for each draw, times as many draws and as much
+warm-up, times the measured seconds of one gradient on all rows. With `full` it really runs, and the posteriors are compared: the
+largest shift of a mean in posterior standard deviations, the same in Monte-Carlo errors, and the ratios of standard deviations.
 """
 
 import json
@@ -70,53 +72,75 @@ def numpyro_model(name):
 
 
 def call(tool, name, columns):
+    """The fit, and the gradient evaluations of its last chains for each draw."""
     import corelet
 
     if tool == "pymc":
-        return corelet.pymc.fit(pymc_model(name, columns), draws=DRAWS, tune=TUNE, chains=CHAINS, progress=True)
-    return corelet.numpyro.fit(numpyro_model(name), columns, draws=DRAWS, chains=CHAINS, progress=True)
+        fit = corelet.pymc.fit(pymc_model(name, columns), draws=DRAWS, tune=TUNE, chains=CHAINS, progress=True)
+        return fit, float(fit.idata.sample_stats["n_steps"].mean())
+    model = numpyro_model(name)
+    fit = corelet.numpyro.fit(model, columns, draws=DRAWS, chains=CHAINS, tune=TUNE, progress=True)
+    return fit, numpyro_steps(model, fit, columns)
 
 
-def full(tool, name, columns, limit=600.0):
-    """Draws of the sampler on all rows, and its seconds, extrapolated where it did not end in time."""
-    if tool == "numpyro":
-        return full_numpyro(name, columns, limit)
-    import nutpie
-
-    compiled = nutpie.compile_pymc_model(pymc_model(name, columns))
-    sampler = nutpie.sample(
-        compiled, draws=DRAWS, tune=TUNE, chains=CHAINS, cores=CHAINS, seed=1, progress_bar=False, blocking=False
-    )
-    start = time.perf_counter()
-    while not sampler.is_finished and time.perf_counter() - start < limit:
-        time.sleep(0.5)
-    ended = sampler.is_finished
-    trace = sampler.wait() if ended else sampler.abort()
-    seconds = time.perf_counter() - start
-    done = sum(group.sizes["draw"] for group in (trace.posterior, trace.warmup_posterior))
-    draws = {n: trace.posterior[n].values for n in trace.posterior.data_vars if n in names(name)}
-    return draws, seconds * (1.0 if ended else (DRAWS + TUNE) / max(done, 1)), not ended
-
-
-def full_numpyro(name, columns, limit):
+def numpyro_steps(model, fit, columns):
+    """NUTS on the coreset once more, for it tells how many steps a draw takes."""
     import jax
     from numpyro.infer import MCMC, NUTS
 
-    def run(warmup, draws):
-        mcmc = MCMC(
-            NUTS(numpyro_model(name)), num_warmup=warmup, num_samples=draws, num_chains=CHAINS, chain_method="vectorized",
-            progress_bar=False,
-        )
-        start = time.perf_counter()
-        mcmc.run(jax.random.PRNGKey(1), *columns, extra_fields=("num_steps",))
-        return mcmc, time.perf_counter() - start
+    from corelet.numpyro import _Weights
 
-    # A short run tells what the whole would take, in draws after a short warm-up.
-    _, short = run(50, 50)
-    if short * (DRAWS + 300) / 100 > limit:
-        return None, short * (DRAWS + 300) / 100, True
-    mcmc, seconds = run(300, DRAWS)
-    return {n: np.asarray(v) for n, v in mcmc.get_samples(group_by_chain=True).items()}, seconds, False
+    chosen = [column[fit.coreset.rows] for column in columns]
+
+    def weighted(*data):
+        with _Weights(fit.coreset.weights, ["y"]):
+            model(*data)
+
+    mcmc = MCMC(NUTS(weighted), num_warmup=300, num_samples=100, num_chains=1, progress_bar=False)
+    mcmc.run(jax.random.PRNGKey(0), *chosen, extra_fields=("num_steps",))
+    return float(mcmc.get_extra_fields()["num_steps"].mean())
+
+
+def gradient_seconds(tool, name, columns):
+    """Of the processor, for one log-density of all rows with its gradient, by the back end that the sampler uses."""
+    if tool == "pymc":
+        model = pymc_model(name, columns)
+        compiled = model.logp_dlogp_function(ravel_inputs=True, mode="NUMBA")
+        compiled.set_extra_values({})
+        at = np.concatenate([np.ravel(x) for x in model.initial_point().values()])
+        evaluate = lambda: compiled(at)
+    else:
+        import jax
+        from numpyro.infer.util import initialize_model
+
+        info = initialize_model(jax.random.PRNGKey(0), numpyro_model(name), model_args=columns)
+        compiled = jax.jit(jax.value_and_grad(info.potential_fn))
+        evaluate = lambda: jax.block_until_ready(compiled(info.param_info.z))
+    evaluate()
+    count, start = 0, time.process_time()
+    while time.process_time() - start < 3.0 or count < 5:
+        evaluate()
+        count += 1
+    return (time.process_time() - start) / count
+
+
+def full(tool, name, columns):
+    """Draws of the sampler on all rows."""
+    if tool == "pymc":
+        import nutpie
+
+        compiled = nutpie.compile_pymc_model(pymc_model(name, columns))
+        trace = nutpie.sample(compiled, draws=DRAWS, tune=TUNE, chains=CHAINS, seed=1, progress_bar=False)
+        return {n: trace.posterior[n].values for n in names(name)}
+    import jax
+    from numpyro.infer import MCMC, NUTS
+
+    sampler = NUTS(numpyro_model(name))
+    mcmc = MCMC(
+        sampler, num_warmup=TUNE, num_samples=DRAWS, num_chains=CHAINS, chain_method="vectorized", progress_bar=False
+    )
+    mcmc.run(jax.random.PRNGKey(1), *columns)
+    return {n: np.asarray(v) for n, v in mcmc.get_samples(group_by_chain=True).items()}
 
 
 def names(model):
@@ -155,26 +179,23 @@ def main():
     import corelet
 
     getattr(corelet, tool)
-    before, clock, processor = peak(), time.perf_counter(), time.process_time()
-    fit = call(tool, name, columns)
-    parts = {}
-    for this in fit.rounds:
-        for part, seconds in this.seconds.items():
-            parts[part] = parts.get(part, 0.0) + seconds
+    before, processor = peak(), time.process_time()
+    fit, steps = call(tool, name, columns)
+    seconds = time.process_time() - processor
     line = dict(
         tool=tool, model=name, n=n, grade=fit.verdict.grade, reasons=fit.verdict.reasons, rounds=len(fit.rounds),
-        points=len(fit.coreset), variance=fit.verdict.variance, seconds=time.perf_counter() - clock,
-        processor=time.process_time() - processor, parts={k: round(v, 1) for k, v in parts.items()},
-        data_mb=sum(c.nbytes for c in columns) / 1e6, peak_mb=(peak() - before) / 1e6,
+        points=len(fit.coreset), variance=fit.verdict.variance, seconds=seconds, steps_a_draw=steps,
+        data_mb=sum(c.nbytes for c in columns) / 1e6, more_mb=(peak() - before) / 1e6,
     )
+    gradient = gradient_seconds(tool, name, columns)
+    line.update(gradient=gradient, extrapolated=gradient * steps * (DRAWS + TUNE) * CHAINS)
+    line.update(times_faster=line["extrapolated"] / seconds)
     if "full" in sys.argv[4:]:
-        clock, processor = time.perf_counter(), time.process_time()
-        draws, seconds, extrapolated = full(tool, name, columns)
-        line.update(full_seconds=seconds, full_wall=time.perf_counter() - clock, full_processor=time.process_time() - processor)
-        line.update(extrapolated=extrapolated)
-        if draws is not None and not extrapolated:
-            line.update(compare(fit, draws, name))
-    print(json.dumps(line))
+        processor = time.process_time()
+        draws = full(tool, name, columns)
+        line.update(full=time.process_time() - processor, **compare(fit, draws, name))
+        line.update(times_faster=line["full"] / seconds)
+    print(json.dumps({key: round(x, 4) if isinstance(x, float) else x for key, x in line.items()}))
 
 
 if __name__ == "__main__":

@@ -189,7 +189,8 @@ class Rounds:
                 coreset, built = self._timed("building", lambda: self._build(seen))
                 new, sampled = self._timed("sampling", lambda: self._sample(coreset, draws, final=False))
             except (ArithmeticError, RuntimeError, ValueError) as error:
-                if not (self.restarts_left and self.rounds) or isinstance(error, _lib.CoreletError):
+                # The sampler managed the pilot, so that it is the weights which it cannot manage.
+                if not self.restarts_left or isinstance(error, _lib.CoreletError):
                     raise
                 draws, seen = self._restart()
                 continue

@@ -326,8 +326,13 @@ class _Nutpie:
         points = self.unconstrained
         if start is not None and points is not None:
             compiled = replace(compiled, initial_point_func=lambda seed: points[seed % len(points)].copy())
-        settings = dict(progress_bar=False, save_warmup=False, store_unconstrained=True)
-        trace = nutpie.sample(compiled, draws=draws, tune=tune, chains=chains, seed=seed, **settings, **options)
+        settings = dict(progress_bar=False, save_warmup=False, store_unconstrained=True, blocking=False)
+        under_way = nutpie.sample(compiled, draws=draws, tune=tune, chains=chains, seed=seed, **settings, **options)
+        try:
+            trace = under_way.wait()
+        except BaseException:  # Ctrl-C would otherwise return fewer draws, and the rounds would go on.
+            under_way.cancel()
+            raise
         flat = trace.sample_stats["unconstrained_draw"].values
         self.unconstrained = np.ascontiguousarray(flat.reshape(-1, flat.shape[-1]))
         return trace
@@ -358,4 +363,7 @@ class _PyMC:
             initial = [{name: values[s] for name, values in flat.items()} for s in rng.integers(start.count, size=chains)]
         settings = dict(progressbar=False, compute_convergence_checks=False, random_seed=seed, initvals=initial)
         with self.weighted.model:
-            return pm.sample(draws=draws, tune=tune, chains=chains, **{**settings, **options})
+            trace = pm.sample(draws=draws, tune=tune, chains=chains, **{**settings, **options})
+        if trace.posterior.sizes["draw"] < draws:  # PyMC makes of Ctrl-C a shorter trace.
+            raise KeyboardInterrupt
+        return trace
