@@ -139,7 +139,7 @@ impl Drop for Progress {
 /// How much of its longest possible run a method has behind it.
 fn share_done(method: &Selector, info: &Info) -> f64 {
     let share = match method {
-        Selector::Embedded(Method::Pursuit(settings)) => info.passes / settings.passes(info.k),
+        Selector::Embedded(Method::Pursuit(settings)) => info.passes / settings.max_passes,
         Selector::Embedded(Method::Iht(settings) | Method::AIht(settings) | Method::AIht2(settings)) => {
             info.iterations as f64 / settings.max_iterations as f64
         }

@@ -23,6 +23,13 @@ pub enum Score {
     /// GIGA's ratio of two correlations, ⟨φ, u⟩ / √(‖φ‖² − ⟨φ, v⟩²) for a unit vector v: how well the geodesic
     /// from v towards φ points along u. Zero columns, and columns parallel to v, never qualify.
     Geodesic,
+    /// ⟨φ, u⟩/‖φ‖ / E for an exponential clock E drawn for each column from the seed: a sample, with probability ∝ the
+    /// cosine with u, of the columns that make an acute angle with it. The best by [`NormScaled`](Self::NormScaled) may all point
+    /// the same way; these do not.
+    Acute {
+        /// The seed of the clocks.
+        seed: u64,
+    },
     /// ‖φ‖ / E for an exponential clock E drawn for each column from the seed: the best of these is a sample
     /// with probability ∝ ‖φ‖, the best k a sample without replacement. Asks for no vector.
     Race {

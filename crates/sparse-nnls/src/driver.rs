@@ -256,21 +256,34 @@ pub(crate) fn residual_norms(
     target: &[f64],
     weights: &[&Weights],
 ) -> Result<Vec<f64>, Error> {
-    // Columns at hand at a time: there may be as many weights as there are columns.
+    // Columns at hand at a time: there may be as many weights as there are columns. Coordinates at a time: so many that what
+    // the weights share stays in a cache.
     const PART: usize = 1024;
+    const COORDINATES: usize = 64;
+    let dim = target.len();
     let mut ids: Vec<usize> = weights.iter().flat_map(|weights| &weights.ids).copied().collect();
     ids.sort_unstable();
     ids.dedup();
     let mut columns = Vec::new();
     let mut residuals = vec![target.to_vec(); weights.len()];
     for ids in ids.chunks(PART) {
-        columns.resize(ids.len() * target.len(), 0.0);
+        columns.resize(ids.len() * dim, 0.0);
         oracle.columns(ids, &mut columns)?;
-        let inside = |id: &usize| (ids[0]..=ids[ids.len() - 1]).contains(id);
-        residuals.par_iter_mut().zip(weights).for_each(|(residual, weights)| {
-            for (id, weight) in weights.ids.iter().zip(&weights.values).filter(|pair| inside(pair.0)) {
-                let at = ids.partition_point(|other| other < id);
-                axpy(-weight, &columns[at * target.len()..][..target.len()], residual);
+        let places = |weights: &Weights| -> Vec<(usize, f64)> {
+            let inside = |id: &usize| (ids[0]..=ids[ids.len() - 1]).contains(id);
+            let pairs = weights.ids.iter().zip(&weights.values).filter(|pair| inside(pair.0));
+            pairs.map(|(id, weight)| (ids.partition_point(|other| other < id) * dim, *weight)).collect()
+        };
+        let places: Vec<Vec<(usize, f64)>> = weights.iter().map(|weights| places(weights)).collect();
+        let group = weights.len().div_ceil(4 * rayon::current_num_threads()).max(1);
+        residuals.par_chunks_mut(group).zip(places.par_chunks(group)).for_each(|(residuals, places)| {
+            for start in (0..dim).step_by(COORDINATES) {
+                let end = dim.min(start + COORDINATES);
+                for (residual, places) in residuals.iter_mut().zip(places) {
+                    for &(at, weight) in places {
+                        axpy(-weight, &columns[at + start..at + end], &mut residual[start..end]);
+                    }
+                }
             }
         });
     }

@@ -4,15 +4,13 @@
 //! the least-squares fit costs wⱼ²/‖tⱼ‖² in squared residual, moves the other weights to wᵢ − wⱼ⟨tᵢ, tⱼ⟩/‖tⱼ‖², and
 //! projects the other duals off tⱼ: O(m²) a deletion, without squaring the condition number.
 
-use rayon::prelude::*;
+use crate::kernel::{axpy, dot};
 
-use crate::kernel::{accumulate, axpy, correlate, dot};
-use crate::nnls::SupportFit;
-
-/// A support on its way down. Positions are those of the [`SupportFit`] it was made from.
+/// A support on its way down. Positions are those of the columns of R.
 #[derive(Debug)]
 pub(crate) struct Elimination {
     size: usize,
+    /// The dual of every column, left or not, by its position.
     duals: Vec<f64>,
     /// ‖tᵢ‖².
     lengths: Vec<f64>,
@@ -20,56 +18,37 @@ pub(crate) struct Elimination {
     positions: Vec<usize>,
     /// What the deletions have added to the squared residual.
     cost: f64,
-    overlaps: Vec<f64>,
-}
-
-/// For each column of a support, the direction that leaves the span when it does, and that direction's share of y.
-#[derive(Debug)]
-pub(crate) struct DualBasis {
-    pub(crate) directions: Vec<f64>,
-    pub(crate) shares: Vec<f64>,
 }
 
 impl Elimination {
-    /// Starts from a fit whose weights are its least-squares ones.
-    pub(crate) fn new(fit: &SupportFit) -> Self {
-        let size = fit.len();
+    /// Starts from least-squares weights and R, given by its rows from the diagonal on.
+    pub(crate) fn new<'a>(weights: &[f64], row: impl Fn(usize) -> &'a [f64]) -> Self {
+        let size = weights.len();
         let mut duals = vec![0.0; size * size];
-        let mut coefficients = Vec::with_capacity(size);
         for i in (0..size).rev() {
-            let row = fit.triangle_row(i);
+            let row = row(i);
             let (head, below) = duals.split_at_mut((i + 1) * size);
             let dual = &mut head[i * size..];
-            coefficients.clear();
-            coefficients.extend(row[1..].iter().map(|r| -r / row[0]));
-            accumulate(below, &coefficients, dual);
-            dual[i] += 1.0 / row[0];
+            for (j, (other, r)) in below.chunks_exact(size).zip(&row[1..]).enumerate() {
+                // An upper triangle: what is left of the diagonal is zero.
+                axpy(-r / row[0], &other[i + 1 + j..], &mut dual[i + 1 + j..]);
+            }
+            dual[i] = 1.0 / row[0];
         }
         let lengths = duals.chunks_exact(size.max(1)).map(|t| dot(t, t)).collect();
-        let weights = fit.unit_weights().to_vec();
-        Self {
-            size,
-            duals,
-            lengths,
-            weights,
-            positions: (0..size).collect(),
-            cost: 0.0,
-            overlaps: vec![0.0; size],
-        }
+        Self { size, duals, lengths, weights: weights.to_vec(), positions: (0..size).collect(), cost: 0.0 }
     }
 
-    /// The dual vectors of the support as unit vectors in the space of the columns, with their shares of y.
-    pub(crate) fn dual_basis(&self, fit: &SupportFit) -> DualBasis {
-        let dim = fit.residual().len();
-        let mut directions = vec![0.0; self.size * dim];
-        let duals = self.duals.par_chunks_exact(self.size.max(1)).zip(&self.lengths);
-        directions.par_chunks_exact_mut(dim).zip(duals).for_each(|(out, (dual, squared))| {
-            let length = squared.sqrt();
-            let scaled: Vec<f64> = dual.iter().map(|t| t / length).collect();
-            accumulate(fit.basis(), &scaled, out);
-        });
-        let shares = self.weights.iter().zip(&self.lengths).map(|(w, squared)| w / squared.sqrt()).collect();
-        DualBasis { directions, shares }
+    /// The rows of R⁻¹ at unit length, and the share of y along each: what leaves the span with each column.
+    pub(crate) fn unit_duals(mut self) -> (Vec<f64>, Vec<f64>) {
+        let lengths = self.lengths.iter().map(|squared| squared.sqrt());
+        for ((dual, weight), length) in
+            self.duals.chunks_exact_mut(self.size.max(1)).zip(&mut self.weights).zip(lengths)
+        {
+            dual.iter_mut().for_each(|t| *t /= length);
+            *weight /= length;
+        }
+        (self.duals, self.weights)
     }
 
     /// Number of columns left.
@@ -125,21 +104,18 @@ impl Elimination {
 
     /// Takes column `j` (of those left) out of the least-squares fit.
     fn delete(&mut self, j: usize) {
-        let (size, last) = (self.size, self.len() - 1);
-        let gone = self.duals[j * size..(j + 1) * size].to_vec();
-        let (weight, length) = (self.weights[j], self.lengths[j]);
+        let size = self.size;
+        let (weight, length) = (self.weights.remove(j), self.lengths.remove(j));
+        let position = self.positions.remove(j);
+        let gone = self.duals[position * size..(position + 1) * size].to_vec();
         self.cost += weight * weight / length;
-        self.duals.copy_within((j + 1) * size..(last + 1) * size, j * size);
-        self.weights.remove(j);
-        self.lengths.remove(j);
-        self.positions.remove(j);
-        let duals = &mut self.duals[..last * size];
-        correlate(duals, &gone, &mut self.overlaps[..last]);
-        for (i, dual) in duals.chunks_exact_mut(size).enumerate() {
-            let share = self.overlaps[i] / length;
-            self.weights[i] -= weight * share;
+        let left = self.positions.iter().zip(self.weights.iter_mut().zip(&mut self.lengths));
+        for (&position, (other, squared)) in left {
+            let dual = &mut self.duals[position * size..(position + 1) * size];
+            let share = dot(dual, &gone) / length;
+            *other -= weight * share;
             axpy(-share, &gone, dual);
-            self.lengths[i] = dot(dual, dual);
+            *squared = dot(dual, dual);
         }
     }
 }

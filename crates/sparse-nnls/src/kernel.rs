@@ -93,21 +93,23 @@ macro_rules! dispatched {
 
 /// a·b + c, in one rounding where the instruction set can: elsewhere that would be a call for each number.
 #[inline(always)]
-fn fused<S: Simd>(_: S, a: f64, b: f64, c: f64) -> f64 {
+pub(crate) fn fused<S: Simd>(_: S, a: f64, b: f64, c: f64) -> f64 {
     if S::IS_SCALAR { a * b + c } else { a.mul_add(b, c) }
 }
 
 /// Dot products of four vectors with each of two, which share the loads.
 #[inline(always)]
 fn dots_four_by_two<S: Simd>(simd: S, a: [&[f64]; 4], b: [&[f64]; 2]) -> [[f64; 4]; 2] {
-    let a = a.map(|a| S::as_simd_f64s(a));
-    let b = b.map(|b| S::as_simd_f64s(b));
+    let (a, b) = (a.map(|a| S::as_simd_f64s(a)), b.map(|b| S::as_simd_f64s(b)));
+    // Of one length, and seen to be: no bound is checked in the loop.
+    let length = a[0].0.len();
+    let ([a0, a1, a2, a3], [b0, b1]) = (a.map(|a| &a.0[..length]), b.map(|b| &b.0[..length]));
     let zero = simd.splat_f64s(0.0);
     let mut sums = [[zero; 4]; 2];
-    for at in 0..b[0].0.len() {
-        for (sums, b) in sums.iter_mut().zip(b) {
-            for (sum, a) in sums.iter_mut().zip(a) {
-                *sum = simd.mul_add_e_f64s(a.0[at], b.0[at], *sum);
+    for at in 0..length {
+        for (sums, b) in sums.iter_mut().zip([b0[at], b1[at]]) {
+            for (sum, a) in sums.iter_mut().zip([a0[at], a1[at], a2[at], a3[at]]) {
+                *sum = simd.mul_add_e_f64s(a, b, *sum);
             }
         }
     }
@@ -172,6 +174,37 @@ dispatched! {
 }
 
 dispatched! {
+    /// out[i·stride + j] ← ⟨row i, column j⟩ over contiguous blocks of vectors of length `dim`: a product of matrices, a part of
+    /// the coordinates at a time, so that what is multiplied stays in a cache.
+    fn inner_products<'a>(rows: &'a [f64], columns: &'a [f64], dim: usize, out: &'a mut [f64], stride: usize) |simd| {
+        const PART: usize = 512;
+        let (m, n) = (rows.len() / dim, columns.len() / dim);
+        out.chunks_mut(stride).take(m).for_each(|out| out[..n].fill(0.0));
+        for start in (0..dim).step_by(PART) {
+            let end = dim.min(start + PART);
+            let row = |i: usize| &rows[i * dim + start..i * dim + end];
+            let column = |j: usize| &columns[j * dim + start..j * dim + end];
+            for i in (0..m).step_by(4) {
+                for j in (0..n).step_by(2) {
+                    if i + 4 <= m && j + 2 <= n {
+                        let four = [row(i), row(i + 1), row(i + 2), row(i + 3)];
+                        let [a, b] = dots_four_by_two(simd, four, [column(j), column(j + 1)]);
+                        for at in 0..4 {
+                            out[(i + at) * stride + j] += a[at];
+                            out[(i + at) * stride + j + 1] += b[at];
+                        }
+                    } else {
+                        for (i, j) in (i..m.min(i + 4)).flat_map(|i| (j..n.min(j + 2)).map(move |j| (i, j))) {
+                            out[i * stride + j] += dot_f64(simd, row(i), column(j));
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+dispatched! {
     /// y ← y + s·x.
     fn axpy<'a>(s: f64, x: &'a [f64], y: &'a mut [f64]) |simd| {
         for (y, x) in y.iter_mut().zip(x) {
@@ -212,6 +245,8 @@ pub(crate) fn norm(a: &[f64]) -> f64 {
     }
     largest * a.iter().map(|x| (x / largest).powi(2)).sum::<f64>().sqrt()
 }
+
+pub(crate) use dispatched;
 
 #[cfg(test)]
 mod tests {

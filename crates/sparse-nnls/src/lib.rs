@@ -30,6 +30,7 @@ mod error;
 mod kernel;
 mod method;
 mod nnls;
+mod parallel;
 mod projection;
 mod random;
 pub mod simd;

@@ -130,11 +130,6 @@ impl SupportFit {
         &self.weights
     }
 
-    /// ‖φ‖ of the column at `position`.
-    pub(crate) fn norm(&self, position: usize) -> f64 {
-        self.norms[position]
-    }
-
     /// Row `i` of R from the diagonal on.
     pub(crate) fn triangle_row(&self, i: usize) -> &[f64] {
         &self.triangle[i * self.stride + i..i * self.stride + self.len()]
@@ -179,6 +174,18 @@ impl SupportFit {
         self.weights.push(0.0);
         self.projections.push(projection);
         true
+    }
+
+    /// Adds columns with feasible weights, on columns of unit length, and solves.
+    pub(crate) fn start<'a>(&mut self, columns: impl Iterator<Item = (usize, &'a [f64], f64)>) {
+        for (id, column, weight) in columns {
+            if self.push(id, column) {
+                self.weights.pop();
+                self.weights.push(weight);
+            }
+        }
+        self.reoptimise();
+        self.removed.clear();
     }
 
     /// Writes the new last column of R: the coefficients in `scratch`, then the height on the diagonal.

@@ -142,6 +142,13 @@ fn fill_scores(score: Score, tile: Tile<'_>, out: &mut [f64]) {
         Score::Geodesic => columns
             .zip(tile.u.iter().zip(tile.v))
             .for_each(|((out, &inverse), (u, v))| *out = geodesic(u * inverse, v * inverse, inverse)),
+        Score::Acute { seed } => {
+            columns.zip(tile.u).enumerate().for_each(|(offset, ((out, &inverse), u))| {
+                let clock = -uniform(seed, Purpose::Race, tile.first + offset).ln();
+                let cosine = u * inverse;
+                *out = if cosine > 0.0 { cosine / clock } else { f64::NEG_INFINITY };
+            })
+        }
         Score::Race { seed } => columns.enumerate().for_each(|(offset, (out, &inverse))| {
             let clock = -uniform(seed, Purpose::Race, tile.first + offset).ln();
             *out = if inverse > 0.0 { 1.0 / (inverse * clock) } else { f64::NEG_INFINITY };

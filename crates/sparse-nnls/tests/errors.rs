@@ -52,7 +52,8 @@ fn every_bad_value_is_named() {
         Pursuit { refine_share: 1.0, ..Default::default() },
         Pursuit { pool: Some(0), ..Default::default() },
         Pursuit { residual: Some(-1.0), ..Default::default() },
-        Pursuit { max_passes: Some(f64::NAN), ..Default::default() },
+        Pursuit { max_passes: f64::NAN, ..Default::default() },
+        Pursuit { look: Some(0), ..Default::default() },
     ] {
         says(attempt(None, &Method::Pursuit(pursuit), &good), "out of range");
     }

@@ -2,9 +2,7 @@
 
 use crate::dictionary::Oracle;
 use crate::driver::{PathPoint, Problem, Weights, residual_norms};
-use crate::elimination::Elimination;
 use crate::error::Error;
-use crate::nnls::SupportFit;
 
 /// A support of some size, with weights and residual.
 struct Entry {
@@ -35,21 +33,10 @@ impl Path {
         entry.is_some_and(|entry| entry.as_ref().is_none_or(|entry| residual < entry.residual))
     }
 
-    pub(super) fn record_fit(&mut self, fit: &SupportFit) {
-        let (size, residual) = (fit.len(), fit.residual_norm());
+    /// Records columns with their weights.
+    pub(super) fn record(&mut self, residual: f64, size: usize, pairs: impl Iterator<Item = (usize, f64)>) {
         if self.improves(size, residual) {
-            self.entries[size - 1] =
-                Some(Entry { ids: fit.ids().to_vec(), weights: fit.weights(), residual });
-        }
-    }
-
-    /// Records a stage of a deletion from `fit`, whose squared residual is given.
-    pub(super) fn record_elimination(&mut self, fit: &SupportFit, stage: &Elimination, squared: f64) {
-        let (size, residual) = (stage.len(), (squared + stage.cost()).sqrt());
-        if self.improves(size, residual) {
-            let ids = stage.positions().iter().map(|&p| fit.ids()[p]).collect();
-            let weights =
-                stage.positions().iter().zip(stage.weights()).map(|(&p, w)| w / fit.norm(p)).collect();
+            let (ids, weights) = pairs.unzip();
             self.entries[size - 1] = Some(Entry { ids, weights, residual });
         }
     }

@@ -1,0 +1,58 @@
+//! The rounds of a refinement: which exchange comes next, of how many columns, and when they are at rest.
+
+/// Four rounds that together lower the residual by less than this share bring nothing more in a pool.
+const LEAST_FALL: f64 = 0.02;
+
+/// How a round changes the best support: grow first and cut after, or drop first and refill, by so many columns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Exchange {
+    GrowThenCut(usize),
+    DropThenRefill(usize),
+}
+
+/// Rounds so far.
+#[derive(Debug)]
+pub(super) struct Rounds {
+    exchange: Exchange,
+    /// Rounds in a row that brought nothing.
+    failures: usize,
+    /// The best residual after each round.
+    history: Vec<f64>,
+}
+
+impl Rounds {
+    /// Begins with a growth and `exchanged` columns.
+    pub(super) fn new(exchanged: usize) -> Self {
+        Self { exchange: Exchange::GrowThenCut(exchanged), failures: 0, history: Vec::new() }
+    }
+
+    /// Whether no round has ended yet.
+    pub(super) fn is_first(&self) -> bool {
+        self.history.is_empty()
+    }
+
+    /// Whether the last rounds brought next to nothing.
+    pub(super) fn are_stalled(&self) -> bool {
+        match self.history[..] {
+            [.., before, _, _, _, now] => now > (1.0 - LEAST_FALL) * before,
+            _ => false,
+        }
+    }
+
+    /// The round after one that was `better` or not, with the best residual now: the other exchange, of half as many columns
+    /// where two in a row have failed. None where not one column is left to exchange.
+    pub(super) fn next(&mut self, better: bool, residual: f64) -> Option<Exchange> {
+        self.history.push(residual);
+        self.failures = if better { 0 } else { self.failures + 1 };
+        let halve = |count: usize| if self.failures >= 2 { count / 2 } else { count };
+        self.exchange = match self.exchange {
+            Exchange::GrowThenCut(count) => Exchange::DropThenRefill(halve(count)),
+            Exchange::DropThenRefill(count) => Exchange::GrowThenCut(halve(count)),
+        };
+        self.failures %= 2;
+        match self.exchange {
+            Exchange::GrowThenCut(0) | Exchange::DropThenRefill(0) => None,
+            exchange => Some(exchange),
+        }
+    }
+}

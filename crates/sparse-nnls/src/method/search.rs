@@ -1,0 +1,192 @@
+//! The search inside a pool: grow, cut, exchange and swap, all by inner products, with every size recorded on the way.
+
+use crate::dictionary::{Candidate, Oracle};
+use crate::driver::Problem;
+use crate::error::Error;
+use crate::method::path::Path;
+use crate::method::pool::Pool;
+use crate::method::tableau::Tableau;
+
+/// Relative residual below which inner products no longer tell columns apart, nor a residual from rounding.
+pub(super) const FLOOR: f64 = 1e-6;
+
+/// An exchange must lower the squared residual by this share to be tried, and by far less to be kept.
+const LEAST_FALL: f64 = 1e-4;
+const KEPT_FALL: f64 = 1e-9;
+
+/// Exchanges tried in vain before a support counts as a local optimum.
+const PATIENCE: usize = 8;
+
+/// A pool, the support at present and the best so far.
+pub(super) struct Search {
+    pub(super) pool: Pool,
+    pub(super) tableau: Tableau,
+    pub(super) best: Tableau,
+    /// The support before an exchange that is being tried.
+    before: Tableau,
+    pub(super) path: Path,
+    /// y − Φw when it was last computed from the columns.
+    pub(super) residual: Vec<f64>,
+    capacity: usize,
+    target_norm: f64,
+    /// Columns that have entered in the growth under way.
+    entered: usize,
+}
+
+impl Search {
+    /// An empty pool, for supports of at most `capacity` columns and a path of k.
+    pub(super) fn new(problem: &Problem, capacity: usize) -> Self {
+        let pool = Pool::default();
+        let tableau = Tableau::new(&pool.gram, problem.target_norm, capacity);
+        Self {
+            pool,
+            best: tableau.clone(),
+            before: tableau.clone(),
+            tableau,
+            path: Path::new(problem.k),
+            residual: problem.target.clone(),
+            capacity,
+            target_norm: problem.target_norm,
+            entered: 0,
+        }
+    }
+
+    /// Adds columns to the pool; the support stays, and so does the best.
+    pub(super) fn add(
+        &mut self,
+        candidates: &[Candidate],
+        problem: &Problem,
+        oracle: &Oracle<'_>,
+    ) -> Result<(), Error> {
+        self.pool.add(candidates, problem, oracle)?;
+        let (gram, norm, capacity) = (&mut self.pool.gram, self.target_norm, self.capacity);
+        for tableau in [&mut self.tableau, &mut self.best] {
+            *tableau = Tableau::start(gram, norm, capacity, tableau.support(), tableau.weights());
+        }
+        Ok(())
+    }
+
+    /// Multiply-adds of a step at the present size.
+    pub(super) fn step_work(&self) -> usize {
+        self.pool.len() * self.tableau.len().max(1)
+    }
+
+    /// Records the support, unless its residual is below what inner products can tell.
+    fn record(&mut self) {
+        if self.tableau.residual_norm() > FLOOR * self.target_norm {
+            self.record_settled();
+        }
+    }
+
+    fn record_settled(&mut self) {
+        let (tableau, pool) = (&self.tableau, &self.pool);
+        let pairs =
+            tableau.support().iter().zip(tableau.weights()).map(|(&at, &weight)| pool.entry(at, weight));
+        self.path.record(tableau.residual_norm(), tableau.len(), pairs);
+    }
+
+    /// Lets columns enter until there are `goal`, the residual is down to `floor`, or none helps: true then, and false where the work of
+    /// a slice is done before.
+    pub(super) fn grow(&mut self, goal: usize, floor: f64, slice: usize) -> bool {
+        let mut work = 0;
+        while self.tableau.len() < goal
+            && self.tableau.residual_norm() > floor
+            && self.entered < 3 * goal + 50
+        {
+            if work > slice {
+                return false;
+            }
+            let Some(at) = self.tableau.best(&mut self.pool.gram) else { break };
+            if self.tableau.enter(at, &self.pool.gram) {
+                self.entered += 1;
+                self.record();
+            }
+            work += self.step_work();
+        }
+        self.entered = 0;
+        true
+    }
+
+    /// Deletes down to `size` points, recording what is passed.
+    pub(super) fn cut(&mut self, size: usize) {
+        if self.tableau.len() <= size {
+            return;
+        }
+        let places = self.delete(size);
+        self.tableau.retain(&places, &mut self.pool.gram);
+        self.record();
+    }
+
+    /// The places that are left of a support of `size` points, with every size on the way recorded.
+    pub(super) fn delete(&mut self, size: usize) -> Vec<usize> {
+        let mut elimination = self.tableau.elimination();
+        let squared = self.tableau.residual_norm().powi(2);
+        while elimination.len() > size {
+            elimination.delete_cheapest();
+            let residual = (squared + elimination.cost()).sqrt();
+            if residual <= FLOOR * self.target_norm {
+                continue;
+            }
+            let (places, support, pool) = (elimination.positions(), self.tableau.support(), &self.pool);
+            let pairs =
+                places.iter().zip(elimination.weights()).map(|(&place, &w)| pool.entry(support[place], w));
+            self.path.record(residual, elimination.len(), pairs);
+        }
+        elimination.positions().to_vec()
+    }
+
+    /// Computes the residual from the columns themselves, and what depends on it.
+    pub(super) fn settle(&mut self, target: &[f64]) {
+        self.residual = self.tableau.settle(target, &self.pool.gram);
+        self.record_settled();
+    }
+
+    /// Keeps the present support where it is better than the best, and otherwise goes back to that.
+    pub(super) fn keep_better(&mut self) -> bool {
+        let better = self.best.is_empty()
+            || self.tableau.residual_norm() < self.best.residual_norm() * (1.0 - KEPT_FALL);
+        let (from, to) =
+            if better { (&self.tableau, &mut self.best) } else { (&self.best, &mut self.tableau) };
+        to.copy_from(from);
+        better
+    }
+
+    /// Exchanges single columns as long as one scoring of all exchanges lasts. Whether that brought anything.
+    pub(super) fn swap(&mut self, k: usize) -> bool {
+        let gram = &mut self.pool.gram;
+        let least = LEAST_FALL * self.tableau.residual_norm().powi(2);
+        let (mut helped, mut failures) = (false, 0);
+        for (leaves, enters) in self.tableau.exchanges(least, gram) {
+            if failures == PATIENCE {
+                break;
+            }
+            let Some(place) = self.tableau.support().iter().position(|&at| at == leaves) else { continue };
+            if self.tableau.support().contains(&enters) {
+                continue;
+            }
+            self.before.copy_from(&self.tableau);
+            self.tableau.leave(place, gram);
+            self.tableau.enter_column(enters, gram);
+            self.tableau.unbar();
+            while self.tableau.len() < k {
+                let Some(at) = self.tableau.best(gram) else { break };
+                self.tableau.enter(at, gram);
+            }
+            if self.tableau.residual_norm() < self.before.residual_norm() * (1.0 - KEPT_FALL) {
+                (helped, failures) = (true, 0);
+            } else {
+                std::mem::swap(&mut self.tableau, &mut self.before);
+                failures += 1;
+            }
+        }
+        if helped {
+            self.record();
+        }
+        helped
+    }
+
+    /// Forgets the support and starts from one column.
+    pub(super) fn restart(&mut self, first: usize) {
+        self.tableau = Tableau::start(&mut self.pool.gram, self.target_norm, self.capacity, &[first], &[0.0]);
+    }
+}

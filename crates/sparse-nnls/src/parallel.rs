@@ -1,0 +1,20 @@
+//! Work on pairs of blocks, shared among threads where there is enough of it. The results do not depend on whether it was.
+
+use rayon::prelude::*;
+
+/// Multiply-adds from which waking other threads pays.
+pub(crate) const ENOUGH: usize = 1 << 19;
+
+/// Calls `each` with every block of `from`, `size` numbers long, and its block of `out`, `out_size` long.
+pub(crate) fn by_blocks<A: Sync, B: Send>(
+    work: usize,
+    (from, size): (&[A], usize),
+    (out, out_size): (&mut [B], usize),
+    each: impl Fn(&[A], &mut [B]) + Sync + Send,
+) {
+    if work < ENOUGH {
+        from.chunks(size).zip(out.chunks_mut(out_size)).for_each(|(from, out)| each(from, out));
+    } else {
+        from.par_chunks(size).zip(out.par_chunks_mut(out_size)).for_each(|(from, out)| each(from, out));
+    }
+}
