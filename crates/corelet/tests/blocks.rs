@@ -111,7 +111,7 @@ fn what_a_function_does_wrong_is_told() {
     let failing = move |rows: Range<usize>, out: &mut [f64]| -> Result<(), DictionaryError> {
         calls += 1;
         fill(rows, out);
-        if calls > 3 { Err(DictionaryError::new(std::fmt::Error)) } else { Ok(()) }
+        if calls > 1 { Err(DictionaryError::new(std::fmt::Error)) } else { Ok(()) }
     };
     let blocks = Blocks::new(Box::new(failing), N, DRAWS, HELD_OUT).unwrap();
     let options = BuildOptions { k: 30, ..BuildOptions::default() };

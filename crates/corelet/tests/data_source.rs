@@ -40,7 +40,7 @@ fn batch(n: usize) -> RecordBatch {
     let columns: Vec<(&str, ArrayRef)> = vec![
         ("a", Arc::new((0..n).map(|i| Some(1e6 + uniform(i, 1))).collect::<Float64Array>())),
         ("b", Arc::new((0..n).map(|i| Some(uniform(i, 2))).collect::<Float64Array>())),
-        ("kind", Arc::new((0..n).map(|i| Some(kinds[(i * i) % 3])).collect::<StringArray>())),
+        ("kind", Arc::new((0..n).map(|i| Some(kinds[(i % 7) % 3])).collect::<StringArray>())),
         ("y", Arc::new((0..n).map(|i| Some(i64::from(uniform(i, 3) > 4.0))).collect::<Int64Array>())),
     ];
     RecordBatch::try_from_iter(columns).unwrap()
@@ -300,18 +300,10 @@ fn a_footer_that_does_not_agree_with_its_pages_is_refused() {
     for (name, change) in [("fewer", -1), ("more", 1), ("many", 1 << 40)] {
         let changed = |count: i64| count + change;
         assert_refused(&file(&folder, "rows.parquet", with_footer(&whole, changed, plain)), &["rows"]);
+        // Row groups and file agree, the pages do not.
         let both = with_footer(&whole, changed, changed);
-        assert_refused(&file(&folder, &format!("{name}.parquet"), both), &["rows"]);
+        assert_refused(&file(&folder, &format!("{name}.parquet"), both), &["Parquet", "the footer says"]);
     }
-    // Row groups and file agree, the pages do not.
-    let consistent = |change: i64| {
-        let bytes = with_footer(&parquet(&batch(50), 50), |count| count + change, |count| count + change);
-        let metadata =
-            ParquetMetaDataReader::new().parse_and_finish(&bytes::Bytes::from(bytes.clone())).unwrap();
-        assert_eq!(metadata.file_metadata().num_rows(), 50);
-        bytes
-    };
-    assert_refused(&file(&folder, "pages.parquet", consistent(-1)), &["Parquet"]);
 }
 
 #[test]

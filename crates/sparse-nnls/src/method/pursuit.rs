@@ -92,8 +92,8 @@ const ALIGNED: f64 = 0.25;
 /// A look outside that lowers the residual by less than this share is the last.
 const LEAST_GAIN: f64 = 0.03;
 
-/// Multiply-adds that all restarts together may cost, counting one pool, k steps and one swap for each.
-const RESTART_WORK: usize = 25_000_000;
+/// Multiply-adds that all restarts together may cost, by what their growths and swaps look at.
+const RESTART_WORK: usize = 60_000_000;
 
 /// Scorings of all single exchanges at the end: this many, and more of them where k is small.
 const SWAPS: usize = 3;
@@ -262,8 +262,9 @@ impl Engine {
 
     /// Starts again from another first column, as many as a fixed amount of work allows: small problems are searched
     /// from every side, large ones not at all.
-    fn restart(&mut self, problem: &Problem, first: usize) -> Step {
-        let work = self.search.pool.len() * self.k * problem.target.len();
+    fn restart(&mut self, first: usize) -> Step {
+        // A step of a growth, and a swap, each look at the inner products of the pool with the support.
+        let work = self.search.pool.len() * self.k * (self.k + self.swaps());
         if first >= (RESTART_WORK / work.max(1)).min(self.search.pool.len()) {
             return self.finish(Status::Completed);
         }
@@ -356,7 +357,7 @@ impl Algorithm for Engine {
                 }
                 return Ok(Step::Continue);
             }
-            Stage::Restart { first } => return Ok(self.restart(problem, first)),
+            Stage::Restart { first } => return Ok(self.restart(first)),
             Stage::Floor => return self.step_at_floor(problem, oracle),
         }
         self.stage = Stage::Grow;
