@@ -181,7 +181,7 @@ fn max_kl_takes_as_few_points_as_it_needs() {
     }
     let output = place.run(&format!("{line} 1e-13 -k 2"));
     assert!(output.status.success());
-    assert!(stderr(&output).contains("above --max-kl"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("above the 1.0e-13 asked for"), "{}", stderr(&output));
 }
 
 #[test]

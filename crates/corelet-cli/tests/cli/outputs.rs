@@ -21,7 +21,7 @@ fn one_file_by_two_names_is_refused() {
     symlink("real", place.path("link")).unwrap();
     symlink("data.csv", place.path("data-too.csv")).unwrap();
     symlink("target.json", place.path("dangling.json")).unwrap();
-    let fit = "fit data.csv --target late --features a,b -k 10 --warmup 10 --draws 10 --chains 1";
+    let fit = "fit data.csv --target late --features a,b -k 10 --warmup 20 --draws 100 --chains 1";
     for line in [
         format!("{BUILD} -o real/x.json --json link/x.json"),
         format!("{BUILD} -o dangling.json --json target.json"),
@@ -102,8 +102,8 @@ fn an_interrupt_while_writing_is_heard() {
     let place = place_with_data(60);
     mkfifo(&place, "draws.csv");
     let line =
-        "fit data.csv --target late --features a,b -k 20 --warmup 50 --draws 50 --chains 1 -o draws.csv";
-    let child = Command::new(assert_cmd::cargo::cargo_bin("corelet"))
+        "fit data.csv --target late --features a,b -k 20 --warmup 50 --draws 100 --chains 1 -o draws.csv";
+    let mut child = Command::new(assert_cmd::cargo::cargo_bin("corelet"))
         .args(line.split_whitespace())
         .current_dir(place.path("."))
         .stdout(Stdio::piped())
@@ -112,12 +112,13 @@ fn an_interrupt_while_writing_is_heard() {
         .unwrap();
     // It waits in the opening of the pipe, with the work behind it.
     while !is_waiting_for_reader(child.id()) {
+        assert!(child.try_wait().unwrap().is_none(), "it ended before it wrote");
         thread::sleep(std::time::Duration::from_millis(20));
     }
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
     thread::sleep(std::time::Duration::from_millis(100));
     let drawn = fs::read_to_string(place.path("draws.csv")).unwrap();
-    assert_eq!(drawn.lines().count(), 51);
+    assert_eq!(drawn.lines().count(), 101);
     assert_eq!(child.wait_with_output().unwrap().status.code(), Some(130));
 }
 
