@@ -93,7 +93,7 @@ const ALIGNED: f64 = 0.25;
 const LEAST_GAIN: f64 = 0.03;
 
 /// Multiply-adds that all restarts together may cost, by what their growths and swaps look at.
-const RESTART_WORK: usize = 60_000_000;
+const RESTART_WORK: usize = 25_000_000;
 
 /// Scorings of all single exchanges at the end: this many, and more of them where k is small.
 const SWAPS: usize = 3;
