@@ -149,7 +149,7 @@ def bad_inputs():
         "short target": ((X, y[:-1]), {}, ValueError, "y has 49 values, X has 50 rows"),
         "wide target": ((X, X), {}, ValueError, r"y has shape \(50, 2\)"),
         "no rows": ((X[:0], y[:0]), {}, ValueError, "0 usable rows"),
-        "no columns": ((X[:, :0], y), {}, ValueError, "no feature is left"),
+        "no columns": ((X[:, :0], y), {}, ValueError, "no feature that varies is left"),
         "objects": ((X.astype(object), y), {}, ValueError, "dtype object"),
         "object column": (({"a": [object()] * 50}, y), {}, ValueError, r"column 'a' holds Python objects \(object\)"),
         "complex": ((X.astype(complex), y), {}, ValueError, "dtype complex128"),
@@ -171,8 +171,8 @@ def bad_inputs():
         "embedding": ((X, y), {"embedding": "draws:1"}, ValueError, "is not an embedding"),
         "prior": ((X, y), {"prior_sd": -1.0}, ValueError, "prior_sd is -1"),
         "counts": ((X, y - 0.5), {"model": "poisson"}, ValueError, "is not a count"),
-        "conflict": ((X, y), {"link": "log"}, ValueError, "--link is for --model poisson"),
-        "max_kl": ((X, y), {"max_kl": 0.1, "method": "omp"}, ValueError, "--max-kl needs --method pursuit"),
+        "conflict": ((X, y), {"link": "log"}, ValueError, "link is for model poisson"),
+        "max_kl": ((X, y), {"max_kl": 0.1, "method": "omp"}, ValueError, "max_kl is for method pursuit"),
         "threads": ((X, y), {"threads": 0}, ValueError, "threads is 0"),
         "no file": (("missing.parquet",), {"target": "y"}, ValueError, "missing.parquet: cannot be opened"),
     }
@@ -195,7 +195,8 @@ def test_texts_are_those_of_the_command(logistic, command, tmp_path):
     done = command("build", "data.parquet", "--target", "y", "-o", "core.csv", cwd=tmp_path)
     with pytest.raises(corelet.CoreletError) as caught:
         corelet.build(frame, target="y")
-    assert done.stderr.strip().removeprefix("error: data.parquet") == str(caught.value).removeprefix("data")
+    said, advised = done.stderr.strip().removeprefix("error: data.parquet").split("; ")
+    assert f"{said}; {advised.replace('--drop-missing', 'drop_missing=True')}" == str(caught.value).removeprefix("data")
 
 
 def test_refusals_do_not_leak(logistic):
@@ -352,9 +353,9 @@ except corelet.CoreletError:
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peak memory is read from /proc")
 def test_an_array_is_copied_once_on_the_way_in(tmp_path):
-    """The design matrix has 11 columns for the array's 10, and target and row numbers are two more vectors."""
+    """The design matrix has 11 columns in f32 for the array's 10 in f64, and the target is one more vector."""
     rng = np.random.default_rng(0)
     np.save(tmp_path / "X.npy", rng.normal(size=(500_000, 10)))
     np.save(tmp_path / "y.npy", (rng.random(500_000) < 0.5).astype(float))
     done = subprocess.run([sys.executable, "-c", MEMORY], cwd=tmp_path, capture_output=True, text=True, timeout=120)
-    assert 1.0 < float(done.stdout) < 1.5, done.stdout + done.stderr
+    assert 0.6 < float(done.stdout) < 1.0, done.stdout + done.stderr
