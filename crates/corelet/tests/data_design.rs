@@ -27,12 +27,17 @@ fn column(dataset: &Dataset, name: &str) -> Vec<f64> {
     (0..dataset.observations.len()).map(|i| dataset.observations.row(i)[j].into()).collect()
 }
 
-/// The error of `design`: one line, which names the file and holds each of `parts`.
-fn assert_refused(text: &str, options: &DesignOptions, parts: &[&str]) {
+/// The design of a file.
+fn of_file(text: &str, options: &DesignOptions) -> Result<Dataset, DataError> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("rows.csv");
     fs::write(&path, text).unwrap();
-    let message = Source::open(&path, None).unwrap().design(options).unwrap_err().to_string();
+    Source::open(&path, None).unwrap().design(options)
+}
+
+/// The error of `of_file`: one line, which names the file and holds each of `parts`.
+fn assert_refused(text: &str, options: &DesignOptions, parts: &[&str]) {
+    let message = of_file(text, options).unwrap_err().to_string();
     assert!(!message.contains('\n'), "{message}");
     for part in parts.iter().chain([&"rows.csv"]) {
         assert!(message.contains(part), "'{part}' is not in: {message}");
@@ -237,13 +242,13 @@ fn numbers_with_a_few_other_cells_are_refused_by_row_and_cell() {
             &plain,
             &["'a'", "row 321 (line 323)", &format!("'{cell}'"), "(1 cells are not)"],
         );
-        let error = design(&table(&text), &plain).unwrap_err();
+        let error = of_file(&text, &plain).unwrap_err();
         assert_eq!(error.hint().unwrap().setting, "missing");
         let missing = DesignOptions { missing: vec![cell.to_owned()], drop_missing: true, ..plain.clone() };
-        let dataset = design(&table(&text), &missing).unwrap();
+        let dataset = of_file(&text, &missing).unwrap();
         assert_eq!((dataset.dropped, dataset.names.len()), (1, 2));
         let categories = DesignOptions { categories: vec!["a".to_owned()], ..plain };
-        assert_eq!(design(&table(&text), &categories).unwrap().names.len(), 102);
+        assert_eq!(of_file(&text, &categories).unwrap().names.len(), 102);
     }
     // Half of the cells are words: that is a category.
     let mixed: String = (0..60).map(|i| format!("{},{}\n", i % 2, ["1", "2", "x", "z"][i % 4])).collect();
