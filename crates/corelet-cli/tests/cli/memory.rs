@@ -68,7 +68,7 @@ fn compressed_rows_that_do_not_fit() {
     place.write("many.csv.gz", gzip.finish().unwrap());
     refuse(
         &place,
-        180,
+        280,
         "build many.csv.gz --target y --categories b,d -k 5 -o core.csv",
         &["10000000 rows of", "need"],
     );

@@ -127,6 +127,6 @@ fn is_waiting_for_reader(process: u32) -> bool {
     let tasks = fs::read_dir(format!("/proc/{process}/task")).unwrap();
     tasks.flatten().any(|task| {
         let waits = fs::read_to_string(task.path().join("wchan")).unwrap_or_default();
-        waits.contains("fifo") || waits.contains("pipe")
+        ["fifo", "pipe", "partner"].iter().any(|place| waits.contains(place))
     })
 }
