@@ -129,7 +129,7 @@ fn bad_csv_files() {
     refused("open.csv", b"a,b\n1,2\n3,\"4\n5,6\n7,8\n", &["row 1 (line 3)", "never closed"]);
     refused("within.csv", b"a,b\n1,2\n\"3,4\n5,6\n\"7\",8\n", &["row 1 (line 3)", "closing quote"]);
     refused("wide.csv", b"\xff\xfea\0,\0b\0\n\0", &["UTF-16"]);
-    refused("wide2.csv", b"a\0,\0b\0\n\01\0", &["UTF-16"]);
+    refused("wide2.csv", b"a\0,\0b\0\n\x001\0", &["UTF-16"]);
     refused("header.csv", b"a,\xe9t\xe9\n1,2\n", &["column 2", "UTF-8"]);
     refused("table.xlsx", b"", &["no known data format", "parquet"]);
     assert_refused(&folder.path().join("absent.csv"), &["cannot be opened"]);

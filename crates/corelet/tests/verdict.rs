@@ -162,7 +162,7 @@ fn what_a_caller_found_takes_the_grade_down_and_is_said() {
     let sound = verdict_of_errors(errors, Some(4)).unwrap();
     assert_eq!(sound.grade, Grade::A);
     assert!(words::lines(&sound).iter().all(|line| !line.contains("Pareto")), "no tail under an A");
-    let bare = sound.clone().with(&[Reason::NoChains]);
+    let bare = sound.with(&[Reason::NoChains]);
     assert_eq!((bare.grade, bare.reasons.as_slice()), (Grade::B, &[Reason::NoChains][..]));
     assert!(words::headline(&bare, 10, 400).starts_with("B - trusted with a reservation"));
     let apart = bare.with(&[Reason::PilotNotMixed, Reason::NoChains]);

@@ -147,7 +147,7 @@ fn fill_scores(score: Score, tile: Tile<'_>, out: &mut [f64]) {
                 let clock = -uniform(seed, Purpose::Race, tile.first + offset).ln();
                 let cosine = u * inverse;
                 *out = if cosine > 0.0 { cosine / clock } else { f64::NEG_INFINITY };
-            })
+            });
         }
         Score::Race { seed } => columns.enumerate().for_each(|(offset, (out, &inverse))| {
             let clock = -uniform(seed, Purpose::Race, tile.first + offset).ln();

@@ -1,5 +1,7 @@
 //! Questions and answers are plain data: they travel as text and mean the same at the other end.
 
+#![allow(clippy::unwrap_used)] // a test's helpers are tests too
+
 mod common;
 
 use common::awkward_matrix;

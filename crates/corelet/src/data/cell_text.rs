@@ -137,8 +137,9 @@ mod tests {
 
     use super::*;
 
-    fn texts(array: ArrayRef) -> Vec<Option<String>> {
+    fn texts(array: impl arrow::array::Array + 'static) -> Vec<Option<String>> {
         let mut found = Vec::new();
+        let array: ArrayRef = Arc::new(array);
         CellTexts::new(&array)
             .for_each(|text| {
                 found.push(text.map(str::to_owned));
@@ -152,16 +153,16 @@ mod tests {
     fn times_of_a_zone_are_written_in_utc() {
         for zone in ["Europe/Berlin", "UTC", "+02:00", "Mars/Olympus"] {
             let times = TimestampMicrosecondArray::from(vec![Some(0), None]).with_timezone(zone);
-            assert_eq!(texts(Arc::new(times)), [Some("1970-01-01T00:00:00Z".to_owned()), None], "{zone}");
+            assert_eq!(texts(times), [Some("1970-01-01T00:00:00Z".to_owned()), None], "{zone}");
         }
     }
 
     #[test]
     fn dates_beyond_the_calendar_are_their_numbers() {
-        assert_eq!(texts(Arc::new(Date32Array::from(vec![i32::MAX]))), [Some(i32::MAX.to_string())]);
-        assert_eq!(texts(Arc::new(Date64Array::from(vec![i64::MAX]))), [Some(i64::MAX.to_string())]);
+        assert_eq!(texts(Date32Array::from(vec![i32::MAX])), [Some(i32::MAX.to_string())]);
+        assert_eq!(texts(Date64Array::from(vec![i64::MAX])), [Some(i64::MAX.to_string())]);
         let times = TimestampMicrosecondArray::from(vec![i64::MIN]).with_timezone("UTC");
-        assert_eq!(texts(Arc::new(times)), [Some(i64::MIN.to_string())]);
+        assert_eq!(texts(times), [Some(i64::MIN.to_string())]);
     }
 
     #[test]

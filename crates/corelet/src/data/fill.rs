@@ -55,7 +55,7 @@ impl Encoder<'_> {
         let (n, dim) = (self.survey.rows.len(), self.features.len());
         let count = |on: bool| if on { n } else { 0 };
         let (has_target, has_exposure) = (self.target != TargetCode::None, self.exposure_position.is_some());
-        let cells = n.checked_mul(dim).unwrap_or(usize::MAX);
+        let cells = n.saturating_mul(dim);
         let mut features: Vec<f32> = memory::zeros(self.file, &format!("{n} rows of {dim} features"), cells)?;
         let mut target: Vec<f64> = memory::zeros(self.file, "the target", count(has_target))?;
         let mut exposure: Vec<f64> = memory::zeros(self.file, "the exposure", count(has_exposure))?;

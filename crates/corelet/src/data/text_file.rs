@@ -93,12 +93,15 @@ pub(super) struct Chunk {
     pub(super) upto: u64,
 }
 
+/// Where the last whole record of some text ends.
+type EndOf = dyn Fn(&[u8]) -> Option<usize> + Send;
+
 /// The chunks of a text file, in order.
 pub(super) struct Chunks {
     name: String,
     reader: Box<dyn Read + Send>,
     read: Arc<AtomicU64>,
-    end: Box<dyn Fn(&[u8]) -> Option<usize> + Send>,
+    end: Box<EndOf>,
     rest: Vec<u8>,
     started: bool,
     ended: bool,
