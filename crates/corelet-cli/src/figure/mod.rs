@@ -1,7 +1,7 @@
 //! Figures as data: panels of curves, points, outlines and contours in a grid, drawn as SVG and PNG.
 //!
 //! A panel says what there is to see; [`Grid::draw`] decides where the ink goes. Nothing here knows what the figures are
-//! about, but for the one table of method → colour, dash and marker in [`style`].
+//! about, but for the one table of method → colour, dash and marker in `style`.
 
 mod axis;
 mod dashes;
