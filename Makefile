@@ -11,10 +11,12 @@ ifneq ($(DATA),)
 export CORELET_DATA ?= $(abspath $(DATA))
 endif
 
-# One profile throughout, so that the dependencies are compiled once: it is what ships that is tested.
+# One profile throughout, so that the dependencies are compiled once; our own crates with the checks of .ci/checked.toml.
+# The Python tests and the demo run what ships.
+CARGO_TEST := cargo test --release --workspace --features sparse-nnls/simd-variable --config .ci/checked.toml
 
 # What stands on the kernels, for the instruction sets that this machine would not choose by itself.
-KERNELS := cargo test --release --workspace --all-features --quiet --lib \
+KERNELS := $(CARGO_TEST) --quiet --lib \
 	--test draws --test hermite --test models --test invariants --test nnls --test rank
 
 .PHONY: test lint rust python wheel integrations bench fuzz clean
@@ -23,17 +25,20 @@ test: lint rust python
 
 lint:
 	cargo fmt --all --check
-	cargo clippy --release --workspace --all-targets --all-features -- -D warnings
+	cargo clippy --release --workspace --all-targets --features sparse-nnls/simd-variable -- -D warnings
+	cargo clippy --release -p corelet --no-default-features -- -D warnings
+	cargo clippy --release -p corelet --no-default-features --features files -- -D warnings
+	cargo clippy --release -p corelet --no-default-features --features sampling -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --release --workspace --no-deps
 
 rust:
-	cargo test --release --workspace --all-features
+	$(CARGO_TEST)
 	CORELET_SIMD=avx2 $(KERNELS)
 	CORELET_SIMD=portable $(KERNELS)
 
 # The tests run against the built wheel, installed as a user would install it.
 python: $(VENV)/installed wheel
-	cargo build --release
+	cargo build --release --bin corelet
 	$(VENV)/bin/python -m pip install --quiet --force-reinstall --no-deps wheels/corelet-*.whl
 	$(VENV)/bin/python -m mypy
 	$(VENV)/bin/python -m pytest -q tests/python
@@ -70,10 +75,10 @@ KILLS ?= 100
 FUZZ_SEED ?= 1000
 FUZZ_MEMORY ?= 4000000
 fuzz:
-	cargo test --release --workspace --all-features --no-run --test data_mutations --test cli
+	$(CARGO_TEST) --no-run --test data_mutations --test cli
 	ulimit -v $(FUZZ_MEMORY) && CORELET_MUTATIONS=$(N) CORELET_MUTATION_SEED=$(FUZZ_SEED) RAYON_NUM_THREADS=2 \
-		cargo test --release --workspace --all-features --test data_mutations -- --nocapture
-	CORELET_KILLS=$(KILLS) cargo test --release --workspace --all-features --test cli kills -- --nocapture
+		$(CARGO_TEST) --test data_mutations -- --nocapture
+	CORELET_KILLS=$(KILLS) $(CARGO_TEST) --test cli kills -- --nocapture
 
 clean:
 	cargo clean

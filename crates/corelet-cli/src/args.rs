@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser, ValueParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser, ValueParser};
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use corelet::coreset::{RoundsBy, Selector, Start};
-use corelet::data::{DesignOptions, Format, NameList, Standardise, Task};
+use corelet::data::{DesignOptions, Format, NameList, Standardise};
 use corelet::embed::Choice;
-use corelet::model::Link;
+use corelet::model::{BuiltIn, Link};
 use corelet::study::{BuildSpecification, ModelSpecification, Specification};
 use corelet_cli::process::ProcessArgs;
 use sparse_nnls::Method;
@@ -99,8 +99,8 @@ pub(crate) struct DataArgs {
 #[command(next_help_heading = "Model")]
 pub(crate) struct ModelArgs {
     /// The likelihood
-    #[arg(long, default_value = "logistic")]
-    model: ModelArg,
+    #[arg(long, default_value = BuiltIn::default().name(), value_parser = models_parser())]
+    model: BuiltIn,
     /// How a Poisson rate follows from the linear predictor [default: log]
     #[arg(long)]
     link: Option<LinkArg>,
@@ -252,18 +252,6 @@ enum StandardiseArg {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum ModelArg {
-    /// The mean of Gaussian data
-    Gaussian,
-    /// Linear regression
-    Linear,
-    /// Logistic regression
-    Logistic,
-    /// Poisson regression
-    Poisson,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum LinkArg {
     /// Rate exp(η)
     Log,
@@ -317,12 +305,7 @@ impl DataArgs {
 impl ModelArgs {
     fn specification(&self) -> ModelSpecification {
         ModelSpecification {
-            model: match self.model {
-                ModelArg::Gaussian => Task::Gaussian,
-                ModelArg::Linear => Task::Linear,
-                ModelArg::Logistic => Task::Logistic,
-                ModelArg::Poisson => Task::Poisson,
-            },
+            model: self.model,
             link: self.link.map(|link| match link {
                 LinkArg::Log => Link::Log,
                 LinkArg::Softplus => Link::Softplus,
@@ -419,6 +402,11 @@ impl Cli {
 fn method_parser() -> ValueParser {
     let parse = |name: String| Selector::from_name(&name).unwrap_or(Selector::Embedded(Method::default()));
     PossibleValuesParser::new(Selector::names()).map(parse).into()
+}
+
+fn models_parser() -> ValueParser {
+    let values = BuiltIn::ALL.map(|model| PossibleValue::new(model.name()).help(model.about()));
+    PossibleValuesParser::new(values).try_map(|name| name.parse::<BuiltIn>()).into()
 }
 
 fn methods_parser() -> ValueParser {

@@ -55,10 +55,11 @@ pub(crate) fn study(
 impl Opened {
     /// The weighted rows of a coreset file, as observations and fetched.
     pub(crate) fn coreset(&self, path: &Path) -> anyhow::Result<(Vec<usize>, Weighted)> {
-        let (rows, weights) = read_coreset(path)?;
+        let coreset = read_coreset(path)?;
         let named = || path.display().to_string();
-        let observations = self.study.observations_of(&rows).with_context(named)?;
-        let weighted = self.study.weighted(&observations, &weights).with_context(named)?;
+        let observations = self.study.observations_of(&coreset.rows).with_context(named)?;
+        coreset.check_rows(&self.source)?;
+        let weighted = self.study.weighted(&observations, &coreset.weights).with_context(named)?;
         Ok((observations, weighted))
     }
 

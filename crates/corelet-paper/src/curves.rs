@@ -145,9 +145,9 @@ fn panel(groups: &Groups<'_>, shown: &Shown, metric: Metric, title: &str) -> Pan
 /// The name of a set together with its model, where sets of several models stand side by side.
 fn full_title(shown: &Shown) -> String {
     use crate::sets::Kind;
-    use corelet::data::Task;
+    use corelet::model::BuiltIn;
     match shown.set.kind {
-        Kind::Regression(Task::Poisson) => format!("{} (Poisson)", shown.set.label),
+        Kind::Regression(BuiltIn::Poisson) => format!("{} (Poisson)", shown.set.label),
         Kind::Regression(_) => format!("{} (logistic)", shown.set.label),
         _ => shown.set.label.to_owned(),
     }

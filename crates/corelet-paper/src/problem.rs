@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use anyhow::Context;
-use corelet::data::{self, DataError, DesignOptions, Standardise, Table, Task, Values};
+use corelet::data::{self, DataError, DesignOptions, Standardise, Table, Values};
 use corelet::embed::{Choice, Embedding, Stored, embed, paper};
 use corelet::generate;
 use corelet::linalg::{dot, gram, leading_eigenvectors, quadratic_form, row_major};
-use corelet::model::{GaussianMean, Glm, Linear, Link, Model, RbfMap};
+use corelet::model::{BuiltIn, GaussianMean, Glm, Linear, Link, Model, RbfMap};
 use corelet::posterior::{Laplace, LaplaceSettings, Prior, laplace};
 use corelet::rows::{self, All, Memory, Observations, Rows};
 use corelet::study::{ModelSpecification, Resolved};
@@ -122,12 +122,13 @@ impl Material {
                 Ok(Self::RadialBasis(Prices::new(&table)?))
             }
             (Kind::RadialBasis, Source::Generated(_)) => anyhow::bail!("{} cannot be generated", set.name),
-            (Kind::Regression(task), source) => {
+            (Kind::Regression(model), source) => {
                 let (table, target) = match source {
                     Source::File(path) => (data::read(path, None)?, None),
-                    Source::Generated(rows) => (generated(task, *rows, seed)?, Some("y".to_owned())),
+                    Source::Generated(rows) => (generated(model, *rows, seed)?, Some("y".to_owned())),
                 };
-                let problem = regression(&table, task, target, warn).with_context(|| table.source.clone())?;
+                let problem =
+                    regression(&table, model, target, warn).with_context(|| table.source.clone())?;
                 Ok(Self::Fixed(Arc::new(problem)))
             }
         }
@@ -146,9 +147,9 @@ impl Material {
     }
 }
 
-fn generated(task: Task, rows: usize, seed: u64) -> anyhow::Result<Table> {
-    let observations = match task {
-        Task::Poisson => generate::poisson_paper(rows, seed),
+fn generated(model: BuiltIn, rows: usize, seed: u64) -> anyhow::Result<Table> {
+    let observations = match model {
+        BuiltIn::Poisson => generate::poisson_paper(rows, seed),
         _ => generate::logistic_paper(rows, seed),
     };
     Ok(generate::to_table(&observations, "generated rows")?)
@@ -157,11 +158,16 @@ fn generated(task: Task, rows: usize, seed: u64) -> anyhow::Result<Table> {
 /// As in the paper: whitened covariates, prior N(0, I), softplus rates.
 fn regression(
     table: &Table,
-    task: Task,
+    model: BuiltIn,
     target: Option<String>,
     warn: &mut dyn FnMut(&str),
 ) -> anyhow::Result<Problem> {
-    let whiten = DesignOptions { task, target, standardise: Standardise::Whiten, ..DesignOptions::default() };
+    let whiten = DesignOptions {
+        outcome: model.outcome(),
+        target,
+        standardise: Standardise::Whiten,
+        ..DesignOptions::default()
+    };
     let dataset = match data::design(table, &whiten) {
         Err(DataError::Collinear { .. }) => {
             let scale = DesignOptions { standardise: Standardise::Scale, ..whiten };
@@ -174,7 +180,7 @@ fn regression(
         }
         other => other?,
     };
-    let asked = ModelSpecification { model: task, link: Some(Link::Softplus), ..Default::default() };
+    let asked = ModelSpecification { model, link: Some(Link::Softplus), ..Default::default() };
     let resolved = Resolved::new(&asked, &dataset.observations, None)?;
     let (model, prior) = (resolved.bind(dataset.observations)?, resolved.prior()?);
     Problem::new(Likelihood::Other(model), prior, None)

@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use corelet::data::Task;
+use corelet::model::BuiltIn;
 
 /// Where the posteriors of the trials of a set come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A regression on one table: trials differ in the draws.
-    Regression(Task),
+    Regression(BuiltIn),
     /// The mean of a Gaussian: each trial has data of its own.
     GaussianMean,
     /// Radial basis functions: each trial has a sub-sample and centres of its own.
@@ -33,24 +33,27 @@ pub(crate) struct Set {
 
 const CAMPBELL: &str = "github.com/trevorcampbell/bayesian-coresets, examples/data";
 
-const fn regression(name: &'static str, label: &'static str, task: Task, file: &'static str) -> Set {
-    Set { name, label, kind: Kind::Regression(task), file: Some(file), generated: None, origin: CAMPBELL }
+const fn regression(name: &'static str, label: &'static str, model: BuiltIn, file: &'static str) -> Set {
+    Set { name, label, kind: Kind::Regression(model), file: Some(file), generated: None, origin: CAMPBELL }
 }
 
 const SETS: [Set; 10] = [
-    Set { generated: Some(500), ..regression("synth_lr", "synthetic", Task::Logistic, "synth_lr.npz") },
-    regression("phishing", "phishing", Task::Logistic, "phishing.npz"),
-    regression("ds1", "chemical reactivities", Task::Logistic, "ds1.npz"),
-    Set { generated: Some(500), ..regression("synth_poiss", "synthetic", Task::Poisson, "synth_poiss.npz") },
-    regression("biketrips", "bike trips", Task::Poisson, "biketrips.npz"),
-    regression("airportdelays", "airport delays", Task::Poisson, "airportdelays.npz"),
+    Set { generated: Some(500), ..regression("synth_lr", "synthetic", BuiltIn::Logistic, "synth_lr.npz") },
+    regression("phishing", "phishing", BuiltIn::Logistic, "phishing.npz"),
+    regression("ds1", "chemical reactivities", BuiltIn::Logistic, "ds1.npz"),
+    Set {
+        generated: Some(500),
+        ..regression("synth_poiss", "synthetic", BuiltIn::Poisson, "synth_poiss.npz")
+    },
+    regression("biketrips", "bike trips", BuiltIn::Poisson, "biketrips.npz"),
+    regression("airportdelays", "airport delays", BuiltIn::Poisson, "airportdelays.npz"),
     Set {
         generated: Some(9000),
-        ..regression("synth_lr_large", "large synthetic", Task::Logistic, "synth_lr_large.npz")
+        ..regression("synth_lr_large", "large synthetic", BuiltIn::Logistic, "synth_lr_large.npz")
     },
     Set {
         origin: "the LIBSVM collection, binary/phishing, saved as phishing.libsvm",
-        ..regression("phishing_original", "original phishing", Task::Logistic, "phishing.libsvm")
+        ..regression("phishing_original", "original phishing", BuiltIn::Logistic, "phishing.libsvm")
     },
     Set {
         name: "gaussian",

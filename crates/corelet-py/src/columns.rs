@@ -1,9 +1,11 @@
 //! NumPy arrays as the columns of a table, borrowed and never copied.
 
-use arrow::array::{Array, ArrayRef, AsArray};
-use arrow::compute::cast;
-use arrow::datatypes::{DataType, Float64Type, Int64Type};
-use arrow::error::ArrowError;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float64Type, Int64Type};
+use arrow_array::{Array, ArrayRef};
+use arrow_cast::cast;
+use arrow_schema::ArrowError;
+use arrow_schema::DataType;
 use corelet::data::{ColumnView, Numbers, RowCells, Strided, TableView, ValuesView};
 use numpy::{
     Element, PyArray1, PyArrayDyn, PyArrayMethods, PyReadonlyArray1, PyReadonlyArrayDyn,

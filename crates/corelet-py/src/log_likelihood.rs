@@ -307,7 +307,15 @@ fn fields<'py>(
         map_distance: None,
         parameters: Vec::new(),
     };
-    let subject = Subject { data: SOURCE, n, names: &[], features: 0, model: "log-likelihood", dropped: 0 };
+    let subject = Subject {
+        data: SOURCE,
+        n,
+        names: &[],
+        features: 0,
+        model: "log-likelihood",
+        dropped: 0,
+        fingerprint: None,
+    };
     let summary = Summary::of_build(&subject, options, coreset, &evaluation, *seconds);
     let json = summary.to_json().map_err(|error| refuse(error.to_string()))?;
     let metadata = PyDict::new(py);

@@ -4,10 +4,9 @@
 use std::ops::ControlFlow;
 
 use corelet::coreset::{BuildError, BuildOptions, Callback, Coreset, RoundOptions, build_in_rounds};
-use corelet::data::Task;
 use corelet::embed::Choice;
 use corelet::generate;
-use corelet::model::Link;
+use corelet::model::{BuiltIn, Link};
 use corelet::posterior::{Laplace, LaplaceSettings, Prior, laplace};
 use corelet::rows::{All, Memory, Observations, Problem};
 use corelet::study::{ModelSpecification, Resolved, Specification, UsageError};
@@ -145,7 +144,7 @@ fn generated_data_have_their_parameters() {
     for (mean, truth) in fit.laplace.posterior.mean.iter().zip([3.0, 3.0, 0.0]) {
         assert!((mean - truth).abs() < 0.2, "{mean} {truth}");
     }
-    let (model, link) = (Task::Poisson, Some(Link::Softplus));
+    let (model, link) = (BuiltIn::Poisson, Some(Link::Softplus));
     let asked = ModelSpecification { model, link, ..ModelSpecification::default() };
     let poisson = self::fit(generate::poisson_paper(20_000, 1), &asked);
     for (mean, truth) in poisson.laplace.posterior.mean.iter().zip([1.0, 0.0]) {
@@ -178,7 +177,7 @@ fn settings_by_name_are_checked_one_by_one() {
     let of = |json: &str| Specification::from_settings(serde_json::from_str(json).as_ref().unwrap());
     let asked =
         of(r#"{"model": "poisson", "link": "softplus", "k": 30, "method": "giga", "target": "y"}"#).unwrap();
-    assert_eq!((asked.model.model, asked.model.link), (Task::Poisson, Some(Link::Softplus)));
+    assert_eq!((asked.model.model, asked.model.link), (BuiltIn::Poisson, Some(Link::Softplus)));
     assert_eq!((asked.build.k, asked.build.method.name()), (Some(30), "giga"));
     assert_eq!(asked.design.target.as_deref(), Some("y"));
     assert_eq!(of(r#"{"k": null, "seed": 0}"#).unwrap(), Specification::default());

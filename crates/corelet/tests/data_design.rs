@@ -7,8 +7,8 @@ use std::fs;
 use std::path::Path;
 
 use corelet::data::{
-    Column, ColumnView, DataError, Dataset, DesignOptions, Numbers, Source, Standardise, Strided, Table,
-    TableView, Task, Values, ValuesView, design, design_view, read,
+    Column, ColumnView, DataError, Dataset, DesignOptions, Numbers, Outcome, Source, Standardise, Strided,
+    Table, TableView, Values, ValuesView, design, design_view, read,
 };
 
 fn table(text: &str) -> Table {
@@ -18,8 +18,8 @@ fn table(text: &str) -> Table {
     read(&path, None).unwrap()
 }
 
-fn options(task: Task, target: &str) -> DesignOptions {
-    DesignOptions { task, target: Some(target.to_owned()), ..DesignOptions::default() }
+fn options(outcome: Outcome, target: &str) -> DesignOptions {
+    DesignOptions { outcome, target: Some(target.to_owned()), ..DesignOptions::default() }
 }
 
 fn column(dataset: &Dataset, name: &str) -> Vec<f64> {
@@ -68,7 +68,7 @@ fn correlated(rows: usize) -> Table {
 fn text_becomes_indicators_of_the_most_frequent_level() {
     let text =
         "late,origin,wet\ntrue,JFK,true\nfalse,EWR,false\ntrue,LGA,false\nfalse,EWR,true\ntrue,JFK,false\n";
-    let options = DesignOptions { standardise: Standardise::None, ..options(Task::Logistic, "late") };
+    let options = DesignOptions { standardise: Standardise::None, ..options(Outcome::Classes, "late") };
     let dataset = design(&table(text), &options).unwrap();
     assert_eq!(dataset.names, ["origin=JFK", "origin=LGA", "wet", "(intercept)"]);
     assert_eq!(dataset.levels[0].base, "EWR");
@@ -83,7 +83,7 @@ fn text_becomes_indicators_of_the_most_frequent_level() {
 #[test]
 fn missing_rows_are_refused_or_dropped() {
     let text = "y,a,b\n1,1,\n0,NA,2\n1,3,5\n,4,6\n0,7,9\n1,8,1\n";
-    let mut options = options(Task::Logistic, "y");
+    let mut options = options(Outcome::Classes, "y");
     let parts = ["3 of 6 rows", "1 in 'a', 1 in 'b', 1 in 'y'"];
     assert_refused(text, &options, &parts);
     options.drop_missing = true;
@@ -96,7 +96,7 @@ fn missing_rows_are_refused_or_dropped() {
 
 #[test]
 fn scaling_gives_unit_moments() {
-    let dataset = design(&correlated(500), &options(Task::Linear, "y")).unwrap();
+    let dataset = design(&correlated(500), &options(Outcome::Number, "y")).unwrap();
     for name in ["a", "b", "c"] {
         let values = column(&dataset, name);
         let mean = values.iter().sum::<f64>() / 500.0;
@@ -109,7 +109,7 @@ fn scaling_gives_unit_moments() {
 
 #[test]
 fn whitening_gives_the_identity() {
-    let whiten = DesignOptions { standardise: Standardise::Whiten, ..options(Task::Linear, "y") };
+    let whiten = DesignOptions { standardise: Standardise::Whiten, ..options(Outcome::Number, "y") };
     let dataset = design(&correlated(500), &whiten).unwrap();
     for (i, first) in ["a", "b", "c"].iter().enumerate() {
         for (j, second) in ["a", "b", "c"].iter().enumerate() {
@@ -125,12 +125,13 @@ fn whitening_gives_the_identity() {
 fn parameters_map_back_to_the_original_scale() {
     let table = correlated(200);
     let raw = |intercept| {
-        let plain = DesignOptions { standardise: Standardise::None, intercept, ..options(Task::Linear, "y") };
+        let plain =
+            DesignOptions { standardise: Standardise::None, intercept, ..options(Outcome::Number, "y") };
         design(&table, &plain).unwrap()
     };
     for standardise in [Standardise::None, Standardise::Scale, Standardise::Whiten] {
         for intercept in [true, false] {
-            let options = DesignOptions { standardise, intercept, ..options(Task::Linear, "y") };
+            let options = DesignOptions { standardise, intercept, ..options(Outcome::Number, "y") };
             let (dataset, raw) = (design(&table, &options).unwrap(), raw(intercept));
             let theta: Vec<f64> = (0..dataset.names.len()).map(|j| 0.7 - 0.4 * j as f64).collect();
             let original = dataset.standardisation.to_original(&theta);
@@ -156,7 +157,7 @@ fn points_map_back_to_the_original_scale() {
     let table = correlated(50);
     for standardise in [Standardise::None, Standardise::Scale, Standardise::Whiten] {
         let features = Some(["a", "b", "c"].map(str::to_owned).to_vec());
-        let gaussian = DesignOptions { task: Task::Gaussian, features, ..DesignOptions::default() };
+        let gaussian = DesignOptions { outcome: Outcome::None, features, ..DesignOptions::default() };
         let of = |standardise| DesignOptions { standardise, ..gaussian.clone() };
         let (dataset, raw) = (design(&table, &of(standardise)), design(&table, &of(Standardise::None)));
         let (dataset, raw) = (dataset.unwrap(), raw.unwrap());
@@ -172,7 +173,7 @@ fn points_map_back_to_the_original_scale() {
 
 #[test]
 fn a_constant_column_is_the_intercept() {
-    let options = options(Task::Linear, "y");
+    let options = options(Outcome::Number, "y");
     let dataset = design(&table("y,one,a\n1,1,2\n2,1,3\n3,1,5\n"), &options).unwrap();
     assert_eq!(dataset.names, ["one", "a"]);
     assert_eq!(column(&dataset, "one"), [1.0; 3]);
@@ -184,7 +185,7 @@ fn a_constant_column_is_the_intercept() {
 
 #[test]
 fn other_constant_columns_are_left_out_with_a_word() {
-    let options = options(Task::Linear, "y");
+    let options = options(Outcome::Number, "y");
     for (text, names, parts) in [
         ("y,two,one,a\n1,2,1,2\n2,2,1,3\n3,2,1,5\n4,2,1,6\n", ["one", "a"], ["'two'", "value, 2,"]),
         ("y,a,zero\n1,1,0\n2,2,0\n3,4,0\n", ["a", "(intercept)"], ["'zero'", "value, 0,"]),
@@ -204,7 +205,7 @@ fn other_constant_columns_are_left_out_with_a_word() {
 
 #[test]
 fn the_added_intercept_has_a_name_of_its_own() {
-    let dataset = design(&table("y,(intercept)\n1,1\n2,2\n3,4\n"), &options(Task::Linear, "y")).unwrap();
+    let dataset = design(&table("y,(intercept)\n1,1\n2,2\n3,4\n"), &options(Outcome::Number, "y")).unwrap();
     assert_eq!(dataset.names, ["(intercept)", "added (intercept)"]);
 }
 
@@ -214,7 +215,7 @@ fn columns_can_be_excluded_or_taken_as_categories() {
     let some = DesignOptions {
         exclude: vec!["id".to_owned()],
         categories: vec!["zip".to_owned()],
-        ..options(Task::Linear, "y")
+        ..options(Outcome::Number, "y")
     };
     assert_eq!(design(&table(text), &some).unwrap().names, ["zip=8", "zip=9", "a", "(intercept)"]);
     let unknown = DesignOptions { exclude: vec!["ID".to_owned()], ..some.clone() };
@@ -236,7 +237,7 @@ fn nearly_numeric(n: usize, row: usize, cell: &str) -> String {
 fn numbers_with_a_few_other_cells_are_refused_by_row_and_cell() {
     for cell in ["N/A", "?", "-"] {
         let text = nearly_numeric(500, 321, cell);
-        let plain = options(Task::Logistic, "y");
+        let plain = options(Outcome::Classes, "y");
         assert_refused(
             &text,
             &plain,
@@ -253,7 +254,7 @@ fn numbers_with_a_few_other_cells_are_refused_by_row_and_cell() {
     // Half of the cells are words: that is a category.
     let mixed: String = (0..60).map(|i| format!("{},{}\n", i % 2, ["1", "2", "x", "z"][i % 4])).collect();
     assert_eq!(
-        design(&table(&format!("y,a\n{mixed}")), &options(Task::Logistic, "y")).unwrap().names.len(),
+        design(&table(&format!("y,a\n{mixed}")), &options(Outcome::Classes, "y")).unwrap().names.len(),
         4
     );
 }
@@ -265,13 +266,13 @@ fn decimal_commas_are_named() {
     let path = folder.path().join("rows.tsv");
     fs::write(&path, format!("y\ta\n{rows}")).unwrap();
     let message =
-        Source::open(&path, None).unwrap().design(&options(Task::Logistic, "y")).unwrap_err().to_string();
+        Source::open(&path, None).unwrap().design(&options(Outcome::Classes, "y")).unwrap_err().to_string();
     assert!(message.contains("'a', row 0 (line 2): '0,5' has a decimal comma"), "{message}");
 }
 
 #[test]
 fn a_target_of_one_and_two_says_which_is_success() {
-    let dataset = design(&table("y,a\n1,3\n2,4\n2,9\n1,7\n"), &options(Task::Logistic, "y")).unwrap();
+    let dataset = design(&table("y,a\n1,3\n2,4\n2,9\n1,7\n"), &options(Outcome::Classes, "y")).unwrap();
     assert_eq!(dataset.observations.target, [-1.0, 1.0, 1.0, -1.0]);
     assert!(dataset.warnings[0].contains("2 is taken as success"), "{:?}", dataset.warnings);
 }
@@ -279,7 +280,7 @@ fn a_target_of_one_and_two_says_which_is_success() {
 #[test]
 fn collinear_columns_warn_or_fail() {
     let text = "y,a,b,sum\n1,1,7,8\n2,2,3,5\n3,4,4,8\n4,9,1,10\n5,3,3,6\n";
-    let scale = options(Task::Linear, "y");
+    let scale = options(Outcome::Number, "y");
     let dataset = design(&table(text), &scale).unwrap();
     assert_eq!(dataset.warnings.len(), 1);
     assert!(dataset.warnings[0].contains("2 of 3 features are independent"), "{:?}", dataset.warnings);
@@ -287,7 +288,7 @@ fn collinear_columns_warn_or_fail() {
     assert_refused(text, &whiten, &["linear combinations"]);
     // Shifted copies are only collinear where an intercept, or centring, takes up the shift.
     let shifted = "y,a,b\n1,1,6\n2,2,7\n3,4,9\n4,9,14\n";
-    let none = DesignOptions { standardise: Standardise::None, ..options(Task::Linear, "y") };
+    let none = DesignOptions { standardise: Standardise::None, ..options(Outcome::Number, "y") };
     assert_eq!(design(&table(shifted), &none).unwrap().warnings.len(), 1);
     let through_zero = DesignOptions { intercept: false, ..none };
     assert!(design(&table(shifted), &through_zero).unwrap().warnings.is_empty());
@@ -297,7 +298,7 @@ fn collinear_columns_warn_or_fail() {
 fn logistic_targets() {
     let logistic = |positive: Option<&str>| DesignOptions {
         positive: positive.map(str::to_owned),
-        ..options(Task::Logistic, "y")
+        ..options(Outcome::Classes, "y")
     };
     let with = |cells: [&str; 4]| {
         let rows: Vec<String> = cells.iter().enumerate().map(|(i, y)| format!("{y},{}\n", i * i)).collect();
@@ -324,7 +325,7 @@ fn logistic_targets() {
 
 #[test]
 fn counts_exposures_and_numbers() {
-    let poisson = options(Task::Poisson, "y");
+    let poisson = options(Outcome::Count, "y");
     assert_refused("y,a\n1,1\n-2,3\n0,5\n", &poisson, &["'y', row 1 (line 3): -2", "count"]);
     assert_refused("y,a\n1,1\n1.5,3\n0,5\n", &poisson, &["row 1 (line 3): 1.5"]);
     let exposed = DesignOptions { exposure: Some("days".into()), ..poisson };
@@ -332,7 +333,7 @@ fn counts_exposures_and_numbers() {
     assert_eq!(dataset.observations.exposure, Some(vec![2.0, 0.5, 1.0]));
     assert_eq!(dataset.names, ["a", "(intercept)"]);
     assert_refused("y,a,days\n1,1,2\n2,3,0\n0,5,1\n", &exposed, &["'days', row 1 (line 3): 0"]);
-    let linear = options(Task::Linear, "y");
+    let linear = options(Outcome::Number, "y");
     let late_text = "y,a\n1,1\n2,2\n\"n.\na.\",4\noops,5\n";
     assert_refused(late_text, &linear, &["'y'", "row 2 (line 4)"]);
     assert_refused("y,a\n1,1\n2,2\noops,5\n", &linear, &["numeric", "row 2 (line 4)", "'oops'"]);
@@ -341,21 +342,30 @@ fn counts_exposures_and_numbers() {
 
 #[test]
 fn tables_of_the_wrong_shape() {
-    let linear = options(Task::Linear, "y");
+    let linear = options(Outcome::Number, "y");
     assert_refused("y,a\n1,1\n", &linear, &["1 usable row,", "at least 2"]);
     assert_refused("y,a\n", &linear, &["0 usable rows"]);
     assert_refused("y,a,b,c\n1,1,5,2\n2,2,4,9\n", &linear, &["more features (3) than rows (2)"]);
     let text_columns = "y,t,a,b\n1,u,3,4\n2,v,5,7\n3,w,1,9\n";
     assert_refused(text_columns, &linear, &["(4) than rows (3)", "2 of them from text column 't'"]);
     assert_refused("y\n1\n2\n3\n", &linear, &["no feature"]);
+    let plain = DesignOptions { standardise: Standardise::None, ..linear.clone() };
+    let uncentred = DesignOptions { intercept: false, ..linear.clone() };
+    for far in [&plain, &uncentred] {
+        let blurred = ["'a'", "around 1.0e9", "single precision"];
+        assert_refused("y,a\n1,1000000001\n2,1000000002\n3,1000000004\n", far, &blurred);
+    }
+    assert_refused("y,a\n1,1e40\n2,2e40\n3,4e40\n", &plain, &["'a'", "single precision"]);
+    assert!(design(&table("y,a\n1,1999\n2,2007\n3,2024\n"), &plain).is_ok());
+    assert!(design(&table("y,a\n1,1000000001\n2,1000000002\n3,1000000004\n"), &linear).is_ok());
     assert_refused("y,a\n1,1e200\n2,-1e200\n3,4\n", &linear, &["'a'", "range too large"]);
     assert_refused("y,a\n1,1e-310\n2,2e-310\n3,4e-310\n", &linear, &["'a'", "range too small"]);
     let text = "y,a\n1,1\n2,2\n3,5\n";
-    assert_refused(text, &options(Task::Linear, "z"), &["no column 'z'", "'y', 'a'"]);
+    assert_refused(text, &options(Outcome::Number, "z"), &["no column 'z'", "'y', 'a'"]);
     assert_refused(text, &DesignOptions::default(), &["no column to predict", "'y', 'a'"]);
     let with = |features: &[&str]| DesignOptions {
         features: Some(features.iter().map(|&name| name.to_owned()).collect()),
-        ..options(Task::Linear, "y")
+        ..options(Outcome::Number, "y")
     };
     assert_refused(text, &with(&["a", "y"]), &["'y' is the target and a feature"]);
     assert_refused(text, &with(&["a", "a"]), &["'a' is a feature and a feature"]);
@@ -366,11 +376,10 @@ fn tables_of_the_wrong_shape() {
 
 #[test]
 fn options_read_from_partial_text() {
-    let options: DesignOptions =
-        serde_json::from_str(r#"{"task": "poisson", "standardise": "whiten", "target": "y"}"#).unwrap();
+    let options: DesignOptions = serde_json::from_str(r#"{"standardise": "whiten", "target": "y"}"#).unwrap();
     assert_eq!(
         options,
-        DesignOptions { standardise: Standardise::Whiten, ..self::options(Task::Poisson, "y") }
+        DesignOptions { standardise: Standardise::Whiten, ..self::options(Outcome::default(), "y") }
     );
     assert!(serde_json::from_str::<DesignOptions>(r#"{"intercpt": true}"#).is_err());
 }
@@ -378,7 +387,7 @@ fn options_read_from_partial_text() {
 #[test]
 fn the_same_bits_for_any_number_of_threads() {
     let table = correlated(20_000);
-    let whiten = DesignOptions { standardise: Standardise::Whiten, ..options(Task::Linear, "y") };
+    let whiten = DesignOptions { standardise: Standardise::Whiten, ..options(Outcome::Number, "y") };
     let with_threads = |threads| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         pool.install(|| design(&table, &whiten).unwrap().observations)
@@ -394,7 +403,7 @@ fn real(folder: &Path, name: &str) -> Table {
 fn real_flights() {
     let Some(folder) = common::data_folder() else { return };
     let flights = real(&folder, "flights.parquet");
-    let mut late = options(Task::Logistic, "late");
+    let mut late = options(Outcome::Classes, "late");
     let message = design(&flights, &late).unwrap_err().to_string();
     assert!(message.contains("of 327346 rows have missing values"), "{message}");
     late.drop_missing = true;
@@ -422,10 +431,10 @@ fn real_archives_keep_their_intercept() {
     let Some(folder) = common::data_folder() else { return };
     let logistic = ["synth_lr", "phishing", "ds1", "synth_lr_large", "phishing_large"];
     let poisson = ["synth_poiss", "biketrips", "airportdelays", "synth_poiss_large"];
-    let tasks = logistic.map(|name| (name, Task::Logistic)).into_iter();
-    for (name, task) in tasks.chain(poisson.map(|name| (name, Task::Poisson))) {
+    let outcomes = logistic.map(|name| (name, Outcome::Classes)).into_iter();
+    for (name, outcome) in outcomes.chain(poisson.map(|name| (name, Outcome::Count))) {
         for standardise in [Standardise::None, Standardise::Scale, Standardise::Whiten] {
-            let options = DesignOptions { task, standardise, ..DesignOptions::default() };
+            let options = DesignOptions { outcome, standardise, ..DesignOptions::default() };
             let table = real(&folder, &format!("{name}.npz"));
             let dataset = design(&table, &options).unwrap();
             let last = table.columns.len() - 2;

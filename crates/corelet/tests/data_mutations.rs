@@ -10,15 +10,14 @@ use std::panic;
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow::array::{
+use arrow_array::types::Int32Type;
+use arrow_array::{
     ArrayRef, BooleanArray, Date32Array, DictionaryArray, Float64Array, Int32Array, Int64Array, RecordBatch,
     StringArray, TimestampMicrosecondArray,
 };
-use arrow::datatypes::Int32Type;
-use arrow::ipc::CompressionType;
-use arrow::ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
-use corelet::data::{DataError, DesignOptions, Source, Task, panic_is_caught};
-use npyz::npz::NpzWriter;
+use arrow_ipc::CompressionType;
+use arrow_ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
+use corelet::data::{DataError, DesignOptions, Outcome, Source, panic_is_caught};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::{WriterProperties, WriterVersion};
@@ -110,12 +109,12 @@ fn npy(columns: usize, fortran: &str) -> Vec<u8> {
 }
 
 fn npz() -> Vec<u8> {
-    let mut archive = NpzWriter::new(std::io::Cursor::new(Vec::new()));
+    let mut archive = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
     for (name, bytes) in [("X", npy(4, "False")), ("y", npy(1, "False"))] {
-        archive.zip_writer().start_file(format!("{name}.npy"), Default::default()).unwrap();
-        archive.zip_writer().write_all(&bytes).unwrap();
+        archive.start_file(format!("{name}.npy"), zip::write::SimpleFileOptions::default()).unwrap();
+        archive.write_all(&bytes).unwrap();
     }
-    archive.zip_writer().finish().unwrap().into_inner()
+    archive.finish().unwrap().into_inner()
 }
 
 fn samples() -> Vec<Sample> {
@@ -195,7 +194,7 @@ fn damage(bytes: &mut Vec<u8>, random: &mut ChaCha8Rng) -> bool {
 fn read(path: &Path, target: Option<&str>) -> Result<usize, DataError> {
     let source = Source::open(path, None)?;
     let options = DesignOptions {
-        task: Task::Linear,
+        outcome: Outcome::Number,
         target: target.map(str::to_owned),
         exclude: ["day", "at"]
             .iter()

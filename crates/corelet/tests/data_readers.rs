@@ -3,19 +3,17 @@
 
 mod common;
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow::array::{
+use arrow_array::types::Int32Type;
+use arrow_array::{
     ArrayRef, BooleanArray, Date32Array, DictionaryArray, Float32Array, Float64Array, Int32Array, Int64Array,
     RecordBatch, StringArray, StringViewArray,
 };
-use arrow::datatypes::Int32Type;
 use corelet::data::{Format, Table, Values, read};
-use npyz::WriterBuilder;
-use npyz::npz::NpzWriter;
 use tempfile::TempDir;
 
 fn folder() -> TempDir {
@@ -179,7 +177,7 @@ fn parquet_bytes(batches: &[RecordBatch]) -> Vec<u8> {
 }
 
 fn arrow_file_bytes(batches: &[RecordBatch]) -> Vec<u8> {
-    let mut writer = arrow::ipc::writer::FileWriter::try_new(Vec::new(), &batches[0].schema()).unwrap();
+    let mut writer = arrow_ipc::writer::FileWriter::try_new(Vec::new(), &batches[0].schema()).unwrap();
     for batch in batches {
         writer.write(batch).unwrap();
     }
@@ -187,7 +185,7 @@ fn arrow_file_bytes(batches: &[RecordBatch]) -> Vec<u8> {
 }
 
 fn arrow_stream_bytes(batches: &[RecordBatch]) -> Vec<u8> {
-    let mut writer = arrow::ipc::writer::StreamWriter::try_new(Vec::new(), &batches[0].schema()).unwrap();
+    let mut writer = arrow_ipc::writer::StreamWriter::try_new(Vec::new(), &batches[0].schema()).unwrap();
     for batch in batches {
         writer.write(batch).unwrap();
     }
@@ -262,12 +260,12 @@ fn npy_bytes(descr: &str, fortran: &str, shape: &str, data: &[u8]) -> Vec<u8> {
 }
 
 fn npz_bytes(arrays: &[(&str, Vec<u8>)]) -> Vec<u8> {
-    let mut archive = NpzWriter::new(std::io::Cursor::new(Vec::new()));
+    let mut archive = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
     for (name, bytes) in arrays {
-        archive.zip_writer().start_file(format!("{name}.npy"), Default::default()).unwrap();
-        archive.zip_writer().write_all(bytes).unwrap();
+        archive.start_file(format!("{name}.npy"), zip::write::SimpleFileOptions::default()).unwrap();
+        archive.write_all(bytes).unwrap();
     }
-    archive.zip_writer().finish().unwrap().into_inner()
+    archive.finish().unwrap().into_inner()
 }
 
 #[test]
@@ -306,18 +304,14 @@ fn bad_npy_files() {
 #[test]
 fn npz_archives() {
     let folder = folder();
-    let path = folder.path().join("a.npz");
-    let mut archive = NpzWriter::new(File::create(&path).unwrap());
-    let options = archive.array::<f32>("X", Default::default()).unwrap().default_dtype();
-    let mut matrix = options.shape(&[3, 2]).begin_nd().unwrap();
-    matrix.extend([1.0f32, 2.0, 3.0, 4.0, f32::NAN, 6.0]).unwrap();
-    matrix.finish().unwrap();
-    let options = archive.array::<i64>("y", Default::default()).unwrap().default_dtype();
-    let mut target = options.shape(&[3]).begin_nd().unwrap();
-    target.extend([1i64, -1, 1]).unwrap();
-    target.finish().unwrap();
-    drop(archive);
-    let table = read(&path, None).unwrap();
+    let matrix: Vec<u8> =
+        [1.0_f32, 2.0, 3.0, 4.0, f32::NAN, 6.0].iter().flat_map(|x| x.to_le_bytes()).collect();
+    let target: Vec<u8> = [1_i64, -1, 1].iter().flat_map(|y| y.to_le_bytes()).collect();
+    let arrays = npz_bytes(&[
+        ("X", npy_bytes("'<f4'", "False", "(3, 2)", &matrix)),
+        ("y", npy_bytes("'<i8'", "False", "(3,)", &target)),
+    ]);
+    let table = read(&file(&folder, "a.npz", arrays), None).unwrap();
     assert_eq!(table.own_target.as_deref(), Some("y"));
     assert_eq!(numbers(&table, "x2"), [2.0, 4.0, 6.0]);
     assert_eq!(numbers(&table, "y"), [1.0, -1.0, 1.0]);

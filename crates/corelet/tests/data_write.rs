@@ -40,7 +40,15 @@ fn every_form_reads_back() {
         assert!(!path.exists());
         write(&path);
         write(&path);
-        assert_eq!(read_coreset(&path).unwrap(), (ROWS.to_vec(), WEIGHTS.to_vec()), "{name}");
+        let coreset = read_coreset(&path).unwrap();
+        assert_eq!((&coreset.rows[..], &coreset.weights[..]), (&ROWS[..], &WEIGHTS[..]), "{name}");
+        coreset.check_rows(&Source::of_table(table())).unwrap();
+        let mut other = table();
+        if let Values::Text { codes, .. } = &mut other.columns[3].values {
+            codes.swap(2, 3);
+        }
+        let refused = coreset.check_rows(&Source::of_table(other)).unwrap_err().to_string();
+        assert!(refused.contains("row 3 is not that row of made: 'text'"), "{name}: {refused}");
     }
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3, "temporary files are left");
 }

@@ -4,7 +4,7 @@
 
 mod common;
 
-use corelet::data::{DesignOptions, Standardise, Task, design, read};
+use corelet::data::{DesignOptions, Outcome, Standardise, design, read};
 use corelet::embed::{
     Choice, Draws, EmbedError, Embedding, Layout, Precision, RowPolynomials, Stacked, Stored, embed,
 };
@@ -359,8 +359,11 @@ fn rows_of_differences_in_f64_equal_single_ones() {
 fn pursuit_over_virtual_draws_chooses_what_it_chooses_over_stored_ones() {
     let Some(folder) = common::data_folder() else { return };
     let table = read(&folder.join("phishing.npz"), None).unwrap();
-    let options =
-        DesignOptions { task: Task::Logistic, standardise: Standardise::Whiten, ..DesignOptions::default() };
+    let options = DesignOptions {
+        outcome: Outcome::Classes,
+        standardise: Standardise::Whiten,
+        ..DesignOptions::default()
+    };
     let model = Logistic::model(design(&table, &options).unwrap().observations).unwrap();
     let posterior = fit(&model);
     let model: Arc<dyn Model> = Arc::new(model);

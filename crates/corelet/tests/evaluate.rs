@@ -4,9 +4,9 @@
 use std::ops::ControlFlow;
 
 use corelet::coreset::{BuildOptions, select};
-use corelet::data::Task;
 use corelet::embed::{Choice, embed};
 use corelet::generate;
+use corelet::model::BuiltIn;
 use corelet::posterior::{Laplace, LaplaceError, LaplaceSettings, Prior, laplace};
 use corelet::rows::{All, Memory, Observations, Problem, RowsError};
 use corelet::study::{ModelSpecification, Resolved};
@@ -61,7 +61,7 @@ fn a_conjugate_model_has_its_closed_form() {
     let observations = Observations::new(&[0.5, -1.0, 2.0, 0.25], 1, Vec::new());
     let fit = Fit::new(
         observations,
-        &ModelSpecification { model: Task::Gaussian, ..ModelSpecification::default() },
+        &ModelSpecification { model: BuiltIn::Gaussian, ..ModelSpecification::default() },
     );
     let evaluation = fit.evaluate(&[0, 2], &[2.5, 1.0]).unwrap();
     let (p, m) = (5.0, 1.75 / 5.0);

@@ -7,6 +7,7 @@ mod common;
 use std::sync::Arc;
 
 use common::{count, observations, sign};
+use corelet::data::Values;
 use corelet::linalg::{Cholesky, dot, quadratic_form};
 use corelet::model::{
     Derivatives, Family, GaussianMean, Glm, Linear, Link, Logistic, Model, Over, Poisson, RbfMap, Shifts,
@@ -429,20 +430,15 @@ fn radial_basis_features() {
 
 /// X and y of an NPZ file, the features (all but the last column, the intercept) whitened.
 fn whitened(path: &std::path::Path) -> Observations {
-    let mut file = npyz::npz::NpzArchive::open(path).unwrap();
-    let x = file.by_name("X").unwrap().unwrap();
-    let (shape, order) = (x.shape().to_vec(), x.order());
-    let (n, dim) = (shape[0] as usize, shape[1] as usize);
-    let raw: Vec<f64> = x.into_vec().unwrap();
-    let target = file.by_name("y").unwrap().unwrap();
-    let target: Vec<f64> = match target.dtype().descr().as_str() {
-        text if text.contains("f8") => target.into_vec().unwrap(),
-        _ => target.into_vec::<i64>().unwrap().into_iter().map(|y| y as f64).collect(),
+    let table = corelet::data::read(path, None).unwrap();
+    let numbers = |name: &str| match &table.column(name).unwrap().values {
+        Values::Number { values, .. } => values.clone(),
+        other => panic!("{name} is {other:?}"),
     };
-    let entry = |i: usize, j: usize| match order {
-        npyz::Order::C => raw[i * dim + j],
-        npyz::Order::Fortran => raw[j * n + i],
-    };
+    let (n, dim) = (table.rows, table.columns.len() - 1);
+    let columns: Vec<Vec<f64>> = (1..=dim).map(|j| numbers(&format!("x{j}"))).collect();
+    let target = numbers("y");
+    let entry = |i: usize, j: usize| columns[j][i];
     let d = dim - 1;
     let mean: Vec<f64> = (0..d).map(|j| (0..n).map(|i| entry(i, j)).sum::<f64>() / n as f64).collect();
     let mut covariance = vec![0.0; d * d];

@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use corelet::coreset::{BuildOptions, Built, RoundOptions, RoundsBy, Start, build_in_rounds, start_fit};
-use corelet::data::{DesignOptions, Standardise, Task, design, read};
+use corelet::data::{DesignOptions, Outcome, Standardise, design, read};
 use corelet::embed::Choice;
 use corelet::generate;
 use corelet::model::{Link, Logistic, Model, Poisson};
@@ -95,7 +95,7 @@ fn compare_starts(cases: &[(usize, Choice)], seeds: u64) {
     for name in ["airportdelays", "biketrips"] {
         let table = read(&folder.join(format!("{name}.npz")), None).unwrap();
         let options = DesignOptions {
-            task: Task::Poisson,
+            outcome: Outcome::Count,
             standardise: Standardise::Whiten,
             ..DesignOptions::default()
         };

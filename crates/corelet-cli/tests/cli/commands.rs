@@ -76,6 +76,24 @@ fn every_model_builds() {
 }
 
 #[test]
+fn a_coreset_of_other_rows_is_refused() {
+    let place = place_with_data(300);
+    place.succeed("build data.csv --target late --features a,b,kind -k 30 -o core.csv");
+    let text = place.read("data.csv");
+    let (header, rows) = text.split_once('\n').unwrap();
+    let mut sorted: Vec<&str> = rows.lines().collect();
+    sorted.sort_unstable();
+    place.write("sorted.csv", format!("{header}\n{}\n", sorted.join("\n")));
+    for line in ["evaluate", "sample -o draws.csv"] {
+        let output =
+            place.run(&format!("{line} sorted.csv --target late --features a,b,kind --coreset core.csv"));
+        assert_eq!(output.status.code(), Some(1), "{line}: {}", stderr(&output));
+        assert!(stderr(&output).contains("is not that row of sorted.csv: 'a' is"), "{}", stderr(&output));
+    }
+    assert!(!place.exists("draws.csv"));
+}
+
+#[test]
 fn what_build_writes_evaluate_reads() {
     let place = place_with_data(300);
     let flags = "--target late --features a,b --embedding draws:200";
@@ -159,9 +177,9 @@ fn the_demo_shows_every_method() {
 fn standard_input_is_csv() {
     let place = Place::new();
     let line = "build - --target late --features a,b -k 10 -o core.csv";
-    let output = place.command(line).write_stdin(csv(100)).output().unwrap();
+    let output = place.run_with_input(line, &csv(100));
     assert!(output.status.success(), "{}", stderr(&output));
-    let bad = place.command(line).write_stdin("a,b,late\n1,2\n").output().unwrap();
+    let bad = place.run_with_input(line, "a,b,late\n1,2\n");
     assert!(stderr(&bad).starts_with("error: standard input: row 0 (line 2)"), "{}", stderr(&bad));
 }
 

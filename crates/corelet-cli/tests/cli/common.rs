@@ -1,11 +1,14 @@
 //! A folder, data in it, and the command run there.
 
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::{Command, Output, Stdio};
 
-use assert_cmd::Command;
 use tempfile::TempDir;
+
+/// The command as it was built with these tests.
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_corelet");
 
 /// A folder of its own for each test.
 pub(crate) struct Place {
@@ -44,13 +47,23 @@ impl Place {
 
     /// The command, to be run in this folder.
     pub(crate) fn command(&self, line: &str) -> Command {
-        let mut command = Command::cargo_bin("corelet").unwrap();
+        let mut command = Command::new(PROGRAM);
         command.current_dir(self.folder.path()).args(line.split_whitespace());
         command
     }
 
     pub(crate) fn run(&self, line: &str) -> Output {
         self.command(line).output().unwrap()
+    }
+
+    /// Runs it with `text` on standard input.
+    pub(crate) fn run_with_input(&self, line: &str, text: &str) -> Output {
+        let mut command = self.command(line);
+        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        // A command that fails before it has read everything closes the pipe.
+        let _ = child.stdin.take().unwrap().write_all(text.as_bytes());
+        child.wait_with_output().unwrap()
     }
 
     /// Runs it, and fails where it fails. Standard output.

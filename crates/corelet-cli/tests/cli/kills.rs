@@ -43,7 +43,7 @@ fn kills_leave_nothing_torn() {
     let count = kills();
     let mut ended = 0;
     for i in 0..count {
-        let mut child = Command::new(assert_cmd::cargo::cargo_bin("corelet"))
+        let mut child = Command::new(crate::common::PROGRAM)
             .args(LINE.split_whitespace())
             .current_dir(place.path("."))
             .stdout(Stdio::null())

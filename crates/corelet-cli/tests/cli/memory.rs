@@ -9,7 +9,7 @@ use crate::common::Place;
 
 /// Runs a build with this much address space; it must end with one line, and not be killed.
 fn refuse(place: &Place, megabytes: usize, line: &str, words: &[&str]) {
-    let program = assert_cmd::cargo::cargo_bin("corelet");
+    let program = crate::common::PROGRAM;
     let limit = format!("ulimit -v {}; exec \"$0\" \"$@\"", megabytes * 1024);
     let output = Command::new("sh")
         .args(["-c", &limit])

@@ -47,6 +47,25 @@ fn fit_builds_samples_and_certifies() {
 }
 
 #[test]
+fn no_a_beside_a_prior_that_holds_the_coefficients() {
+    let place = place_with_data(400);
+    let text = place.read("data.csv");
+    let (header, rows) = text.split_once('\n').unwrap();
+    let scaled = rows.lines().map(|line| {
+        let (rest, price) = line.rsplit_once(',').unwrap();
+        format!("{rest},{}\n", 2e5 + 1e5 * price.parse::<f64>().unwrap())
+    });
+    place.write("rich.csv", format!("{header}\n{}", scaled.collect::<String>()));
+    let line =
+        format!("fit rich.csv --model linear --target price --features a,b -k 60 {SHORT} -o draws.csv");
+    assert!(place.succeed(&line).starts_with("A - trusted"));
+    let output = place.run(&format!("{line} --prior-sd 1"));
+    assert!(stderr(&output).contains("holds its coefficients near 0"), "{}", stderr(&output));
+    let shown = String::from_utf8(output.stdout).unwrap();
+    assert!(!shown.starts_with('A') && shown.contains("the prior holds coefficients away"), "{shown}");
+}
+
+#[test]
 fn a_coreset_too_small_is_not_certified() {
     let place = place_with_data(400);
     let output =

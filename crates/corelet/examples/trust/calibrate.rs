@@ -6,10 +6,10 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use corelet::data::{DesignOptions, Standardise, Task, design, read};
+use corelet::data::{DesignOptions, Standardise, design, read};
 use corelet::embed::Choice;
 use corelet::generate;
-use corelet::model::{Linear, Link, Logistic, Model, Poisson};
+use corelet::model::{BuiltIn, Linear, Link, Logistic, Model, Poisson};
 use corelet::posterior::SampleSettings;
 use corelet::rows::{Observations, Rows};
 use corelet::trust::{Draws, Grade};
@@ -50,19 +50,23 @@ pub(crate) fn sets() -> Vec<Setting> {
     let Some(folder) = std::env::var_os("CORELET_DATA").filter(|folder| !folder.is_empty()) else {
         return sets;
     };
-    for (name, task) in [
-        ("synth_lr", Task::Logistic),
-        ("phishing", Task::Logistic),
-        ("ds1", Task::Logistic),
-        ("synth_poiss", Task::Poisson),
-        ("biketrips", Task::Poisson),
-        ("airportdelays", Task::Poisson),
+    for (name, built_in) in [
+        ("synth_lr", BuiltIn::Logistic),
+        ("phishing", BuiltIn::Logistic),
+        ("ds1", BuiltIn::Logistic),
+        ("synth_poiss", BuiltIn::Poisson),
+        ("biketrips", BuiltIn::Poisson),
+        ("airportdelays", BuiltIn::Poisson),
     ] {
         let table = read(&PathBuf::from(&folder).join(format!("{name}.npz")), None).unwrap();
-        let options = DesignOptions { task, standardise: Standardise::Whiten, ..DesignOptions::default() };
+        let options = DesignOptions {
+            outcome: built_in.outcome(),
+            standardise: Standardise::Whiten,
+            ..DesignOptions::default()
+        };
         let observations = design(&table, &options).unwrap().observations;
-        let model: Arc<dyn Model> = match task {
-            Task::Logistic => logistic(observations),
+        let model: Arc<dyn Model> = match built_in {
+            BuiltIn::Logistic => logistic(observations),
             _ => Arc::new(Poisson::model(observations, Link::Softplus).unwrap()),
         };
         sets.push(Setting::new(name, model, 1.0));

@@ -6,9 +6,12 @@ use sparse_nnls::Status;
 use crate::coreset::build::{Callback, Confirm, build, select};
 use crate::coreset::{BuildError, BuildOptions, Coreset, Selector, select_by_sparse_vi};
 use crate::embed::{Choice, Embedded, Recipe, embed};
+#[cfg(feature = "sampling")]
 use crate::linalg::{Cholesky, LinalgError, gram};
 use crate::model::Shifts;
-use crate::posterior::{Chains, Gaussian, SampleSettings, sample};
+use crate::posterior::Gaussian;
+#[cfg(feature = "sampling")]
+use crate::posterior::{Chains, SampleSettings, sample};
 use crate::rows::{Problem, RowsError, Weighted};
 use crate::sparse_vi::SparseViSettings;
 use crate::trust::{Draws, HeldOut, Reason, Verdict, VerdictError, verdict};
@@ -36,6 +39,7 @@ pub enum RoundsBy {
     #[default]
     Laplace,
     /// Its NUTS draws: they are the draws of the embedding, and their moments the Gaussian of a Hermite one.
+    #[cfg(feature = "sampling")]
     Nuts,
 }
 
@@ -199,6 +203,7 @@ fn is_better(new: &Coreset, variance: f64, old: &Coreset, before: f64) -> bool {
 
 struct Judge<'a> {
     problem: Problem<'a>,
+    #[cfg_attr(not(feature = "sampling"), allow(dead_code, reason = "there is but one way"))]
     by: RoundsBy,
     seed: u64,
 }
@@ -250,6 +255,7 @@ impl Judge<'_> {
     fn judge(&self, coreset: &Coreset, round: usize) -> Result<(f64, Option<Centre>), RowsError> {
         let coreset = Weighted::fetch(self.problem.rows, &coreset.rows, &coreset.weights)?;
         let Ok(fit) = coreset.fit(self.problem.prior) else { return Ok((f64::INFINITY, None)) };
+        #[cfg(feature = "sampling")]
         if self.by == RoundsBy::Nuts
             && let Some((variance, centre)) = self.judge_by_nuts(&coreset, &fit.posterior, round)
         {
@@ -259,6 +265,7 @@ impl Judge<'_> {
         Ok((variance, Some(Centre { gaussian: fit.posterior, shifts: None })))
     }
 
+    #[cfg(feature = "sampling")]
     fn judge_by_nuts(&self, coreset: &Weighted, fit: &Gaussian, round: usize) -> Option<(f64, Centre)> {
         let settings = SampleSettings { warmup: 300, draws: JUDGING_DRAWS / 2, ..SampleSettings::default() };
         let seed = self.seed.wrapping_add(round as u64);
@@ -297,6 +304,7 @@ fn plain_variance(judged: &Verdict) -> f64 {
 }
 
 /// The odd and the even draws of every chain.
+#[cfg(feature = "sampling")]
 fn halves(chains: &Chains) -> (Draws, Draws) {
     let half = |first: usize| {
         let theta = chains.chains.iter().flat_map(|chain| {
@@ -313,6 +321,7 @@ fn halves(chains: &Chains) -> (Draws, Draws) {
 }
 
 /// The Gaussian with the mean and the covariance of these draws.
+#[cfg(feature = "sampling")]
 fn moments(theta: &[f64], dim: usize) -> Result<Gaussian, LinalgError> {
     let count = theta.len() / dim.max(1);
     let mut mean = vec![0.0; dim];

@@ -21,19 +21,25 @@ use crate::rows::Observations;
 /// The name of an intercept that was added.
 const INTERCEPT: &str = "(intercept)";
 
-/// What the target is, and so how it is checked and coded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Task {
-    /// The mean of a Gaussian: no target, no intercept.
-    Gaussian,
+/// The size of a feature that is not shifted, in its standard deviations, at which rounding to single precision moves its
+/// values by a thousandth of one.
+const MOST_SIZE: f64 = 1e-3 / (f32::EPSILON as f64 / 2.0);
+
+/// Where single precision has all its digits, with room for products.
+const RANGE: std::ops::RangeInclusive<f64> = 1e-30..=1e30;
+
+/// What the target of a model is, and so how it is checked and coded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Outcome {
+    /// There is none, and no intercept: the features themselves are modelled.
+    None,
     /// A number.
-    Linear,
+    Number,
     /// Two classes, coded −1 and +1.
     #[default]
-    Logistic,
+    Classes,
     /// A count, perhaps with an exposure.
-    Poisson,
+    Count,
 }
 
 /// What is done to the features other than the intercept.
@@ -53,7 +59,7 @@ pub enum Standardise {
 ///
 /// | name | default | purpose |
 /// | --- | --- | --- |
-/// | `task` | `logistic` | how the target is checked and coded |
+/// | `outcome` | two classes | how the target is checked and coded; a model says it |
 /// | `target` | the file's own | the column to predict; LIBSVM and NPZ files carry their own, `y` |
 /// | `features` | all other columns | the columns to predict from |
 /// | `exclude` | none | columns that are no features, where not all features are named |
@@ -67,8 +73,9 @@ pub enum Standardise {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DesignOptions {
-    /// How the target is checked and coded.
-    pub task: Task,
+    /// How the target is checked and coded; not a setting of its own, since a model says it.
+    #[serde(skip)]
+    pub outcome: Outcome,
     /// The column to predict.
     pub target: Option<String>,
     /// The columns to predict from.
@@ -94,7 +101,7 @@ pub struct DesignOptions {
 impl Default for DesignOptions {
     fn default() -> Self {
         Self {
-            task: Task::default(),
+            outcome: Outcome::default(),
             target: None,
             features: None,
             exclude: Vec::new(),
@@ -306,8 +313,8 @@ impl Plan {
         warnings: &mut Vec<String>,
     ) -> Result<Self, DataError> {
         let file = source.name().to_owned();
-        let gaussian = options.task == Task::Gaussian;
-        let mut intercept = if gaussian { None } else { find_intercept(&found.features) };
+        let targetless = options.outcome == Outcome::None;
+        let mut intercept = if targetless { None } else { find_intercept(&found.features) };
         if let Some((j, value)) = intercept.filter(|&(_, value)| value != 1.0) {
             let name = &found.features[j].name;
             warnings.push(format!("column '{name}' is {value} in every row and serves as the intercept"));
@@ -317,14 +324,14 @@ impl Plan {
         if found.features.len() == usize::from(intercept.is_some()) {
             return Err(DataError::NoFeatures { file });
         }
-        if intercept.is_none() && options.intercept && !gaussian {
+        if intercept.is_none() && options.intercept && !targetless {
             intercept = Some((found.features.len(), 1.0));
             found.features.push(added_intercept(&found.features));
         }
         check_width(source, &found, rows)?;
         let Features { features, levels, warnings: left_out } = found;
         warnings.extend(left_out);
-        let centred = intercept.is_some() || gaussian;
+        let centred = intercept.is_some() || targetless;
         Ok(Self { file, features, levels, intercept, kind: options.standardise, centred, rows })
     }
 
@@ -341,6 +348,7 @@ impl Plan {
             gram.iter_mut().for_each(|value| *value /= freedom);
             gram
         };
+        self.check_precision()?;
         if self.kind == Standardise::Whiten {
             let correlation = correlation(encoder.gram(&scaled, looks + 1, watch)?);
             let dependent = self.dependent(&scaled.columns, &correlation);
@@ -365,6 +373,26 @@ impl Plan {
             ));
         }
         Ok((observations, standardisation))
+    }
+
+    /// Refuses features that single precision, in which they are kept, would blur: those that are not shifted and lie far from
+    /// zero for their spread, and those beyond its range.
+    fn check_precision(&self) -> Result<(), DataError> {
+        let shifted = self.centred && self.kind != Standardise::None;
+        let scaled = self.kind == Standardise::Scale;
+        for (j, Feature { name, moments, .. }) in self.features.iter().enumerate() {
+            let is_intercept = self.intercept.is_some_and(|(intercept, _)| intercept == j);
+            let (size, spread) =
+                if is_intercept { (moments.rms, moments.rms) } else { (moments.rms, moments.sd) };
+            let blurred = !shifted && size > MOST_SIZE * spread;
+            let out_of_range =
+                (is_intercept || !scaled) && !(RANGE.contains(&size) && RANGE.contains(&spread));
+            if blurred || out_of_range {
+                let (file, column) = (self.file.clone(), name.clone());
+                return Err(DataError::Precision { file, column, mean: moments.mean, sd: moments.sd });
+            }
+        }
+        Ok(())
     }
 
     /// The names of features that are linear combinations of the others.

@@ -114,11 +114,29 @@ pub enum DataError {
     #[error("{file}: {affected} of {rows} rows have missing values ({columns})")]
     Missing { file: String, affected: usize, rows: usize, columns: String },
 
+    #[error(
+        "{file}: its pages are compressed with {codec}, which this build does not read; write it with zstd or snappy, or for brotli \
+         build the program with the feature of that name"
+    )]
+    Codec { file: String, codec: &'static str },
+
+    #[error(
+        "{file}: row {row} is not that row of {data}: '{column}' is {here} in the coreset and {there} in the data; it was built \
+         on other rows, or the same in another order"
+    )]
+    OtherRows { file: String, data: String, row: usize, column: String, here: String, there: String },
+
     #[error("{file}: column '{column}' spans a range too large to standardise; rescale it")]
     Overflow { file: String, column: String },
 
     #[error("{file}: column '{column}' spans a range too small to standardise; rescale it")]
     Underflow { file: String, column: String },
+
+    #[error(
+        "{file}: column '{column}' lies around {mean:.1e} with a spread of {sd:.1e}, and features are kept in single precision, which does \
+         not tell its values apart; standardise the features, or shift and rescale the column"
+    )]
+    Precision { file: String, column: String, mean: f64, sd: f64 },
 
     #[error(
         "{file}: whitening needs independent columns, but these are linear combinations of the others: {columns}"
@@ -216,8 +234,11 @@ impl DataError {
             Self::NearlyNumeric { .. } => "nearly_numeric",
             Self::DecimalComma { .. } => "decimal_comma",
             Self::Missing { .. } => "missing",
+            Self::Codec { .. } => "codec",
+            Self::OtherRows { .. } => "other_rows",
             Self::Overflow { .. } => "overflow",
             Self::Underflow { .. } => "underflow",
+            Self::Precision { .. } => "precision",
             Self::Collinear { .. } => "collinear",
             Self::TooFewRows { .. } => "too_few_rows",
             Self::MoreFeaturesThanRows { .. } => "more_features_than_rows",

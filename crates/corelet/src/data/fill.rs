@@ -101,8 +101,8 @@ impl Encoder<'_> {
         if left > 0 {
             return Err(changed());
         }
-        if let Some(content) = self.reader.content() {
-            content.check_unchanged()?;
+        if let Some(stored) = self.reader.stored() {
+            stored.check_unchanged()?;
         }
         mirror_lower(&mut gram, p);
         Ok(gram)

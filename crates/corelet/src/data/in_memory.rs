@@ -2,22 +2,17 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BooleanArray, Float32Array, Float64Array, Int64Array, StringArray};
-
 use super::blocks::{Batch, BatchColumn, Block, Blocks, ColumnInfo, Declared, Kind, Wanted};
-use super::cells::{CellColumn, check_range};
-use super::content::Content;
 use super::error::DataError;
+#[cfg(feature = "files")]
+use super::files::cells::{CellColumn, check_range, of_values};
 use super::place::Extent;
 use super::source::Reader;
 use super::table::{Table, Values};
 use super::text_cells::Markers;
-use super::view::{Numbers, TableView, ValuesView};
+use super::view::{TableView, ValuesView};
 
 const BLOCK_ROWS: usize = 1 << 15;
-
-/// The integers that a double holds exactly.
-const EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// A table, or columns that belong to someone else.
 pub(super) struct InMemory<'v> {
@@ -70,10 +65,6 @@ impl Reader for InMemory<'_> {
         &self.columns
     }
 
-    fn content(&self) -> Option<&Content> {
-        None
-    }
-
     fn own_target(&self) -> Option<usize> {
         let view = self.held.view();
         let name = view.own_target?;
@@ -101,12 +92,13 @@ impl Reader for InMemory<'_> {
         })))
     }
 
+    #[cfg(feature = "files")]
     fn cells(&self, rows: &[usize]) -> Result<Vec<CellColumn>, DataError> {
         let view = self.held.view();
         check_range(view.source, rows, view.rows)?;
         let columns = view.columns.iter().map(|column| CellColumn {
             name: column.name.to_owned(),
-            values: gather(&column.values, rows),
+            values: of_values(&column.values, rows),
             spelling: None,
         });
         Ok(columns.collect())
@@ -150,29 +142,5 @@ fn marked<'a>(cells: ValuesView<'a>, kind: Option<Kind>, markers: &Markers) -> C
             Cells::Changed(Values::of_texts(texts))
         }
         ValuesView::Bool(_) => Cells::Borrowed(cells),
-    }
-}
-
-fn gather(values: &ValuesView<'_>, rows: &[usize]) -> ArrayRef {
-    match values {
-        ValuesView::Number { values: Numbers::Long(values), .. } => {
-            Arc::new(Int64Array::from_iter_values(rows.iter().map(|&row| values.get(row))))
-        }
-        ValuesView::Number { values, integer } => {
-            let chosen = rows.iter().map(|&row| Some(values.get(row)).filter(|value| !value.is_nan()));
-            if *integer && values.iter().all(|value| value.is_nan() || value.abs() <= EXACT) {
-                return Arc::new(chosen.map(|value| value.map(|v| v as i64)).collect::<Int64Array>());
-            }
-            match values {
-                Numbers::Single(_) => {
-                    Arc::new(chosen.map(|value| value.map(|v| v as f32)).collect::<Float32Array>())
-                }
-                _ => Arc::new(chosen.collect::<Float64Array>()),
-            }
-        }
-        ValuesView::Bool(values) => Arc::new(rows.iter().map(|&row| values[row]).collect::<BooleanArray>()),
-        ValuesView::Text { codes, levels } => {
-            Arc::new(rows.iter().map(|&row| levels.get(codes[row] as usize)).collect::<StringArray>())
-        }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::blocks::{Declared, Kind};
-use super::design::{DesignOptions, Task};
+use super::design::{DesignOptions, Outcome};
 use super::error::DataError;
 use super::source::Source;
 use super::survey::Asked;
@@ -26,10 +26,10 @@ impl Roles {
         let find =
             |name: &String| index.get(name.as_str()).copied().ok_or_else(|| source.unknown_column(name));
         let find_all = |names: &[String]| names.iter().map(find).collect::<Result<Vec<_>, _>>();
-        let target = match (options.task, options.target.as_ref(), source.reader().own_target()) {
+        let target = match (options.outcome, options.target.as_ref(), source.reader().own_target()) {
             (_, Some(name), _) => Some(find(name)?),
             (_, None, Some(own)) => Some(own),
-            (Task::Gaussian, None, None) => None,
+            (Outcome::None, None, None) => None,
             (_, None, None) => {
                 let (file, known) = (source.name().to_owned(), source.known_columns());
                 return Err(DataError::NoTarget { file, known });

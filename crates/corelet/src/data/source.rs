@@ -1,21 +1,13 @@
 //! A table that can be looked at several times, wherever it is: a file of any format, standard input, or memory.
 
 use std::ops::ControlFlow;
-use std::path::Path;
 
-use super::arrow_ipc::ArrowFile;
 use super::blocks::{Blocks, ColumnInfo, Reading, Wanted, Watch};
-use super::cells::{CellColumn, RowCells, in_order};
-use super::content::{Content, is_standard_input};
-use super::csv::DelimitedText;
 use super::design::{Dataset, DesignOptions, design};
 use super::error::{DataError, list_names};
-use super::format::Format;
+#[cfg(feature = "files")]
+use super::files::cells::CellColumn;
 use super::in_memory::InMemory;
-use super::libsvm::LibsvmText;
-use super::npy::NumpyArrays;
-use super::npz;
-use super::parquet::ParquetFile;
 use super::place::Extent;
 use super::table::Table;
 use super::text_cells::Markers;
@@ -26,8 +18,10 @@ pub(super) trait Reader: Send + Sync {
     /// The columns, with distinct names.
     fn columns(&self) -> &[ColumnInfo];
 
-    /// The bytes that it reads, where it reads bytes.
-    fn content(&self) -> Option<&Content>;
+    /// What it reads, where that is bytes.
+    fn stored(&self) -> Option<&dyn Stored> {
+        None
+    }
 
     /// What comes before the first row.
     fn first(&self) -> Extent {
@@ -43,7 +37,17 @@ pub(super) trait Reader: Send + Sync {
     fn blocks<'a>(&'a self, wanted: &'a [Wanted], markers: &'a Markers) -> Result<Blocks<'a>, DataError>;
 
     /// The cells of `rows`, sorted and distinct, in all columns.
+    #[cfg(feature = "files")]
     fn cells(&self, rows: &[usize]) -> Result<Vec<CellColumn>, DataError>;
+}
+
+/// Bytes in a file, or kept of a pipe.
+pub(super) trait Stored {
+    /// How many.
+    fn len(&self) -> u64;
+
+    /// Refuses a file that is not what it was when it was opened.
+    fn check_unchanged(&self) -> Result<(), DataError>;
 }
 
 /// A table, of which no more than a few blocks are in memory at a time.
@@ -62,34 +66,6 @@ impl std::fmt::Debug for Source<'_> {
 }
 
 impl Source<'static> {
-    /// Opens a file, or standard input where the path is `-`.
-    ///
-    /// The format is that of the file's extension unless given; standard input is CSV unless given. Missing are: an
-    /// empty field, `NA`, `NaN` or `null` in a text file, a null in Parquet or Arrow, and a NaN in a binary file; a
-    /// [design](DesignOptions) may name more.
-    ///
-    /// # Errors
-    /// Names the file and what is wrong with it. Rows are not looked at yet.
-    pub fn open(path: &Path, format: Option<Format>) -> Result<Self, DataError> {
-        let format = match format {
-            Some(format) => format,
-            None if is_standard_input(path) => Format::Csv,
-            None => Format::from_path(path)?,
-        };
-        let content = Content::open(path)?;
-        let name = content.name.clone();
-        let reader: Box<dyn Reader> = match format {
-            Format::Csv => Box::new(DelimitedText::open(content, b',')?),
-            Format::Tsv => Box::new(DelimitedText::open(content, b'\t')?),
-            Format::Parquet => Box::new(ParquetFile::open(content)?),
-            Format::Arrow => Box::new(ArrowFile::open(content)?),
-            Format::Libsvm => Box::new(LibsvmText::open(content)?),
-            Format::Npz => Box::new(npz::open(&content)?),
-            Format::Npy => Box::new(NumpyArrays::open(content)?),
-        };
-        Ok(Self { name, reader })
-    }
-
     /// A table in memory.
     pub fn of_table(table: Table) -> Self {
         Self { name: table.source.clone(), reader: Box::new(InMemory::of_table(table)) }
@@ -100,6 +76,12 @@ impl<'a> Source<'a> {
     /// A table in memory that belongs to someone else. Nothing is copied.
     pub fn of_view(view: TableView<'a>) -> Self {
         Self { name: view.source.to_owned(), reader: Box::new(InMemory::of_view(view)) }
+    }
+
+    /// What a format reads.
+    #[cfg(feature = "files")]
+    pub(super) fn of_reader(name: String, reader: Box<dyn Reader + 'a>) -> Self {
+        Self { name, reader }
     }
 
     /// How messages name it.
@@ -132,19 +114,6 @@ impl<'a> Source<'a> {
         design(self, options, watch)
     }
 
-    /// The cells of chosen rows of the file, as they are there.
-    ///
-    /// # Errors
-    /// Where there is no such row, or the file cannot be read any more.
-    pub fn cells(&self, rows: &[usize]) -> Result<RowCells, DataError> {
-        let mut sorted = rows.to_vec();
-        sorted.sort_unstable();
-        sorted.dedup();
-        let columns = self.reader.cells(&sorted)?;
-        let columns = in_order(columns, &sorted, rows).map_err(|e| DataError::read(&self.name, &e))?;
-        Ok(RowCells { rows: rows.to_vec(), columns })
-    }
-
     pub(super) fn reader(&self) -> &dyn Reader {
         &*self.reader
     }
@@ -172,7 +141,7 @@ pub(super) fn report(
     bytes: u64,
     watch: &mut Watch<'_>,
 ) -> Result<(), DataError> {
-    let total_bytes = reader.content().map_or(0, Content::len);
+    let total_bytes = reader.stored().map_or(0, Stored::len);
     match watch(&Reading { look, rows, bytes: bytes.min(total_bytes), total_bytes }) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(()) => Err(DataError::Stopped),

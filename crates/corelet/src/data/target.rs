@@ -1,6 +1,6 @@
 //! The target and the exposure, checked as each model wants them, and how they are coded.
 
-use super::design::{DesignOptions, Task};
+use super::design::{DesignOptions, Outcome};
 use super::error::{DataError, excerpt, list_names};
 use super::levels::Levels;
 use super::place::Place;
@@ -65,10 +65,10 @@ impl Examined<'_> {
         options: &DesignOptions,
         warnings: &mut Vec<String>,
     ) -> Result<TargetCode, DataError> {
-        match options.task {
-            Task::Gaussian => Ok(TargetCode::None),
-            Task::Linear => self.numbers("the target").map(|_| TargetCode::Number),
-            Task::Poisson => {
+        match options.outcome {
+            Outcome::None => Ok(TargetCode::None),
+            Outcome::Number => self.numbers("the target").map(|_| TargetCode::Number),
+            Outcome::Count => {
                 let refused = self.single("the target")?.not_count;
                 let error = |(place, value)| {
                     let (file, column) = self.names();
@@ -76,7 +76,7 @@ impl Examined<'_> {
                 };
                 refused.map_or(Ok(TargetCode::Number), error)
             }
-            Task::Logistic => self.classes(options.positive.as_deref(), warnings),
+            Outcome::Classes => self.classes(options.positive.as_deref(), warnings),
         }
     }
 

@@ -1,12 +1,28 @@
 //! The mean of a Gaussian with known covariance: ℓᵢ(θ) = −½(xᵢ − θ)ᵀΣ⁻¹(xᵢ − θ) − ½ log det 2πΣ.
 
 use super::blocks::sum_in_blocks;
+use super::built_in::{Card, unit_sigma};
 use super::glm::check_features;
 use super::{Derivatives, Differences, Model, ModelError, Over, Shifts};
-use crate::linalg::{Cholesky, dot, multiply, quadratic_form};
+use crate::data::Outcome;
+use crate::linalg::{Cholesky, dot, multiply, quadratic_form, row_major};
 use crate::rows::Observations;
 use std::ops::Range;
 use std::sync::Arc;
+
+pub(super) const CARD: Card = Card {
+    name: "gaussian",
+    about: "The mean of Gaussian data",
+    outcome: Outcome::None,
+    settings: &["sigma"],
+    sigma: unit_sigma,
+    scaled_by_target: false,
+    bind: |observations, numbers| {
+        let variance = numbers.sigma * numbers.sigma;
+        let covariance = row_major(observations.dim, |i, j| if i == j { variance } else { 0.0 });
+        Ok(Arc::new(GaussianMean::new(observations, &covariance)?))
+    },
+};
 
 /// Data xᵢ ~ N(θ, Σ), θ unknown, Σ known.
 ///

@@ -1,9 +1,22 @@
 //! Linear regression: y ~ N(η, σ²) with σ² known, or plugged in from the least-squares residuals.
 
+use super::built_in::Card;
 use super::glm::check_features;
 use super::{Family, Glm, ModelError};
+use crate::data::Outcome;
 use crate::rows::{Moments, Observations};
 use crate::vector_math::{Pointwise, Real, map_in_place};
+use std::sync::Arc;
+
+pub(super) const CARD: Card = Card {
+    name: "linear",
+    about: "Linear regression",
+    outcome: Outcome::Number,
+    settings: &["sigma"],
+    sigma: |observations| residual_variance(observations).map(f64::sqrt),
+    scaled_by_target: true,
+    bind: |observations, numbers| Ok(Arc::new(Linear::model(observations, numbers.sigma * numbers.sigma)?)),
+};
 
 /// ℓ = −(y − η)²/(2σ²) − ½ log(2πσ²).
 ///

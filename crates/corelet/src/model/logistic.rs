@@ -1,11 +1,24 @@
 //! Logistic regression: y = ±1, ℓ = −log(1 + e^{−yη}).
 
+use super::built_in::{Card, unit_sigma};
 use super::special::{
     log_sigmoid_difference, log_sigmoid_long_series, log_sigmoid_series, sigmoid, softplus,
 };
 use super::{Family, Glm, ModelError};
+use crate::data::Outcome;
 use crate::rows::Observations;
 use crate::vector_math::{Pointwise, Real, exp_minus, log1p, map_in_place, map_series, map_series_f64};
+use std::sync::Arc;
+
+pub(super) const CARD: Card = Card {
+    name: "logistic",
+    about: "Logistic regression",
+    outcome: Outcome::Classes,
+    settings: &["positive"],
+    sigma: unit_sigma,
+    scaled_by_target: false,
+    bind: |observations, _| Ok(Arc::new(Logistic::model(observations)?)),
+};
 
 /// P(y | η) = σ(yη), y = ±1.
 ///

@@ -1,6 +1,7 @@
 //! What the rest of the crate asks of a statistical model: log-likelihoods, their derivatives, and fast differences.
 
 mod blocks;
+mod built_in;
 mod family;
 pub mod gaussian;
 pub mod glm;
@@ -15,6 +16,7 @@ pub mod special;
 mod total;
 
 pub(crate) use blocks::BLOCK;
+pub use built_in::{BuiltIn, Numbers};
 pub use family::Family;
 pub use gaussian::GaussianMean;
 pub use glm::Glm;

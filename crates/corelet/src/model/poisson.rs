@@ -1,17 +1,30 @@
 //! Poisson regression: y ~ Poisson(λ) with λ = e·exp(η) or λ = e·log(1 + exp(η)), e the exposure.
 
+use super::built_in::{Card, unit_sigma};
 use super::logistic::{AboveZero, BelowZero};
 use super::special::{
     expm1_minus_x, ln_factorial, log_of_series, log_sigmoid_difference, log_sigmoid_long_series,
     log_sigmoid_series, log_softplus, log1p_minus_x, sigmoid, softplus,
 };
 use super::{Family, Glm, ModelError};
+use crate::data::Outcome;
 use crate::rows::Observations;
 use crate::vector_math::{
     LogParts, Pointwise, Real, exp_minus, expm1_minus_x as curved_part, log1p, map_in_place, map_series,
     map_series_f64,
 };
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+pub(super) const CARD: Card = Card {
+    name: "poisson",
+    about: "Poisson regression",
+    outcome: Outcome::Count,
+    settings: &["link", "exposure"],
+    sigma: unit_sigma,
+    scaled_by_target: false,
+    bind: |observations, numbers| Ok(Arc::new(Poisson::model(observations, numbers.link)?)),
+};
 
 /// How the rate λ follows from η.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

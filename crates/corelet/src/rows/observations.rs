@@ -1,6 +1,9 @@
 //! What every model is built on: a numeric matrix, its target and its exposure, all finite, of agreeing lengths.
 
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
+
+use crate::model::BLOCK;
 
 /// n rows of `dim` features, row-major, with one target and possibly one exposure a row.
 ///
@@ -71,6 +74,22 @@ impl Observations {
         }
     }
 
+    /// Sixteen hexadecimal digits that tell these rows, in this order, from others.
+    ///
+    /// Σᵢ mix(hash(rowᵢ) + i·odd) modulo 2⁶⁴: a sum, so that blocks may be taken in any order, of terms that know their place.
+    pub fn fingerprint(&self) -> String {
+        let of_row = |i: usize| {
+            let (target, exposure) = self.target(i);
+            let cells = self.row(i).iter().map(|&x| u64::from((x + 0.0).to_bits()));
+            let hash =
+                cells.chain([target.to_bits(), exposure.to_bits()]).fold(0, |hash, bits| mix(hash ^ bits));
+            mix(hash.wrapping_add((i as u64).wrapping_mul(ODD)))
+        };
+        let blocks = (0..self.len()).into_par_iter().with_min_len(BLOCK);
+        let sum = blocks.map(of_row).reduce(|| 0, u64::wrapping_add);
+        format!("{:016x}", mix(sum ^ self.len() as u64))
+    }
+
     /// Appends the rows of `other`, which must have the same columns.
     pub fn append(&mut self, other: &Self) {
         self.dim = other.dim;
@@ -78,6 +97,38 @@ impl Observations {
         self.target.extend_from_slice(&other.target);
         if let Some(exposure) = &other.exposure {
             self.exposure.get_or_insert_default().extend_from_slice(exposure);
+        }
+    }
+}
+
+/// The golden ratio, as an odd number of 64 bits.
+const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// A bijection of 64 bits in which every bit of the input moves about half of the output.
+fn mix(mut bits: u64) -> u64 {
+    bits = (bits ^ (bits >> 32)).wrapping_mul(ODD);
+    bits = (bits ^ (bits >> 29)).wrapping_mul(ODD);
+    bits ^ (bits >> 32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fingerprint_knows_cells_targets_and_order() {
+        let rows = |features: [f64; 4], target: [f64; 2]| Observations::new(&features, 2, target.to_vec());
+        let one = rows([1.0, 2.0, 3.0, 4.0], [0.0, 1.0]);
+        let others = [
+            rows([3.0, 4.0, 1.0, 2.0], [1.0, 0.0]),
+            rows([1.0, 2.0, 3.0, 5.0], [0.0, 1.0]),
+            rows([1.0, 2.0, 3.0, 4.0], [1.0, 0.0]),
+            one.clone().with_exposure(vec![1.0, 2.0]),
+            one.select(&[0]),
+        ];
+        assert_eq!(one.fingerprint(), rows([1.0, 2.0, 3.0, 4.0], [0.0, 1.0]).fingerprint());
+        for other in others {
+            assert_ne!(one.fingerprint(), other.fingerprint());
         }
     }
 }

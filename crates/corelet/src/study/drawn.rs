@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::{Listener, Progress, Resolved, Study, StudyError};
 use crate::posterior::{Chains, Diagnostics, Marginal, SampleProgress, SampleSettings, resample, sample};
 use crate::rows::{All, LogLikelihood, Memory, Observations, Weighted};
-use crate::trust::{Draws, Grade, Verdict, verdict};
+use crate::trust::{Draws, Grade, Reason, Verdict, verdict};
 
 /// Draws on which a verdict rests at most; further ones are thinned.
 const VERDICT_DRAWS: usize = 4000;
@@ -58,7 +58,9 @@ impl Study {
         let verdict = match coreset {
             Some(coreset) => {
                 let _ = listener(Progress::Judging);
-                Some(verdict(&*self.rows, coreset, &Draws::from_chains(&chains, VERDICT_DRAWS))?)
+                let judged = verdict(&*self.rows, coreset, &Draws::from_chains(&chains, VERDICT_DRAWS))?;
+                let known: &[Reason] = if self.tight_prior { &[Reason::TightPrior] } else { &[] };
+                Some(judged.with(known))
             }
             None => None,
         };

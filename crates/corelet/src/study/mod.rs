@@ -3,12 +3,14 @@
 //! A front end turns flags or keywords into a [`Specification`], hears of [`Progress`], and words what comes back.
 
 mod compare;
+#[cfg(feature = "sampling")]
 mod drawn;
 mod leverage;
 mod resolved;
 mod specification;
 
 pub use compare::{Cell, Comparison};
+#[cfg(feature = "sampling")]
 pub use drawn::{Drawn, sample_kept};
 pub use leverage::Leverages;
 pub use resolved::Resolved;
@@ -124,6 +126,8 @@ pub struct Frame {
     pub dropped: usize,
     /// The column that is the target.
     pub target: Option<String>,
+    /// What tells these observations from others.
+    pub fingerprint: String,
 }
 
 /// Data, a model of them and a prior, ready to be asked.
@@ -132,6 +136,8 @@ pub struct Study {
     model: Resolved,
     rows: Box<dyn Rows>,
     prior: Prior,
+    /// Whether the prior holds the coefficients away from the data.
+    tight_prior: bool,
     warnings: Vec<String>,
     read_seconds: f64,
     full: OnceLock<(Laplace, f64)>,
@@ -197,15 +203,19 @@ impl Study {
             warnings.insert(0, format!("{dropped} of {all} rows have missing values and were left out"));
         }
         let features = names.len();
+        let fingerprint = observations.fingerprint();
         let model = Resolved::new(model, &observations, standardisation.intercept)?;
-        warnings.extend(model.tight_prior(&observations.target));
+        let tight = model.tight_prior(&observations.target);
+        let tight_prior = tight.is_some();
+        warnings.extend(tight);
         let memory = Memory::new(model.bind(observations)?);
         let prior = model.prior()?;
         let source = source.to_owned();
         let target = target_name;
-        let frame = Frame { source, names, features, rows, levels, standardisation, dropped, target };
+        let frame =
+            Frame { source, names, features, rows, levels, standardisation, dropped, target, fingerprint };
         let (rows, full) = (Box::new(memory), OnceLock::new());
-        Ok(Self { frame, model, rows, prior, warnings, read_seconds, full })
+        Ok(Self { frame, model, rows, prior, tight_prior, warnings, read_seconds, full })
     }
 
     /// What the rows were made of.
@@ -448,8 +458,16 @@ impl Study {
     }
 
     fn subject(&self) -> Subject<'_> {
-        let Frame { source, names, features, dropped, .. } = &self.frame;
+        let Frame { source, names, features, dropped, fingerprint, .. } = &self.frame;
         let (n, model) = (self.len(), self.model());
-        Subject { data: source, n, names, features: *features, model, dropped: *dropped }
+        Subject {
+            data: source,
+            n,
+            names,
+            features: *features,
+            model,
+            dropped: *dropped,
+            fingerprint: Some(fingerprint),
+        }
     }
 }

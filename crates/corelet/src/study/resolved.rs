@@ -5,10 +5,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::ModelSpecification;
-use crate::data::{Standardisation, Task};
-use crate::linalg::row_major;
-use crate::model::linear::residual_variance;
-use crate::model::{GaussianMean, Linear, Link, Logistic, Model, ModelError, Poisson};
+use crate::data::{Outcome, Standardisation};
+use crate::model::{BuiltIn, Model, ModelError, Numbers};
 use crate::posterior::{LaplaceError, Prior};
 use crate::rows::Observations;
 use crate::words::number;
@@ -21,11 +19,10 @@ const WIDTH: f64 = 2.5;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Resolved {
     /// The likelihood.
-    pub model: Task,
-    /// How a Poisson rate follows from η.
-    pub link: Link,
-    /// Noise standard deviation of a linear or a Gaussian model.
-    pub sigma: f64,
+    pub model: BuiltIn,
+    /// What it needs besides its data.
+    #[serde(flatten)]
+    pub numbers: Numbers,
     /// The prior mean of each parameter.
     pub prior_mean: Vec<f64>,
     /// The prior standard deviation of each.
@@ -46,20 +43,15 @@ impl Resolved {
         intercept: Option<(usize, f64)>,
     ) -> Result<Self, ModelError> {
         let ModelSpecification { model, link, sigma, prior_sd } = *specification;
-        let sigma = match (model, sigma) {
-            (_, Some(sigma)) => sigma,
-            (Task::Linear, None) => residual_variance(observations)?.sqrt(),
-            _ => 1.0,
-        };
+        let sigma = sigma.map_or_else(|| model.default_sigma(observations), Ok)?;
         let dim = observations.dim;
         let mut resolved = Self {
             model,
-            link: link.unwrap_or_default(),
-            sigma,
+            numbers: Numbers { link: link.unwrap_or_default(), sigma },
             prior_mean: vec![0.0; dim],
             prior_sd: vec![prior_sd.unwrap_or(1.0); dim],
         };
-        if (model, prior_sd) == (Task::Linear, None) {
+        if model.is_scaled_by_target() && prior_sd.is_none() {
             resolved.scale_prior(&observations.target, intercept);
         }
         Ok(resolved)
@@ -82,16 +74,7 @@ impl Resolved {
     /// # Errors
     /// Where a number is not one the model can use; see [`ModelError`].
     pub fn bind(&self, observations: Observations) -> Result<Arc<dyn Model>, ModelError> {
-        let variance = self.sigma * self.sigma;
-        Ok(match self.model {
-            Task::Gaussian => {
-                let covariance = row_major(observations.dim, |i, j| if i == j { variance } else { 0.0 });
-                Arc::new(GaussianMean::new(observations, &covariance)?)
-            }
-            Task::Linear => Arc::new(Linear::model(observations, variance)?),
-            Task::Logistic => Arc::new(Logistic::model(observations)?),
-            Task::Poisson => Arc::new(Poisson::model(observations, self.link)?),
-        })
+        self.model.bind(observations, self.numbers)
     }
 
     /// The prior.
@@ -105,8 +88,9 @@ impl Resolved {
     /// Parameters on the original scale of the data: those of the features first; the others stay as they are.
     pub fn to_original(&self, standardisation: &Standardisation, theta: &[f64]) -> Vec<f64> {
         let (of_features, others) = theta.split_at(standardisation.features().min(theta.len()));
-        let mut original = match self.model {
-            Task::Gaussian => standardisation.point_to_original(of_features),
+        let mut original = match self.model.outcome() {
+            // The parameters are a point among the data, not slopes over them.
+            Outcome::None => standardisation.point_to_original(of_features),
             _ => standardisation.to_original(of_features),
         };
         original.extend_from_slice(others);
@@ -117,7 +101,7 @@ impl Resolved {
     pub(super) fn tight_prior(&self, target: &[f64]) -> Option<String> {
         let widest = self.prior_sd.iter().copied().fold(0.0, f64::max);
         let (mean, sd, rms) = spread(target);
-        (self.model == Task::Linear && rms > 10.0 * widest && self.prior_mean.iter().all(|&m| m == 0.0)).then(|| {
+        (self.model.is_scaled_by_target() && rms > 10.0 * widest && self.prior_mean.iter().all(|&m| m == 0.0)).then(|| {
             format!(
                 "the target has mean {} and sd {}, so that a prior of sd {} holds its coefficients near 0; by default \
                  its sd would be {}",

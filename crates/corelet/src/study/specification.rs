@@ -8,9 +8,9 @@ use sparse_nnls::Method;
 use thiserror::Error;
 
 use crate::coreset::{BuildOptions, RoundOptions, RoundsBy, Selector, Start};
-use crate::data::{DesignOptions, Task};
+use crate::data::DesignOptions;
 use crate::embed::Choice;
-use crate::model::Link;
+use crate::model::{BuiltIn, Link};
 use crate::posterior::SampleSettings;
 
 /// The most points that a search for `max_kl` tries where nothing is said.
@@ -34,7 +34,7 @@ pub struct Specification {
 ///
 /// | field | default | purpose | range |
 /// | --- | --- | --- | --- |
-/// | `model` | `logistic` | the likelihood | see [`Task`] |
+/// | `model` | `logistic` | the likelihood | see [`BuiltIn`] |
 /// | `link` | `log` | how a Poisson rate follows from η | see [`Link`] |
 /// | `sigma` | plug-in | noise sd σ: of a linear target; Σ = σ²I of a Gaussian, where the default is 1 | > 0 |
 /// | `prior_sd` | 1; of a linear model 2.5 sd of the target, its intercept around the target's mean | the prior is N(0, sd²·I) on the standardised features | > 0 |
@@ -42,7 +42,7 @@ pub struct Specification {
 #[serde(default, deny_unknown_fields)]
 pub struct ModelSpecification {
     /// The likelihood.
-    pub model: Task,
+    pub model: BuiltIn,
     /// How a Poisson rate follows from η.
     pub link: Option<Link>,
     /// The noise standard deviation.
@@ -112,7 +112,7 @@ pub enum UsageError {
         /// The other one.
         other: &'static str,
         /// The values of the other one that it is for.
-        values: &'static [&'static str],
+        values: Vec<&'static str>,
     },
     /// A number that is not finite and above 0.
     NotPositive {
@@ -197,20 +197,15 @@ impl Specification {
 
     fn check_model(&self) -> Result<(), UsageError> {
         let ModelSpecification { model, link, sigma, prior_sd } = self.model;
-        let only = |setting, values| Err(UsageError::OnlyFor { setting, other: "model", values });
-        let (poisson, logistic) = (model == Task::Poisson, model == Task::Logistic);
-        let scaled = matches!(model, Task::Linear | Task::Gaussian);
-        if link.is_some() && !poisson {
-            return only("link", &["poisson"]);
-        }
-        if self.design.exposure.is_some() && !poisson {
-            return only("exposure", &["poisson"]);
-        }
-        if self.design.positive.is_some() && !logistic {
-            return only("positive", &["logistic"]);
-        }
-        if sigma.is_some() && !scaled {
-            return only("sigma", &["linear", "gaussian"]);
+        let given = [
+            ("link", link.is_some()),
+            ("exposure", self.design.exposure.is_some()),
+            ("positive", self.design.positive.is_some()),
+            ("sigma", sigma.is_some()),
+        ];
+        if let Some((setting, _)) = given.into_iter().find(|&(setting, given)| given && !model.takes(setting))
+        {
+            return Err(UsageError::OnlyFor { setting, other: "model", values: BuiltIn::takers(setting) });
         }
         positive("sigma", sigma)?;
         positive("prior_sd", prior_sd)
@@ -218,13 +213,15 @@ impl Specification {
 
     /// The design, which depends on the model.
     pub fn design(&self) -> DesignOptions {
-        DesignOptions { task: self.model.model, ..self.design.clone() }
+        DesignOptions { outcome: self.model.model.outcome(), ..self.design.clone() }
     }
 }
 
 impl BuildSpecification {
     fn check(&self) -> Result<(), UsageError> {
-        let only = |setting, other, values| Err(UsageError::OnlyFor { setting, other, values });
+        let only = |setting, other, values: &[_]| {
+            Err(UsageError::OnlyFor { setting, other, values: values.to_vec() })
+        };
         let thresholding = matches!(self.method, Selector::Embedded(method) if method.can_hold_total());
         if self.reference && !thresholding {
             return only("reference", "method", &["iht", "a-iht", "a-iht-2"]);
@@ -232,7 +229,7 @@ impl BuildSpecification {
         if self.max_kl.is_some() && !matches!(self.method, Selector::Embedded(Method::Pursuit(_))) {
             return only("max_kl", "method", &["pursuit"]);
         }
-        if self.max_kl.is_some() && self.rounds_by == RoundsBy::Nuts {
+        if self.max_kl.is_some() && self.rounds_by != RoundsBy::Laplace {
             return only("max_kl", "rounds_by", &["laplace"]);
         }
         if self.rounds == Some(0) {

@@ -34,47 +34,83 @@ pub struct NamedShift {
     pub shift: ParameterShift,
 }
 
-/// The keys of `--json`, documented in `docs/cli.md`. What is not known, or not finite, is null.
+/// The keys of `--json`, documented in `docs/cli.md`, in one flat object. What is not known, or not finite, is null.
 #[derive(Debug, Clone, Serialize)]
 pub struct Summary {
-    method: Option<String>,
-    k: Option<usize>,
-    points: usize,
-    n: usize,
-    features: usize,
-    embedding: String,
-    coordinates: usize,
-    tail: f64,
-    seed: u64,
-    status: Option<Status>,
-    passes: Option<f64>,
-    iterations: Option<usize>,
-    residual: f64,
-    heldout_residual: Option<f64>,
-    kl_forward: Option<f64>,
-    kl_reverse: Option<f64>,
-    map_distance: Option<f64>,
+    #[serde(flatten)]
+    subject: OfData,
+    #[serde(flatten)]
+    points: OfPoints,
+    #[serde(flatten)]
+    build: OfBuild,
+    #[serde(flatten)]
+    rounds: OfRounds,
+    #[serde(flatten)]
+    quality: OfQuality,
     #[serde(skip_serializing_if = "Option::is_none")]
     seconds: Option<Seconds>,
     #[serde(skip_serializing_if = "Option::is_none")]
     peak_memory_bytes: Option<Option<u64>>,
-    version: &'static str,
+}
+
+/// The data and the model.
+#[derive(Debug, Clone, Serialize)]
+struct OfData {
+    n: usize,
+    features: usize,
     data: String,
+    fingerprint: Option<String>,
     model: &'static str,
     rows_dropped: usize,
+    version: &'static str,
+}
+
+/// The chosen points, in their embedding.
+#[derive(Debug, Clone, Serialize)]
+struct OfPoints {
+    points: usize,
     total_weight: f64,
+    embedding: String,
+    coordinates: usize,
+    tail: f64,
+    residual: f64,
+    seed: u64,
+}
+
+/// How they were chosen; all null for a coreset that came from a file.
+#[derive(Debug, Clone, Default, Serialize)]
+struct OfBuild {
+    method: Option<String>,
+    k: Option<usize>,
+    status: Option<Status>,
+    passes: Option<f64>,
+    iterations: Option<usize>,
     target_norm: Option<f64>,
     max_kl: Option<f64>,
     max_kl_reached: Option<bool>,
-    heldout_nats: Option<f64>,
-    heldout_draws: usize,
-    kl_symmetrised: Option<f64>,
-    coreset_fit: FitStatus,
-    parameters: Vec<NamedShift>,
     path: Vec<(usize, f64)>,
+}
+
+/// What the rounds came to.
+#[derive(Debug, Clone, Default, Serialize)]
+struct OfRounds {
     start: Option<String>,
     rounds: Vec<Round>,
     round_chosen: Option<usize>,
+}
+
+/// How good the points are.
+#[derive(Debug, Clone, Serialize)]
+struct OfQuality {
+    heldout_residual: Option<f64>,
+    heldout_nats: Option<f64>,
+    heldout_draws: usize,
+    kl_forward: Option<f64>,
+    kl_reverse: Option<f64>,
+    kl_symmetrised: Option<f64>,
+    map_distance: Option<f64>,
+    coreset_fit: FitStatus,
+    parameters: Vec<NamedShift>,
 }
 
 impl Summary {
@@ -92,7 +128,7 @@ impl Summary {
             weights: &coreset.weights,
             seed: options.seed,
         };
-        Self {
+        let build = OfBuild {
             method: Some(coreset.method.clone()),
             k: Some(options.k),
             status: Some(coreset.status),
@@ -102,8 +138,8 @@ impl Summary {
             max_kl: options.max_kl,
             max_kl_reached: coreset.reached,
             path: coreset.path.clone(),
-            ..Self::of_file(subject, &judged, evaluation, seconds)
-        }
+        };
+        Self { build, ..Self::of_file(subject, &judged, evaluation, seconds) }
     }
 
     /// Of a coreset that came from a file.
@@ -115,49 +151,49 @@ impl Summary {
     ) -> Self {
         let parameters = subject.names.iter().zip(&evaluation.parameters);
         Self {
-            method: None,
-            k: None,
-            points: judged.weights.len(),
-            n: subject.n,
-            features: subject.features,
-            embedding: judged.embedding.name.clone(),
-            coordinates: judged.embedding.coordinates,
-            tail: judged.embedding.tail,
-            seed: judged.seed,
-            status: None,
-            passes: None,
-            iterations: None,
-            residual: judged.residual,
-            heldout_residual: evaluation.heldout_residual,
-            kl_forward: evaluation.kl_forward,
-            kl_reverse: evaluation.kl_reverse,
-            map_distance: evaluation.map_distance,
+            subject: OfData {
+                n: subject.n,
+                features: subject.features,
+                data: subject.data.to_owned(),
+                fingerprint: subject.fingerprint.map(str::to_owned),
+                model: subject.model,
+                rows_dropped: subject.dropped,
+                version: env!("CARGO_PKG_VERSION"),
+            },
+            points: OfPoints {
+                points: judged.weights.len(),
+                total_weight: judged.weights.iter().sum(),
+                embedding: judged.embedding.name.clone(),
+                coordinates: judged.embedding.coordinates,
+                tail: judged.embedding.tail,
+                residual: judged.residual,
+                seed: judged.seed,
+            },
+            build: OfBuild::default(),
+            rounds: OfRounds::default(),
+            quality: OfQuality {
+                heldout_residual: evaluation.heldout_residual,
+                heldout_nats: evaluation.heldout_nats,
+                heldout_draws: evaluation.heldout_draws,
+                kl_forward: evaluation.kl_forward,
+                kl_reverse: evaluation.kl_reverse,
+                kl_symmetrised: evaluation.kl_symmetrised,
+                map_distance: evaluation.map_distance,
+                coreset_fit: evaluation.fit,
+                parameters: parameters
+                    .map(|(name, &shift)| NamedShift { name: name.clone(), shift })
+                    .collect(),
+            },
             seconds: Some(seconds),
             peak_memory_bytes: None,
-            version: env!("CARGO_PKG_VERSION"),
-            data: subject.data.to_owned(),
-            model: subject.model,
-            rows_dropped: subject.dropped,
-            total_weight: judged.weights.iter().sum(),
-            target_norm: None,
-            max_kl: None,
-            max_kl_reached: None,
-            heldout_nats: evaluation.heldout_nats,
-            heldout_draws: evaluation.heldout_draws,
-            kl_symmetrised: evaluation.kl_symmetrised,
-            coreset_fit: evaluation.fit,
-            parameters: parameters.map(|(name, &shift)| NamedShift { name: name.clone(), shift }).collect(),
-            path: Vec::new(),
-            start: None,
-            rounds: Vec::new(),
-            round_chosen: None,
         }
     }
 
     /// The same with what the rounds came to.
     pub fn with_rounds(self, start: Start, rounds: &[Round], chosen: usize) -> Self {
         let start = Some(start.to_string());
-        Self { start, rounds: rounds.to_vec(), round_chosen: Some(chosen), ..self }
+        let rounds = OfRounds { start, rounds: rounds.to_vec(), round_chosen: Some(chosen) };
+        Self { rounds, ..self }
     }
 
     /// The same with the most memory the process has held, null where that is not known.
@@ -182,7 +218,8 @@ impl Summary {
         levels: &[TextLevels],
         standardisation: &Standardisation,
     ) -> serde_json::Result<BTreeMap<String, String>> {
-        let lasting = Self { seconds: None, peak_memory_bytes: None, path: Vec::new(), ..self.clone() };
+        let build = OfBuild { path: Vec::new(), ..self.build.clone() };
+        let lasting = Self { build, seconds: None, peak_memory_bytes: None, ..self.clone() };
         Ok(BTreeMap::from([
             ("corelet".to_owned(), serde_json::to_string(&lasting)?),
             ("corelet.levels".to_owned(), serde_json::to_string(levels)?),
@@ -192,9 +229,9 @@ impl Summary {
 
     /// In words, a line each.
     pub fn lines(&self) -> Vec<String> {
-        let (points, n) = (count(self.points), count(self.n));
-        let by = self.method.as_ref().map_or_else(String::new, |method| format!("{method}, "));
-        let Self { embedding, coordinates, .. } = self;
+        let (points, n) = (count(self.points.points), count(self.subject.n));
+        let by = self.build.method.as_ref().map_or_else(String::new, |method| format!("{method}, "));
+        let OfPoints { embedding, coordinates, .. } = &self.points;
         let mut lines =
             vec![format!("{points} of {n} rows stand for all ({by}{embedding}, {coordinates} coordinates)")];
         lines.extend(self.divergence_lines());
@@ -202,15 +239,16 @@ impl Summary {
             let (sd, ratio) = (number(shift.shift.mean_shift), number(shift.shift.sd_ratio));
             lines.push(format!("  largest shift  {}: mean off by {sd} sd, sd times {ratio}", shift.name));
         }
-        if let (Some(status), Some(passes)) = (self.status, self.passes) {
-            let residual = number(self.residual);
+        if let (Some(status), Some(passes)) = (self.build.status, self.build.passes) {
+            let residual = number(self.points.residual);
             lines.push(format!(
                 "  solver         {status}: residual {residual} after {} passes",
                 number(passes)
             ));
         }
-        if let (true, Some(chosen)) = (self.rounds.len() > 1, self.round_chosen) {
-            let variances: Vec<String> = self.rounds.iter().map(|round| optional(round.variance)).collect();
+        if let (true, Some(chosen)) = (self.rounds.rounds.len() > 1, self.rounds.round_chosen) {
+            let variances: Vec<String> =
+                self.rounds.rounds.iter().map(|round| optional(round.variance)).collect();
             lines.push(format!(
                 "  rounds         V {} nats² on draws of the coreset's own posterior; round {} is kept",
                 variances.join(" → "),
@@ -227,24 +265,24 @@ impl Summary {
 
     fn divergence_lines(&self) -> Vec<String> {
         let [forward, reverse, held_out] =
-            [self.kl_forward, self.kl_reverse, self.heldout_nats].map(optional);
-        let alone = self.start.as_ref().is_some_and(|start| start != "full");
+            [self.quality.kl_forward, self.quality.kl_reverse, self.quality.heldout_nats].map(optional);
+        let alone = self.rounds.start.as_ref().is_some_and(|start| start != "full");
         let numbers = if alone {
             format!(
                 "  divergence     {held_out} nats estimated on fresh draws; no fit of all rows to compare with"
             )
-        } else if self.coreset_fit == FitStatus::NotFitted {
-            let draws = count(self.heldout_draws);
+        } else if self.quality.coreset_fit == FitStatus::NotFitted {
+            let draws = count(self.quality.heldout_draws);
             format!("  divergence     {held_out} nats estimated on {draws} draws that were held out")
         } else {
             format!(
                 "  divergence     {forward} nats forward KL, {reverse} reverse; {held_out} estimated on fresh draws"
             )
         };
-        let judged = match self.coreset_fit {
-            FitStatus::NotFitted => self.heldout_nats,
+        let judged = match self.quality.coreset_fit {
+            FitStatus::NotFitted => self.quality.heldout_nats,
             _ if alone => None,
-            _ => self.kl_forward,
+            _ => self.quality.kl_forward,
         };
         let words = judged.map(|nats| format!("                 {}", judgement(nats)));
         std::iter::once(numbers).chain(words).collect()
@@ -253,15 +291,15 @@ impl Summary {
     /// What the user should not overlook.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
-        if self.max_kl_reached == Some(false) {
+        if self.build.max_kl_reached == Some(false) {
             warnings.push(format!(
                 "the held-out estimate is {} nats, above the {} asked for; {} points were tried",
-                optional(self.heldout_nats),
-                optional(self.max_kl),
-                self.k.unwrap_or_default()
+                optional(self.quality.heldout_nats),
+                optional(self.build.max_kl),
+                self.build.k.unwrap_or_default()
             ));
         }
-        match self.coreset_fit {
+        match self.quality.coreset_fit {
             FitStatus::Converged | FitStatus::Stalled | FitStatus::NotFitted => {}
             FitStatus::IterationLimit => {
                 warnings.push("the coreset's own posterior fit has not converged".to_owned());
@@ -270,7 +308,7 @@ impl Summary {
                 warnings.push("the coreset's own posterior has no Laplace fit, so no KL is known".to_owned());
             }
         }
-        if let (Some(status), Some(method)) = (self.status, &self.method)
+        if let (Some(status), Some(method)) = (self.build.status, &self.build.method)
             && !status.is_natural()
         {
             warnings.push(format!("{method} had not come to rest when it stopped: {status}"));
@@ -280,7 +318,7 @@ impl Summary {
 
     fn largest_shift(&self) -> Option<&NamedShift> {
         let size = |named: &NamedShift| named.shift.mean_shift.abs();
-        self.parameters.iter().max_by(|a, b| size(a).total_cmp(&size(b)))
+        self.quality.parameters.iter().max_by(|a, b| size(a).total_cmp(&size(b)))
     }
 }
 
@@ -299,6 +337,8 @@ pub struct Subject<'a> {
     pub model: &'static str,
     /// Rows left out for missing values.
     pub dropped: usize,
+    /// What tells these observations from others, where that is known.
+    pub fingerprint: Option<&'a str>,
 }
 
 /// What is judged, and in which embedding.

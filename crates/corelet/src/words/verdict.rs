@@ -93,6 +93,7 @@ fn why(reason: Reason) -> &'static str {
             "over these draws the log-likelihood varies little for so many parameters: the prior dominates, or they are \
              too narrow"
         }
+        Reason::TightPrior => "the prior holds coefficients away from where the data want them",
         Reason::Wide => {
             "over these draws the log-likelihood varies more than a posterior of so many parameters allows"
         }

@@ -1,7 +1,6 @@
 //! The one file that knows nuts-rs: NUTS on log π₀(θ) + Σ wᵢℓᵢ(θ) in the coordinates of a Gaussian fit.
 
 use std::collections::HashMap;
-use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -12,7 +11,7 @@ use rand_distr::{Distribution, StandardNormal};
 use rayon::prelude::*;
 use thiserror::Error;
 
-use super::{Chain, Chains, SampleError, SampleSettings};
+use super::{Chain, Chains, SampleCallback, SampleError, SampleProgress, SampleSettings};
 use crate::posterior::{Gaussian, Prior};
 use crate::random::Stream;
 use crate::rows::{At, LogLikelihood, Newton};
@@ -22,26 +21,6 @@ const REPORT_EVERY: usize = 20;
 
 /// Standard deviation of the starting points in the coordinates of the fit, where the posterior has about 1.
 const START_SPREAD: f64 = 2.0;
-
-/// What a chain tells its caller now and then.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct SampleProgress {
-    /// The chain, from 0.
-    pub chain: usize,
-    /// How many chains there are.
-    pub chains: usize,
-    /// Steps of this chain so far, warm-up included.
-    pub done: usize,
-    /// Steps of this chain in all.
-    pub total: usize,
-    /// Whether it is still in its warm-up.
-    pub warming_up: bool,
-    /// Divergent draws of this chain after warm-up so far.
-    pub divergences: usize,
-}
-
-/// Called by one chain at a time; the answer says whether to go on.
-pub type SampleCallback<'c> = dyn FnMut(&SampleProgress) -> ControlFlow<()> + Send + 'c;
 
 /// Draws from the posterior ∝ π₀(θ)·exp(L(θ)) by NUTS, chains in parallel.
 ///

@@ -1,6 +1,7 @@
 //! Draws from a weighted posterior by NUTS, chain by chain, and what they say about themselves.
 
 mod arviz;
+#[cfg(feature = "sampling")]
 mod chain;
 mod chains;
 mod diagnostics;
@@ -8,13 +9,16 @@ mod normal;
 mod weighted;
 
 pub use arviz::{ArvizGroup, write_arviz};
-pub use chain::{SampleCallback, SampleProgress, sample};
+#[cfg(feature = "sampling")]
+pub use chain::sample;
 pub use chains::{Chain, Chains, Phase, Stats};
 pub use diagnostics::{
     Diagnostics, ParameterSummary, R_HAT_LIMIT, effective_sample_size, ess_bulk, ess_tail, r_hat,
 };
 pub use normal::normal_quantile;
 pub use weighted::{Marginal, resample};
+
+use std::ops::ControlFlow;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -115,3 +119,23 @@ pub enum SampleError {
     #[error("sampling was stopped before it had ended")]
     Stopped,
 }
+
+/// What a chain tells its caller now and then.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SampleProgress {
+    /// The chain, from 0.
+    pub chain: usize,
+    /// How many chains there are.
+    pub chains: usize,
+    /// Steps of this chain so far, warm-up included.
+    pub done: usize,
+    /// Steps of this chain in all.
+    pub total: usize,
+    /// Whether it is still in its warm-up.
+    pub warming_up: bool,
+    /// Divergent draws of this chain after warm-up so far.
+    pub divergences: usize,
+}
+
+/// Called by one chain at a time; the answer says whether to go on.
+pub type SampleCallback<'c> = dyn FnMut(&SampleProgress) -> ControlFlow<()> + Send + 'c;

@@ -62,6 +62,8 @@ pub enum Reason {
     Narrow,
     /// L_w varies less over the draws than data that outweigh the prior would make it.
     PriorDominates,
+    /// The prior holds coefficients away from where the data want them.
+    TightPrior,
     /// L_w varies more over the draws than that of a posterior with so many parameters can.
     Wide,
     /// V is far below the residual that was held out when the coreset was built.
@@ -77,6 +79,7 @@ impl Reason {
             Self::Variance
             | Self::Share
             | Self::PriorDominates
+            | Self::TightPrior
             | Self::Wide
             | Self::Disagrees
             | Self::NoChains => Grade::B,

@@ -3,24 +3,24 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch, UInt64Array, new_empty_array};
-use arrow::buffer::Buffer;
-use arrow::compute::take_record_batch;
-use arrow::datatypes::{Schema, SchemaRef};
-use arrow::ipc::convert::try_fb_to_schema;
-use arrow::ipc::reader::{FileDecoder, read_footer_length};
-use arrow::ipc::{self, Block as Message, MessageHeader, MetadataVersion, root_as_footer, root_as_message};
+use arrow_array::{ArrayRef, RecordBatch, UInt64Array, new_empty_array};
+use arrow_buffer::Buffer;
+use arrow_ipc::convert::try_fb_to_schema;
+use arrow_ipc::reader::{FileDecoder, read_footer_length};
+use arrow_ipc::{Block as Message, MessageHeader, MetadataVersion, root_as_footer, root_as_message};
+use arrow_schema::{Schema, SchemaRef};
+use arrow_select::take::take_record_batch;
 
 use super::arrow_columns::{Decoder, columns_of};
-use super::blocks::{Block, Blocks, ColumnInfo, Fault, Visit, Wanted};
 use super::cells::{CellColumn, check_range, gathered, within};
 use super::content::Content;
-use super::error::DataError;
 use super::guard::guarded;
-use super::memory;
-use super::place::Extent;
-use super::source::Reader;
-use super::text_cells::Markers;
+use crate::data::blocks::{Block, Blocks, ColumnInfo, Fault, Visit, Wanted};
+use crate::data::error::DataError;
+use crate::data::memory;
+use crate::data::place::Extent;
+use crate::data::source::{Reader, Stored};
+use crate::data::text_cells::Markers;
 
 const FORMAT: &str = "Arrow IPC";
 const FILE_MAGIC: &[u8] = b"ARROW1";
@@ -33,7 +33,7 @@ const BATCH_ROWS: usize = 1 << 15;
 const SMALL: u64 = 1 << 26;
 
 /// An Arrow file or stream whose messages are known.
-pub(super) struct ArrowFile {
+pub(in crate::data) struct ArrowFile {
     content: Content,
     schema: SchemaRef,
     version: MetadataVersion,
@@ -62,7 +62,7 @@ struct BatchMessage {
 
 impl ArrowFile {
     /// Finds all messages; the form is told by the first bytes.
-    pub(super) fn open(content: Content) -> Result<Self, DataError> {
+    pub(in crate::data) fn open(content: Content) -> Result<Self, DataError> {
         let file = content.name.clone();
         guarded(&file, FORMAT, || {
             let magic = content.start(FILE_MAGIC.len() as u64).map_err(|e| DataError::read(&file, &e))?;
@@ -142,7 +142,7 @@ impl Reader for ArrowFile {
         &self.columns
     }
 
-    fn content(&self) -> Option<&Content> {
+    fn stored(&self) -> Option<&dyn Stored> {
         Some(&self.content)
     }
 
@@ -323,7 +323,7 @@ fn head_of(content: &Content, message: &Message) -> Result<Vec<u8>, DataError> {
     content.bytes(offset, head).map_err(|e| damaged(&e))
 }
 
-fn parse_head(bytes: &[u8]) -> Result<ipc::Message<'_>, String> {
+fn parse_head(bytes: &[u8]) -> Result<arrow_ipc::Message<'_>, String> {
     let prefix = if bytes.starts_with(&CONTINUATION) { 8 } else { 4 };
     let head = bytes.get(prefix..).ok_or("a message without a head")?;
     root_as_message(head).map_err(|e| format!("a message: {e}"))

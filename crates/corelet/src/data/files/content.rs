@@ -8,16 +8,17 @@ use std::time::SystemTime;
 
 use tempfile::{SpooledData, SpooledTempFile, spooled_tempfile};
 
-use super::error::DataError;
+use crate::data::error::DataError;
+use crate::data::source::Stored;
 
 /// Up to here, what can be read only once is kept in memory; from here on in a temporary file without a name.
 const KEPT_IN_MEMORY: usize = 16 << 20;
 
 /// Bytes that can be read at any place, by any number of threads, as often as wanted.
 #[derive(Debug, Clone)]
-pub(super) struct Content {
+pub(in crate::data) struct Content {
     /// How messages name it.
-    pub(super) name: String,
+    pub(in crate::data) name: String,
     store: Arc<Store>,
     len: u64,
     /// When a regular file was last written.
@@ -32,7 +33,7 @@ enum Store {
 
 impl Content {
     /// Opens a file; `-` is standard input. Pipes, devices and standard input are read to their end and kept.
-    pub(super) fn open(path: &Path) -> Result<Self, DataError> {
+    pub(in crate::data) fn open(path: &Path) -> Result<Self, DataError> {
         let name = source_name(path);
         if is_standard_input(path) {
             return Self::keep(name, &mut io::stdin().lock());
@@ -52,14 +53,14 @@ impl Content {
     }
 
     /// Keeps all that `reader` has.
-    pub(super) fn keep(name: String, reader: &mut dyn Read) -> Result<Self, DataError> {
+    pub(in crate::data) fn keep(name: String, reader: &mut dyn Read) -> Result<Self, DataError> {
         let mut spool = spooled_tempfile(KEPT_IN_MEMORY);
         io::copy(reader, &mut spool).map_err(|e| DataError::read(&name, &e))?;
         Self::spooled(name, spool)
     }
 
     /// What was written into `spool`.
-    pub(super) fn spooled(name: String, spool: SpooledTempFile) -> Result<Self, DataError> {
+    pub(in crate::data) fn spooled(name: String, spool: SpooledTempFile) -> Result<Self, DataError> {
         let (store, len) = match spool.into_inner() {
             SpooledData::InMemory(bytes) => {
                 let bytes = bytes.into_inner();
@@ -75,17 +76,17 @@ impl Content {
     }
 
     /// Number of bytes.
-    pub(super) fn len(&self) -> u64 {
+    pub(in crate::data) fn len(&self) -> u64 {
         self.len
     }
 
     /// A buffered reader from `offset` on.
-    pub(super) fn reader(&self, offset: u64) -> BufReader<ContentReader> {
+    pub(in crate::data) fn reader(&self, offset: u64) -> BufReader<ContentReader> {
         BufReader::with_capacity(1 << 16, self.reader_at(offset))
     }
 
     /// A reader of a few bytes from `offset` on.
-    pub(super) fn small_reader(&self, offset: u64) -> BufReader<ContentReader> {
+    pub(in crate::data) fn small_reader(&self, offset: u64) -> BufReader<ContentReader> {
         BufReader::with_capacity(256, self.reader_at(offset))
     }
 
@@ -94,7 +95,7 @@ impl Content {
     }
 
     /// `length` bytes from `offset` on; an error, before anything is allocated, where there are fewer.
-    pub(super) fn bytes(&self, offset: u64, length: u64) -> io::Result<Vec<u8>> {
+    pub(in crate::data) fn bytes(&self, offset: u64, length: u64) -> io::Result<Vec<u8>> {
         let end = offset.checked_add(length).filter(|&end| end <= self.len);
         let length = end.and_then(|_| usize::try_from(length).ok());
         let length = length.ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))?;
@@ -105,12 +106,18 @@ impl Content {
     }
 
     /// The first bytes, at most `length`.
-    pub(super) fn start(&self, length: u64) -> io::Result<Vec<u8>> {
+    pub(in crate::data) fn start(&self, length: u64) -> io::Result<Vec<u8>> {
         self.bytes(0, length.min(self.len))
     }
+}
 
-    /// Refuses a file that was written to since it was opened: two looks at it would not have seen the same rows.
-    pub(super) fn check_unchanged(&self) -> Result<(), DataError> {
+impl Stored for Content {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Two looks at a file that was written to since it was opened would not have seen the same rows.
+    fn check_unchanged(&self) -> Result<(), DataError> {
         let (Store::File(file), Some(modified)) = (&*self.store, self.modified) else { return Ok(()) };
         let now = file.metadata().map_err(|e| DataError::read(&self.name, &e))?;
         if now.len() == self.len && now.modified().ok() == Some(modified) {
@@ -137,7 +144,7 @@ impl Store {
 
 /// A place in the content, of its own.
 #[derive(Debug)]
-pub(super) struct ContentReader {
+pub(in crate::data) struct ContentReader {
     store: Arc<Store>,
     len: u64,
     at: u64,
@@ -174,12 +181,12 @@ fn read_file_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize
 }
 
 /// True for the path `-`.
-pub(super) fn is_standard_input(path: &Path) -> bool {
+pub(in crate::data) fn is_standard_input(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
 /// How messages name `path`.
-pub(super) fn source_name(path: &Path) -> String {
+pub(in crate::data) fn source_name(path: &Path) -> String {
     if is_standard_input(path) { "standard input".to_owned() } else { path.display().to_string() }
 }
 

@@ -9,13 +9,13 @@ use ::parquet::arrow::ArrowWriter;
 use ::parquet::basic::Compression;
 use ::parquet::file::metadata::KeyValue;
 use ::parquet::file::properties::WriterProperties;
-use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch};
+use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::cell_text::{CellTexts, json_values};
 use super::cells::RowCells;
-use super::error::DataError;
 use super::output::{Sink, ensure_place, write_whole};
+use crate::data::error::DataError;
 
 /// A column of an output that the table does not have.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,14 +37,14 @@ impl Extra {
 
 /// What an output file can be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Output {
+pub(in crate::data) enum Output {
     Csv,
     Parquet,
     Json,
 }
 
 impl Output {
-    pub(super) fn from_path(path: &Path) -> Result<Self, DataError> {
+    pub(in crate::data) fn from_path(path: &Path) -> Result<Self, DataError> {
         let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
         match extension.as_str() {
             "csv" => Ok(Self::Csv),
@@ -117,6 +117,12 @@ fn write_batch(
 }
 
 type WriteResult = Result<(), Box<dyn std::error::Error>>;
+
+/// The names that columns of a table get in an output, after `row` and these others.
+pub(in crate::data) fn written_names(names: &[&str], others: &[&str]) -> Vec<String> {
+    let mut taken: HashSet<String> = others.iter().chain(&["row"]).map(|&name| name.to_owned()).collect();
+    names.iter().map(|name| free_name(name, &mut taken)).collect()
+}
 
 fn free_name(name: &str, taken: &mut HashSet<String>) -> String {
     let mut free = name.to_owned();

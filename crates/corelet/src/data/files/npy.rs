@@ -4,17 +4,17 @@ use std::io::{self, Read};
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Float64Array, Int64Array, UInt64Array};
-use arrow::datatypes::{ArrowPrimitiveType, Float16Type};
+use arrow_array::types::{ArrowPrimitiveType, Float16Type};
+use arrow_array::{ArrayRef, Float64Array, Int64Array, UInt64Array};
 
-use super::blocks::{Batch, BatchColumn, Block, Blocks, ColumnInfo, Declared, Kind, Wanted};
 use super::cells::{CellColumn, check_range};
 use super::content::Content;
-use super::error::DataError;
-use super::place::Extent;
-use super::source::Reader;
-use super::table::{MAX_COLUMNS, Values};
-use super::text_cells::Markers;
+use crate::data::blocks::{Batch, BatchColumn, Block, Blocks, ColumnInfo, Declared, Kind, Wanted};
+use crate::data::error::DataError;
+use crate::data::place::Extent;
+use crate::data::source::{Reader, Stored};
+use crate::data::table::{MAX_COLUMNS, Values};
+use crate::data::text_cells::Markers;
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 /// NumPy itself writes headers of about a hundred bytes.
@@ -25,7 +25,7 @@ const BLOCK_CELLS: usize = 1 << 19;
 type Half = <Float16Type as ArrowPrimitiveType>::Native;
 
 /// One or more arrays of equally many rows, side by side: a matrix as columns `x1` ... `xD`, a target as `y`.
-pub(super) struct NumpyArrays {
+pub(in crate::data) struct NumpyArrays {
     name: String,
     arrays: Vec<Array>,
     columns: Vec<ColumnInfo>,
@@ -35,14 +35,18 @@ pub(super) struct NumpyArrays {
 
 impl NumpyArrays {
     /// One array: a matrix, or a vector as `x1`.
-    pub(super) fn open(content: Content) -> Result<Self, DataError> {
+    pub(in crate::data) fn open(content: Content) -> Result<Self, DataError> {
         let name = content.name.clone();
         let array = Array::open(content, ArrayName { file: &name, array: "x", format: "NPY" })?;
         Self::new(name, array, None)
     }
 
     /// A matrix, and a target where there is one.
-    pub(super) fn new(name: String, matrix: Array, target: Option<Array>) -> Result<Self, DataError> {
+    pub(in crate::data) fn new(
+        name: String,
+        matrix: Array,
+        target: Option<Array>,
+    ) -> Result<Self, DataError> {
         let number = |name| ColumnInfo::new(name, Declared::Kind(Kind::Number));
         let mut columns: Vec<ColumnInfo> = (1..=matrix.dim).map(|j| number(format!("x{j}"))).collect();
         let rows = matrix.rows;
@@ -103,8 +107,8 @@ impl Reader for NumpyArrays {
         &self.columns
     }
 
-    fn content(&self) -> Option<&Content> {
-        self.arrays.first().map(|array| &array.content)
+    fn stored(&self) -> Option<&dyn Stored> {
+        self.arrays.first().map(|array| &array.content as &dyn Stored)
     }
 
     fn own_target(&self) -> Option<usize> {
@@ -152,14 +156,14 @@ impl Reader for NumpyArrays {
 
 /// How messages name an array.
 #[derive(Clone, Copy)]
-pub(super) struct ArrayName<'a> {
-    pub(super) file: &'a str,
-    pub(super) array: &'a str,
-    pub(super) format: &'static str,
+pub(in crate::data) struct ArrayName<'a> {
+    pub(in crate::data) file: &'a str,
+    pub(in crate::data) array: &'a str,
+    pub(in crate::data) format: &'static str,
 }
 
 impl ArrayName<'_> {
-    pub(super) fn damaged(self, reason: &impl ToString) -> DataError {
+    pub(in crate::data) fn damaged(self, reason: &impl ToString) -> DataError {
         let reason = format!("array '{}': {}", self.array, reason.to_string());
         DataError::damaged(self.file, self.format, &reason)
     }
@@ -171,19 +175,19 @@ impl ArrayName<'_> {
 }
 
 /// A vector or matrix whose numbers lie one after another in the file.
-pub(super) struct Array {
+pub(in crate::data) struct Array {
     content: Content,
     /// Where the numbers begin.
     data: u64,
     element: Element,
     fortran: bool,
     rows: usize,
-    pub(super) dim: usize,
+    pub(in crate::data) dim: usize,
 }
 
 impl Array {
     /// Reads the header, and compares what it says with what there is.
-    pub(super) fn open(content: Content, name: ArrayName<'_>) -> Result<Self, DataError> {
+    pub(in crate::data) fn open(content: Content, name: ArrayName<'_>) -> Result<Self, DataError> {
         let mut reader = content.reader(0);
         let header = Header::read(&mut reader, name)?;
         let (rows, dim) = header.matrix_shape(name)?;
@@ -310,7 +314,7 @@ fn parse_descr(value: &str) -> String {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Stored {
+enum Number {
     Float,
     Signed,
     Unsigned,
@@ -319,7 +323,7 @@ enum Stored {
 /// How one number is stored.
 #[derive(Clone, Copy)]
 struct Element {
-    kind: Stored,
+    kind: Number,
     size: usize,
     big_endian: bool,
 }
@@ -332,9 +336,9 @@ impl Element {
         }
         let plain = descr.trim_start_matches(['|', '<', '>', '=']);
         let (kind, size) = match plain {
-            "f2" | "f4" | "f8" => (Stored::Float, &plain[1..]),
-            "i1" | "i2" | "i4" | "i8" => (Stored::Signed, &plain[1..]),
-            "b1" | "u1" | "u2" | "u4" | "u8" => (Stored::Unsigned, &plain[1..]),
+            "f2" | "f4" | "f8" => (Number::Float, &plain[1..]),
+            "i1" | "i2" | "i4" | "i8" => (Number::Signed, &plain[1..]),
+            "b1" | "u1" | "u2" | "u4" | "u8" => (Number::Unsigned, &plain[1..]),
             _ => return Err(name.unsupported(descr)),
         };
         let size = size.parse().map_err(|_| name.unsupported(descr))?;
@@ -357,14 +361,14 @@ impl Element {
     /// Numbers of one column as an array of a type that holds them all.
     fn array(self, bits: &[u64]) -> ArrayRef {
         match self.kind {
-            Stored::Float => {
+            Number::Float => {
                 let present = |&bits: &u64| Some(self.value(bits)).filter(|value| !value.is_nan());
                 Arc::new(bits.iter().map(present).collect::<Float64Array>())
             }
-            Stored::Signed => {
+            Number::Signed => {
                 Arc::new(Int64Array::from_iter_values(bits.iter().map(|&bits| self.signed(bits))))
             }
-            Stored::Unsigned => Arc::new(UInt64Array::from_iter_values(bits.iter().copied())),
+            Number::Unsigned => Arc::new(UInt64Array::from_iter_values(bits.iter().copied())),
         }
     }
 
@@ -375,11 +379,11 @@ impl Element {
 
     fn value(self, bits: u64) -> f64 {
         match (self.kind, self.size) {
-            (Stored::Float, 2) => Half::from_bits(bits as u16).to_f64(),
-            (Stored::Float, 4) => f64::from(f32::from_bits(bits as u32)),
-            (Stored::Float, _) => f64::from_bits(bits),
-            (Stored::Unsigned, _) => bits as f64,
-            (Stored::Signed, _) => self.signed(bits) as f64,
+            (Number::Float, 2) => Half::from_bits(bits as u16).to_f64(),
+            (Number::Float, 4) => f64::from(f32::from_bits(bits as u32)),
+            (Number::Float, _) => f64::from_bits(bits),
+            (Number::Unsigned, _) => bits as f64,
+            (Number::Signed, _) => self.signed(bits) as f64,
         }
     }
 }

@@ -2,19 +2,24 @@
 
 use std::collections::HashMap;
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
-use arrow::compute::cast;
-use arrow::datatypes::{DataType, Float64Type, Schema};
-use arrow::error::ArrowError;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{
+    ArrowPrimitiveType, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type,
+    UInt16Type, UInt32Type, UInt64Type,
+};
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_cast::cast;
+use arrow_schema::ArrowError;
+use arrow_schema::{DataType, Schema};
 use serde::Deserialize;
 
-use super::blocks::{Batch, BatchColumn, ColumnInfo, Declared, Fault, Kind, Visit, Wanted};
-use super::error::DataError;
-use super::table::{MISSING, Values, check_distinct, clean_name};
-use super::text_cells::Markers;
+use crate::data::blocks::{Batch, BatchColumn, ColumnInfo, Declared, Fault, Kind, Visit, Wanted};
+use crate::data::error::DataError;
+use crate::data::table::{MISSING, Values, check_distinct, clean_name};
+use crate::data::text_cells::Markers;
 
 /// The columns of a schema.
-pub(super) fn columns_of(file: &str, schema: &Schema) -> Result<Vec<ColumnInfo>, DataError> {
+pub(in crate::data) fn columns_of(file: &str, schema: &Schema) -> Result<Vec<ColumnInfo>, DataError> {
     let index = pandas_index(schema);
     let columns = schema.fields().iter().map(|field| ColumnInfo {
         name: clean_name(field.name()),
@@ -52,7 +57,7 @@ fn declared(kind: &DataType) -> Declared {
 }
 
 /// Record batches as batches of wanted columns.
-pub(super) struct Decoder<'a> {
+pub(in crate::data) struct Decoder<'a> {
     file: &'a str,
     format: &'static str,
     wanted: &'a [Wanted],
@@ -62,7 +67,7 @@ pub(super) struct Decoder<'a> {
 }
 
 impl<'a> Decoder<'a> {
-    pub(super) fn new(
+    pub(in crate::data) fn new(
         file: &'a str,
         format: &'static str,
         wanted: &'a [Wanted],
@@ -76,7 +81,7 @@ impl<'a> Decoder<'a> {
     }
 
     /// Decodes the wanted columns of rows that come after `start` others and hands them on.
-    pub(super) fn visit(
+    pub(in crate::data) fn visit(
         &self,
         batch: &RecordBatch,
         start: usize,
@@ -99,15 +104,10 @@ impl<'a> Decoder<'a> {
 fn values_of(array: &ArrayRef, kind: Kind, markers: &Markers) -> Result<Values, ArrowError> {
     match kind {
         Kind::Number => {
-            let numbers = cast(array, &DataType::Float64)?;
-            let numbers = numbers.as_primitive::<Float64Type>();
-            let mut values = numbers.values().to_vec();
-            if let Some(nulls) = numbers.nulls() {
-                values
-                    .iter_mut()
-                    .zip(nulls)
-                    .filter(|(_, valid)| !valid)
-                    .for_each(|(value, _)| *value = f64::NAN);
+            let mut values = numbers(array)?;
+            if let Some(nulls) = array.logical_nulls() {
+                let missing = values.iter_mut().zip(&nulls).filter(|(_, valid)| !valid);
+                missing.for_each(|(value, _)| *value = f64::NAN);
             }
             if !markers.is_empty() {
                 values.iter_mut().for_each(|value| *value = markers.number(*value));
@@ -119,16 +119,42 @@ fn values_of(array: &ArrayRef, kind: Kind, markers: &Markers) -> Result<Values, 
     }
 }
 
-fn texts(array: &ArrayRef, markers: &Markers) -> Result<Values, ArrowError> {
-    if let DataType::Dictionary(..) = array.data_type() {
-        return dictionary(array, markers);
+/// All cells as doubles, whatever stands where one is missing.
+fn numbers(array: &ArrayRef) -> Result<Vec<f64>, ArrowError> {
+    fn wide<T: ArrowPrimitiveType>(array: &ArrayRef, double: impl Fn(T::Native) -> f64) -> Vec<f64> {
+        array.as_primitive::<T>().values().iter().map(|&value| double(value)).collect()
     }
-    let strings = cast(array, &DataType::LargeUtf8)?;
-    let strings = strings.as_string::<i64>();
+    Ok(match array.data_type() {
+        DataType::Float64 => array.as_primitive::<Float64Type>().values().to_vec(),
+        DataType::Float32 => wide::<Float32Type>(array, f64::from),
+        DataType::Int64 => wide::<Int64Type>(array, |value| value as f64),
+        DataType::Int32 => wide::<Int32Type>(array, f64::from),
+        DataType::Int16 => wide::<Int16Type>(array, f64::from),
+        DataType::Int8 => wide::<Int8Type>(array, f64::from),
+        DataType::UInt64 => wide::<UInt64Type>(array, |value| value as f64),
+        DataType::UInt32 => wide::<UInt32Type>(array, f64::from),
+        DataType::UInt16 => wide::<UInt16Type>(array, f64::from),
+        DataType::UInt8 => wide::<UInt8Type>(array, f64::from),
+        _ => cast(array, &DataType::Float64)?.as_primitive::<Float64Type>().values().to_vec(),
+    })
+}
+
+fn texts(array: &ArrayRef, markers: &Markers) -> Result<Values, ArrowError> {
+    Ok(match array.data_type() {
+        DataType::Dictionary(..) => return dictionary(array, markers),
+        DataType::Utf8 => coded(array.as_string::<i32>().iter(), markers),
+        DataType::LargeUtf8 => coded(array.as_string::<i64>().iter(), markers),
+        DataType::Utf8View => coded(array.as_string_view().iter(), markers),
+        _ => coded(cast(array, &DataType::LargeUtf8)?.as_string::<i64>().iter(), markers),
+    })
+}
+
+/// Texts as codes, in the order in which they first come.
+fn coded<'a>(texts: impl ExactSizeIterator<Item = Option<&'a str>>, markers: &Markers) -> Values {
     let mut index: HashMap<&str, u32> = HashMap::new();
     let mut levels = Vec::new();
-    let mut codes = Vec::with_capacity(strings.len());
-    for text in strings {
+    let mut codes = Vec::with_capacity(texts.len());
+    for text in texts {
         let text = text.filter(|text| !markers.has_text(text.trim().as_bytes()));
         codes.push(text.map_or(MISSING, |text| {
             *index.entry(text).or_insert_with(|| {
@@ -137,7 +163,7 @@ fn texts(array: &ArrayRef, markers: &Markers) -> Result<Values, ArrowError> {
             })
         }));
     }
-    Ok(Values::Text { codes, levels })
+    Values::Text { codes, levels }
 }
 
 /// Codes stay codes; the dictionary may hold a text twice, or a null.

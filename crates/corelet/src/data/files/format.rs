@@ -6,9 +6,9 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::error::DataError;
+use crate::data::error::DataError;
 
-/// A format that [`read`](super::read) understands.
+/// A format that [`read`](crate::data::read) understands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {

@@ -2,27 +2,27 @@
 
 use std::collections::HashMap;
 
-use arrow::array::{Float64Array, Int64Array};
+use arrow_array::{Float64Array, Int64Array};
 use memchr::memrchr;
 
-use super::blocks::{
-    Batch, BatchColumn, Block, Blocks, ColumnInfo, Declared, Fault, Kind, Visit, Wanted, Worked, in_order,
-};
 use super::cells::{CellColumn, check_range, within};
 use super::content::Content;
-use super::error::{DataError, excerpt};
-use super::memory;
-use super::place::{Extent, Place, Runs};
-use super::source::Reader;
-use super::table::{MAX_COLUMNS, Values};
-use super::text_cells::Markers;
 use super::text_file::{Chunk, TextFile, is_too_long, too_long};
+use crate::data::blocks::{
+    Batch, BatchColumn, Block, Blocks, ColumnInfo, Declared, Fault, Kind, Visit, Wanted, Worked, in_order,
+};
+use crate::data::error::{DataError, excerpt};
+use crate::data::memory;
+use crate::data::place::{Extent, Place, Runs};
+use crate::data::source::{Reader, Stored};
+use crate::data::table::{MAX_COLUMNS, Values};
+use crate::data::text_cells::Markers;
 
 /// Cells of a dense batch.
 const BATCH_CELLS: usize = 1 << 19;
 
 /// `target index:value ...` lines, indices from 1 and ascending, as columns `x1` ... `xD` and `y`.
-pub(super) struct LibsvmText {
+pub(in crate::data) struct LibsvmText {
     text: TextFile,
     columns: Vec<ColumnInfo>,
 }
@@ -36,7 +36,7 @@ struct Row {
 
 impl LibsvmText {
     /// Goes through the text once, for the number of features and to see that every line can be read.
-    pub(super) fn open(content: Content) -> Result<Self, DataError> {
+    pub(in crate::data) fn open(content: Content) -> Result<Self, DataError> {
         let mut text = Self { text: TextFile::new(content)?, columns: Vec::new() };
         let (mut width, mut rows) = (0, 0u64);
         let work = |chunk: Chunk| {
@@ -136,7 +136,7 @@ impl Reader for LibsvmText {
         &self.columns
     }
 
-    fn content(&self) -> Option<&Content> {
+    fn stored(&self) -> Option<&dyn Stored> {
         Some(&self.text.content)
     }
 
@@ -180,11 +180,11 @@ impl Reader for LibsvmText {
 }
 
 /// Numbers as integers where all of them are, NaN as missing.
-pub(super) fn numbers_as_cells(name: &str, values: &[f64]) -> CellColumn {
+pub(in crate::data) fn numbers_as_cells(name: &str, values: &[f64]) -> CellColumn {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     let whole = values.iter().all(|value| value.is_nan() || (value.fract() == 0.0 && value.abs() <= EXACT));
     let present = values.iter().map(|&value| Some(value).filter(|value| !value.is_nan()));
-    let values: arrow::array::ArrayRef = if whole {
+    let values: arrow_array::ArrayRef = if whole {
         std::sync::Arc::new(present.map(|value| value.map(|value| value as i64)).collect::<Int64Array>())
     } else {
         std::sync::Arc::new(present.collect::<Float64Array>())

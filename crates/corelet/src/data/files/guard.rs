@@ -4,7 +4,7 @@ use std::any::Any;
 use std::cell::Cell;
 use std::panic::{self, AssertUnwindSafe};
 
-use super::error::DataError;
+use crate::data::error::DataError;
 
 thread_local! {
     static GUARDED: Cell<bool> = const { Cell::new(false) };
@@ -19,7 +19,7 @@ pub fn panic_is_caught() -> bool {
 }
 
 /// Runs `work`, with a panic in it as the error of a damaged file.
-pub(super) fn guarded<T, E: From<DataError>>(
+pub(in crate::data) fn guarded<T, E: From<DataError>>(
     file: &str,
     format: &'static str,
     work: impl FnOnce() -> Result<T, E>,

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::content::{Content, ContentReader};
-use super::error::DataError;
-use super::memory::size;
+use crate::data::error::DataError;
+use crate::data::memory::size;
 
 /// Text read at a time.
 const CHUNK: usize = 1 << 20;
@@ -20,8 +20,8 @@ const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// Text, perhaps compressed.
 #[derive(Debug, Clone)]
-pub(super) struct TextFile {
-    pub(super) content: Content,
+pub(in crate::data) struct TextFile {
+    pub(in crate::data) content: Content,
     packed: Packed,
 }
 
@@ -34,7 +34,7 @@ enum Packed {
 
 impl TextFile {
     /// Looks at the first bytes: they say whether it is compressed, and whether it is text in another encoding.
-    pub(super) fn new(content: Content) -> Result<Self, DataError> {
+    pub(in crate::data) fn new(content: Content) -> Result<Self, DataError> {
         let start = content.start(4).map_err(|e| DataError::read(&content.name, &e))?;
         let packed = match &start[..] {
             start if start.starts_with(GZIP) => Packed::Gzip,
@@ -50,13 +50,13 @@ impl TextFile {
     }
 
     /// How messages name it.
-    pub(super) fn name(&self) -> &str {
+    pub(in crate::data) fn name(&self) -> &str {
         &self.content.name
     }
 
     /// Its chunks from the beginning; `end` tells where the last whole record of a text ends, `long` what is wrong with
     /// one that is too long to be one.
-    pub(super) fn chunks(
+    pub(in crate::data) fn chunks(
         &self,
         end: impl Fn(&[u8]) -> Option<usize> + Send + 'static,
     ) -> Result<Chunks, DataError> {
@@ -87,17 +87,17 @@ impl Read for Counted {
 }
 
 /// Some text that ends where a record ends.
-pub(super) struct Chunk {
-    pub(super) text: Vec<u8>,
+pub(in crate::data) struct Chunk {
+    pub(in crate::data) text: Vec<u8>,
     /// Bytes of the file read so far.
-    pub(super) upto: u64,
+    pub(in crate::data) upto: u64,
 }
 
 /// Where the last whole record of some text ends.
 type EndOf = dyn Fn(&[u8]) -> Option<usize> + Send;
 
 /// The chunks of a text file, in order.
-pub(super) struct Chunks {
+pub(in crate::data) struct Chunks {
     name: String,
     reader: Box<dyn Read + Send>,
     read: Arc<AtomicU64>,
@@ -169,12 +169,12 @@ fn check_encoding(name: &str, text: &[u8]) -> Result<(), DataError> {
 }
 
 /// The error of a record that is too long to be one.
-pub(super) fn too_long(name: &str, place: super::place::Place) -> DataError {
+pub(in crate::data) fn too_long(name: &str, place: crate::data::place::Place) -> DataError {
     let reason = format!("a line is longer than {}, which no table has", size(MAX_RECORD as u64));
     DataError::BadLine { file: name.to_owned(), place, reason }
 }
 
 /// Whether a chunk of one record only is too long to be one.
-pub(super) fn is_too_long(text: &[u8]) -> bool {
+pub(in crate::data) fn is_too_long(text: &[u8]) -> bool {
     text.len() > MAX_RECORD
 }

@@ -1,29 +1,37 @@
 //! The cells of chosen rows as they are in the file, with their types.
 
 use std::ops::Range;
+use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, UInt64Array};
-use arrow::compute::{concat, take};
-use arrow::error::ArrowError;
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, Float32Array, Float64Array, Int64Array, StringArray, UInt64Array,
+};
+use arrow_schema::ArrowError;
+use arrow_select::concat::concat;
+use arrow_select::take::take;
 
-use super::blocks::ColumnInfo;
-use super::error::DataError;
+use crate::data::blocks::ColumnInfo;
+use crate::data::error::DataError;
+use crate::data::view::{Numbers, ValuesView};
+
+/// The integers that a double holds exactly.
+const EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// The chosen cells of one column.
 #[derive(Debug, Clone)]
-pub(super) struct CellColumn {
-    pub(super) name: String,
+pub(in crate::data) struct CellColumn {
+    pub(in crate::data) name: String,
     /// The cells, in the type that the file has for them, or one that loses nothing.
-    pub(super) values: ArrayRef,
+    pub(in crate::data) values: ArrayRef,
     /// How a text file spells them.
-    pub(super) spelling: Option<ArrayRef>,
+    pub(in crate::data) spelling: Option<ArrayRef>,
 }
 
 /// The cells of chosen rows, all columns of the file.
 #[derive(Debug, Clone)]
 pub struct RowCells {
-    pub(super) rows: Vec<usize>,
-    pub(super) columns: Vec<CellColumn>,
+    pub(in crate::data) rows: Vec<usize>,
+    pub(in crate::data) columns: Vec<CellColumn>,
 }
 
 impl RowCells {
@@ -44,13 +52,13 @@ impl RowCells {
 }
 
 /// Those of the sorted `rows` that are among `count` from `first` on, by their positions.
-pub(super) fn within(rows: &[usize], first: usize, count: usize) -> Range<usize> {
+pub(in crate::data) fn within(rows: &[usize], first: usize, count: usize) -> Range<usize> {
     let start = rows.partition_point(|&row| row < first);
     start..rows.partition_point(|&row| row < first.saturating_add(count))
 }
 
 /// Refuses sorted `rows` that the file does not have.
-pub(super) fn check_range(file: &str, rows: &[usize], total: usize) -> Result<(), DataError> {
+pub(in crate::data) fn check_range(file: &str, rows: &[usize], total: usize) -> Result<(), DataError> {
     match rows.last() {
         Some(&row) if row >= total => {
             Err(DataError::RowOutOfRange { file: file.to_owned(), row, rows: total })
@@ -60,7 +68,7 @@ pub(super) fn check_range(file: &str, rows: &[usize], total: usize) -> Result<()
 }
 
 /// Parts that were gathered one after another, as columns of `count` cells.
-pub(super) fn gathered(
+pub(in crate::data) fn gathered(
     file: &str,
     format: &'static str,
     columns: &[ColumnInfo],
@@ -79,7 +87,7 @@ pub(super) fn gathered(
 }
 
 /// Puts the cells of sorted, distinct rows into the order in which `wanted` names them.
-pub(super) fn in_order(
+pub(in crate::data) fn in_order(
     columns: Vec<CellColumn>,
     sorted: &[usize],
     wanted: &[usize],
@@ -93,4 +101,29 @@ pub(super) fn in_order(
         Ok(CellColumn { name, values, spelling })
     });
     reordered.collect()
+}
+
+/// Chosen cells of a column in memory, in a type that loses nothing.
+pub(in crate::data) fn of_values(values: &ValuesView<'_>, rows: &[usize]) -> ArrayRef {
+    match values {
+        ValuesView::Number { values: Numbers::Long(values), .. } => {
+            Arc::new(Int64Array::from_iter_values(rows.iter().map(|&row| values.get(row))))
+        }
+        ValuesView::Number { values, integer } => {
+            let chosen = rows.iter().map(|&row| Some(values.get(row)).filter(|value| !value.is_nan()));
+            if *integer && values.iter().all(|value| value.is_nan() || value.abs() <= EXACT) {
+                return Arc::new(chosen.map(|value| value.map(|v| v as i64)).collect::<Int64Array>());
+            }
+            match values {
+                Numbers::Single(_) => {
+                    Arc::new(chosen.map(|value| value.map(|v| v as f32)).collect::<Float32Array>())
+                }
+                _ => Arc::new(chosen.collect::<Float64Array>()),
+            }
+        }
+        ValuesView::Bool(values) => Arc::new(rows.iter().map(|&row| values[row]).collect::<BooleanArray>()),
+        ValuesView::Text { codes, levels } => {
+            Arc::new(rows.iter().map(|&row| levels.get(codes[row] as usize)).collect::<StringArray>())
+        }
+    }
 }

@@ -2,25 +2,27 @@
 
 use std::fmt::Write;
 
-use arrow::array::{Array, ArrayRef, AsArray};
-use arrow::compute::cast;
-use arrow::datatypes::{
-    DataType, Float32Type, Float64Type, Int64Type, TimeUnit, TimestampMicrosecondType,
-    TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt64Type,
+use arrow_array::cast::AsArray;
+use arrow_array::types::{
+    Float32Type, Float64Type, Int64Type, TimestampMicrosecondType, TimestampMillisecondType,
+    TimestampNanosecondType, TimestampSecondType, UInt64Type,
 };
-use arrow::error::ArrowError;
-use arrow::util::display::{ArrayFormatter, FormatOptions};
+use arrow_array::{Array, ArrayRef};
+use arrow_cast::cast;
+use arrow_cast::display::{ArrayFormatter, FormatOptions};
+use arrow_schema::ArrowError;
+use arrow_schema::{DataType, TimeUnit};
 use serde_json::Value;
 
 /// The cells of one column, ready to be written.
-pub(super) struct CellTexts {
+pub(in crate::data) struct CellTexts {
     array: ArrayRef,
     /// What follows each cell: times of a zone are written in UTC, and say so.
     suffix: &'static str,
 }
 
 impl CellTexts {
-    pub(super) fn new(array: &ArrayRef) -> Self {
+    pub(in crate::data) fn new(array: &ArrayRef) -> Self {
         match in_utc(array) {
             Some(array) => Self { array, suffix: "Z" },
             None => Self { array: array.clone(), suffix: "" },
@@ -28,7 +30,10 @@ impl CellTexts {
     }
 
     /// Hands the text of each cell, or none where it is null, to `each`.
-    pub(super) fn for_each<E>(&self, mut each: impl FnMut(Option<&str>) -> Result<(), E>) -> Result<(), E> {
+    pub(in crate::data) fn for_each<E>(
+        &self,
+        mut each: impl FnMut(Option<&str>) -> Result<(), E>,
+    ) -> Result<(), E> {
         let options = FormatOptions::default().with_display_error(false);
         let formatter = ArrayFormatter::try_new(self.array.as_ref(), &options).ok();
         let mut text = String::new();
@@ -69,7 +74,7 @@ impl CellTexts {
 fn in_utc(array: &ArrayRef) -> Option<ArrayRef> {
     fn stripped<T>(array: &ArrayRef) -> ArrayRef
     where
-        T: arrow::datatypes::ArrowTimestampType,
+        T: arrow_array::types::ArrowTimestampType,
     {
         std::sync::Arc::new(array.as_primitive::<T>().clone().with_timezone_opt(None::<String>))
     }
@@ -83,7 +88,7 @@ fn in_utc(array: &ArrayRef) -> Option<ArrayRef> {
 }
 
 /// The cells as JSON values: numbers and booleans where JSON has them, text for all else.
-pub(super) fn json_values(array: &ArrayRef) -> Result<Vec<Value>, ArrowError> {
+pub(in crate::data) fn json_values(array: &ArrayRef) -> Result<Vec<Value>, ArrowError> {
     fn finite(value: f64, shown: impl Into<Value>) -> Value {
         if value.is_finite() { shown.into() } else { Value::Null }
     }
@@ -133,11 +138,11 @@ pub(super) fn json_values(array: &ArrayRef) -> Result<Vec<Value>, ArrowError> {
 mod tests {
     use std::sync::Arc;
 
-    use arrow::array::{Date32Array, Date64Array, Float32Array, TimestampMicrosecondArray, UInt64Array};
+    use arrow_array::{Date32Array, Date64Array, Float32Array, TimestampMicrosecondArray, UInt64Array};
 
     use super::*;
 
-    fn texts(array: impl arrow::array::Array + 'static) -> Vec<Option<String>> {
+    fn texts(array: impl arrow_array::Array + 'static) -> Vec<Option<String>> {
         let mut found = Vec::new();
         let array: ArrayRef = Arc::new(array);
         CellTexts::new(&array)

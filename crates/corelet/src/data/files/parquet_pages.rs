@@ -8,8 +8,8 @@ use std::io::{self, Read};
 use ::parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 
 use super::content::Content;
-use super::error::DataError;
-use super::memory;
+use crate::data::error::DataError;
+use crate::data::memory;
 
 const FORMAT: &str = "Parquet";
 
@@ -20,7 +20,7 @@ const SMALL_PAGE: u64 = 1 << 26;
 const MAX_DEPTH: usize = 8;
 
 /// Compares every page header of a column chunk with what the footer says of it.
-pub(super) fn check_pages(
+pub(in crate::data) fn check_pages(
     content: &Content,
     group: &RowGroupMetaData,
     column: &ColumnChunkMetaData,

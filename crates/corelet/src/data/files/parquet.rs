@@ -5,26 +5,27 @@ use ::parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
     RowSelection,
 };
+use ::parquet::basic::Compression;
 use ::parquet::errors::ParquetError;
 use ::parquet::file::reader::{ChunkReader, Length};
-use arrow::array::{ArrayRef, RecordBatch, new_empty_array};
+use arrow_array::{ArrayRef, RecordBatch, new_empty_array};
 
 use super::arrow_columns::{Decoder, columns_of};
-use super::blocks::{Block, Blocks, ColumnInfo, Fault, Visit, Wanted};
 use super::cells::{CellColumn, check_range, gathered, within};
 use super::content::{Content, ContentReader};
-use super::error::DataError;
 use super::guard::guarded;
 use super::parquet_pages::check_pages;
-use super::place::Extent;
-use super::source::Reader;
-use super::text_cells::Markers;
+use crate::data::blocks::{Block, Blocks, ColumnInfo, Fault, Visit, Wanted};
+use crate::data::error::DataError;
+use crate::data::place::Extent;
+use crate::data::source::{Reader, Stored};
+use crate::data::text_cells::Markers;
 
 const FORMAT: &str = "Parquet";
 const BATCH_ROWS: usize = 1 << 15;
 
 /// A Parquet file whose footer has been read.
-pub(super) struct ParquetFile {
+pub(in crate::data) struct ParquetFile {
     content: Content,
     metadata: ArrowReaderMetadata,
     columns: Vec<ColumnInfo>,
@@ -34,13 +35,14 @@ pub(super) struct ParquetFile {
 
 impl ParquetFile {
     /// Reads the footer.
-    pub(super) fn open(content: Content) -> Result<Self, DataError> {
+    pub(in crate::data) fn open(content: Content) -> Result<Self, DataError> {
         let file = content.name.clone();
         guarded(&file, FORMAT, || {
             let damaged = |e: ParquetError| DataError::damaged(&file, FORMAT, &e);
             let metadata = ArrowReaderMetadata::load(&content, ArrowReaderOptions::new()).map_err(damaged)?;
             let columns = columns_of(&file, metadata.schema())?;
             let starts = row_counts(&file, &metadata)?;
+            check_codecs(&file, &metadata)?;
             Ok(Self { content, metadata, columns, starts })
         })
     }
@@ -133,12 +135,26 @@ fn row_counts(file: &str, metadata: &ArrowReaderMetadata) -> Result<Vec<usize>, 
     Err(DataError::damaged(file, FORMAT, &reason))
 }
 
+/// Refuses pages in a compression that this build does not read.
+fn check_codecs(file: &str, metadata: &ArrowReaderMetadata) -> Result<(), DataError> {
+    let mut columns = metadata.metadata().row_groups().iter().flat_map(|group| group.columns());
+    let unread = |codec: Compression| match codec {
+        Compression::LZO => Some("LZO"),
+        Compression::BROTLI(_) if !cfg!(feature = "brotli") => Some("brotli"),
+        _ => None,
+    };
+    match columns.find_map(|column| unread(column.compression())) {
+        Some(codec) => Err(DataError::Codec { file: file.to_owned(), codec }),
+        None => Ok(()),
+    }
+}
+
 impl Reader for ParquetFile {
     fn columns(&self) -> &[ColumnInfo] {
         &self.columns
     }
 
-    fn content(&self) -> Option<&Content> {
+    fn stored(&self) -> Option<&dyn Stored> {
         Some(&self.content)
     }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
-use super::error::DataError;
+use crate::data::error::DataError;
 
 /// Links that are followed before a chain of them is called endless.
 const MAX_LINKS: usize = 40;

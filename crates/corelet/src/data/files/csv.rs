@@ -3,23 +3,23 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array, StringArray};
+use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, StringArray};
 
-use super::blocks::{
-    Batch, BatchColumn, Block, Blocks, ColumnInfo, Declared, Fault, Kind, Visit, Wanted, Worked, in_order,
-};
 use super::cells::{CellColumn, check_range, within};
 use super::content::Content;
-use super::error::DataError;
-use super::place::{Extent, Place, Runs};
-use super::source::Reader;
-use super::split::{BadQuote, Records, last_record_end};
-use super::table::{Values, check_distinct, clean_name};
-use super::text_cells::{Markers, NotUtf8, decode, guess, parse_bool};
 use super::text_file::{Chunk, TextFile, is_too_long, too_long};
+use crate::data::blocks::{
+    Batch, BatchColumn, Block, Blocks, ColumnInfo, Declared, Fault, Kind, Visit, Wanted, Worked, in_order,
+};
+use crate::data::error::DataError;
+use crate::data::place::{Extent, Place, Runs};
+use crate::data::source::{Reader, Stored};
+use crate::data::split::{BadQuote, Records, last_record_end};
+use crate::data::table::{Values, check_distinct, clean_name};
+use crate::data::text_cells::{Markers, NotUtf8, decode, guess, parse_bool};
 
 /// Delimited text. A column of `true`/`false` is boolean, one of numbers numeric, any other text.
-pub(super) struct DelimitedText {
+pub(in crate::data) struct DelimitedText {
     text: TextFile,
     delimiter: u8,
     columns: Vec<ColumnInfo>,
@@ -33,7 +33,7 @@ type Cells<'a> = Vec<Cow<'a, [u8]>>;
 
 impl DelimitedText {
     /// Reads the header.
-    pub(super) fn open(content: Content, delimiter: u8) -> Result<Self, DataError> {
+    pub(in crate::data) fn open(content: Content, delimiter: u8) -> Result<Self, DataError> {
         let text = TextFile::new(content)?;
         let file = text.name().to_owned();
         let none = || DataError::NoHeader { file: file.clone() };
@@ -149,7 +149,7 @@ impl Reader for DelimitedText {
         &self.columns
     }
 
-    fn content(&self) -> Option<&Content> {
+    fn stored(&self) -> Option<&dyn Stored> {
         Some(&self.text.content)
     }
 
@@ -305,7 +305,7 @@ mod tests {
         let kind = |cells: &[&str]| {
             let shape = shape(cells);
             let cells = cells.iter().map(|&cell| Some(cell.to_owned())).collect();
-            arrow::array::Array::data_type(&*shape.column("a", cells).values).to_string()
+            arrow_array::Array::data_type(&*shape.column("a", cells).values).to_string()
         };
         assert_eq!(kind(&["1", "-20", "NA", "9223372036854775807"]), "Int64");
         assert_eq!(kind(&["1", "2.5", ""]), "Float64");

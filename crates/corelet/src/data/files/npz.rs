@@ -2,26 +2,27 @@
 
 use std::io::{self, BufReader, Read};
 
-use npyz::npz::NpzArchive;
 use tempfile::spooled_tempfile;
+use zip::ZipArchive;
 
 use super::content::{Content, ContentReader};
-use super::error::{DataError, list_names};
-use super::memory;
 use super::npy::{Array, ArrayName, NumpyArrays};
+use crate::data::error::{DataError, list_names};
+use crate::data::memory;
 
 const FORMAT: &str = "NPZ";
 
 /// Up to here an array is kept in memory; from here on in a temporary file without a name.
 const KEPT_IN_MEMORY: usize = 16 << 20;
 
-type Archive = NpzArchive<BufReader<ContentReader>>;
+type Archive = ZipArchive<BufReader<ContentReader>>;
 
 /// Opens `X` as columns `x1` ... `xD` and `y` as the target `y`; other arrays are left alone.
-pub(super) fn open(content: &Content) -> Result<NumpyArrays, DataError> {
+pub(in crate::data) fn open(content: &Content) -> Result<NumpyArrays, DataError> {
     let file = content.name.clone();
     let mut archive = Archive::new(content.reader(0)).map_err(|e| DataError::damaged(&file, FORMAT, &e))?;
-    let mut names: Vec<String> = archive.array_names().map(str::to_owned).collect();
+    let arrays = archive.file_names().filter_map(|name| Some(name.ok()?.strip_suffix(".npy")?.to_owned()));
+    let mut names: Vec<String> = arrays.collect();
     names.sort_unstable();
     let has = |array: &str| names.iter().any(|name| name == array);
     if !has("X") {
@@ -43,7 +44,7 @@ pub(super) fn open(content: &Content) -> Result<NumpyArrays, DataError> {
 /// Unpacks an array, whose checksum is compared at its end.
 fn extract(archive: &mut Archive, file: &str, array: &str) -> Result<Array, DataError> {
     let name = ArrayName { file, array, format: FORMAT };
-    let mut entry = archive.zip_archive().by_name(&format!("{array}.npy")).map_err(|e| name.damaged(&e))?;
+    let mut entry = archive.by_name(&format!("{array}.npy")).map_err(|e| name.damaged(&e))?;
     let size = entry.size();
     memory::require(file, format!("array '{array}'"), size)?;
     let mut spool = spooled_tempfile(KEPT_IN_MEMORY);

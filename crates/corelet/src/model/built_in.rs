@@ -1,0 +1,149 @@
+//! The models that have a name: what a specification asks for, and all that the other rooms know of each.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Link, Model, ModelError, gaussian, linear, logistic, poisson};
+use crate::data::Outcome;
+use crate::rows::Observations;
+
+/// A model that goes by its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BuiltIn {
+    /// The mean of Gaussian data.
+    Gaussian,
+    /// Linear regression.
+    Linear,
+    /// Logistic regression.
+    #[default]
+    Logistic,
+    /// Poisson regression.
+    Poisson,
+}
+
+/// What a model tells the rooms around it; each has one beside its likelihood.
+pub(super) struct Card {
+    /// One word.
+    pub(super) name: &'static str,
+    /// A line of help.
+    pub(super) about: &'static str,
+    /// What its target is.
+    pub(super) outcome: Outcome,
+    /// The settings that not every model takes.
+    pub(super) settings: &'static [&'static str],
+    /// σ where none is given.
+    pub(super) sigma: fn(&Observations) -> Result<f64, ModelError>,
+    /// Whether its coefficients have the scale of its target, and so its default prior.
+    pub(super) scaled_by_target: bool,
+    /// The model of these observations.
+    pub(super) bind: fn(Observations, Numbers) -> Result<Arc<dyn Model>, ModelError>,
+}
+
+/// What a model may need besides its data.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Numbers {
+    /// How a Poisson rate follows from η.
+    pub link: Link,
+    /// Noise standard deviation of a linear or a Gaussian model.
+    pub sigma: f64,
+}
+
+impl BuiltIn {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Gaussian, Self::Linear, Self::Logistic, Self::Poisson];
+
+    fn card(self) -> &'static Card {
+        match self {
+            Self::Gaussian => &gaussian::CARD,
+            Self::Linear => &linear::CARD,
+            Self::Logistic => &logistic::CARD,
+            Self::Poisson => &poisson::CARD,
+        }
+    }
+
+    /// One word, as a specification spells it.
+    pub fn name(self) -> &'static str {
+        self.card().name
+    }
+
+    /// A line of help.
+    pub fn about(self) -> &'static str {
+        self.card().about
+    }
+
+    /// What its target is, and so how that is checked and coded.
+    pub fn outcome(self) -> Outcome {
+        self.card().outcome
+    }
+
+    /// The names of the models that take a setting which not every model takes.
+    pub fn takers(setting: &str) -> Vec<&'static str> {
+        Self::ALL.into_iter().filter(|model| model.takes(setting)).map(Self::name).collect()
+    }
+
+    /// Whether it takes a setting that not every model takes.
+    pub fn takes(self, setting: &str) -> bool {
+        self.card().settings.contains(&setting)
+    }
+
+    /// Whether its coefficients have the scale of its target, and so its default prior.
+    pub fn is_scaled_by_target(self) -> bool {
+        self.card().scaled_by_target
+    }
+
+    /// σ where none is given: 1, or what the data say.
+    ///
+    /// # Errors
+    /// Where it cannot be estimated.
+    pub fn default_sigma(self, observations: &Observations) -> Result<f64, ModelError> {
+        (self.card().sigma)(observations)
+    }
+
+    /// The model of these observations.
+    ///
+    /// # Errors
+    /// Where a number is not one that the model can use; see [`ModelError`].
+    pub fn bind(self, observations: Observations, numbers: Numbers) -> Result<Arc<dyn Model>, ModelError> {
+        (self.card().bind)(observations, numbers)
+    }
+}
+
+/// σ of a model in which it is a scale, or nothing at all.
+pub(super) fn unit_sigma(_: &Observations) -> Result<f64, ModelError> {
+    Ok(1.0)
+}
+
+impl fmt::Display for BuiltIn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for BuiltIn {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        let names = || Self::ALL.map(Self::name).join(", ");
+        let found = Self::ALL.into_iter().find(|model| model.name() == name);
+        found.ok_or_else(|| format!("{name:?} is no model: it must be one of {}", names()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_model_has_one_name() {
+        for model in BuiltIn::ALL {
+            assert_eq!(serde_json::to_value(model).unwrap(), model.name());
+            assert_eq!(model.name().parse(), Ok(model));
+        }
+        assert_eq!(BuiltIn::takers("sigma"), ["gaussian", "linear"]);
+        assert!("probit".parse::<BuiltIn>().is_err());
+    }
+}
