@@ -1,8 +1,8 @@
-//! The paper's synthetic data, and larger ones of the same kind: the same rows for any number of threads.
+//! The paper's synthetic data, larger ones of the same kind, and an insurer's: the same rows for any number of threads.
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
-use rand_distr::{Distribution, StandardNormal};
+use rand_distr::{Distribution, Exp1, StandardNormal};
 use rayon::prelude::*;
 
 use crate::data::{Column, DataError, Table, Values};
@@ -68,6 +68,83 @@ pub fn to_table(observations: &Observations, source: &str) -> Result<Table, Data
         columns.push(Column { name: "y".to_owned(), values: Values::Number { values, integer } });
     }
     Table::new(source, columns)
+}
+
+/// The text columns of [`claims`]: a name, the number of levels, and how much rarer each is than the one before.
+const CLAIM_LEVELS: [(&str, usize, f64); 3] = [("area", 6, 0.5), ("brand", 11, 0.55), ("region", 22, 0.65)];
+
+/// The numbers of [`claims`], and what one of them at its usual size does to the logarithm of the rate.
+const CLAIM_NUMBERS: [(&str, f64); 6] = [
+    ("power", 0.05),
+    ("vehicle_age", -0.1),
+    ("driver_age", 0.15),
+    ("malus", 0.3),
+    ("density", 0.05),
+    ("distance", 0.2),
+];
+
+/// What the policies of an insurer look like, to be fitted by Poisson regression of `claims` with the `exposure`: six skewed
+/// numbers, three text columns of 6, 11 and 22 levels the last of which are rare (one row in 25 000), mostly no claim, and now
+/// and then many. With an intercept that is D = 43.
+///
+/// # Errors
+/// None that is known: those of a table.
+pub fn claims(n: usize, seed: u64) -> Result<Table, DataError> {
+    let mut rng = Stream::Parameters.rng(seed, 0);
+    let effects = CLAIM_LEVELS.map(|(_, levels, _)| {
+        let normal = StandardNormal.sample_iter(&mut rng);
+        normal.take(levels).map(|x: f64| 0.25 * x).collect::<Vec<f64>>()
+    });
+    let chunks: Vec<Vec<Policy>> = (0..n.div_ceil(CHUNK))
+        .into_par_iter()
+        .map(|chunk| {
+            let mut rng = Stream::Generate.rng(seed, chunk as u64);
+            (chunk * CHUNK..n.min((chunk + 1) * CHUNK)).map(|_| Policy::draw(&effects, &mut rng)).collect()
+        })
+        .collect();
+    let policies: Vec<Policy> = chunks.into_iter().flatten().collect();
+    let number = |name: &str, integer: bool, of: &dyn Fn(&Policy) -> f64| Column {
+        name: name.to_owned(),
+        values: Values::Number { values: policies.iter().map(of).collect(), integer },
+    };
+    let mut columns = vec![
+        number("claims", true, &|policy| policy.claims),
+        number("exposure", false, &|policy| policy.exposure),
+    ];
+    for (j, (name, _)) in CLAIM_NUMBERS.iter().enumerate() {
+        columns.push(number(name, false, &|policy| policy.numbers[j]));
+    }
+    for (j, (name, levels, _)) in CLAIM_LEVELS.iter().enumerate() {
+        let codes = policies.iter().map(|policy| policy.levels[j]).collect();
+        let levels = (0..*levels).map(|level| format!("{}{level}", &name[..1])).collect();
+        columns.push(Column { name: (*name).to_owned(), values: Values::Text { codes, levels } });
+    }
+    Table::new("claims", columns)
+}
+
+struct Policy {
+    numbers: [f64; 6],
+    levels: [u32; 3],
+    exposure: f64,
+    claims: f64,
+}
+
+impl Policy {
+    fn draw(effects: &[Vec<f64>; 3], rng: &mut ChaCha8Rng) -> Self {
+        // Exponential: skewed, and with rows far out.
+        let numbers = CLAIM_NUMBERS.map(|_| -> f64 { Exp1.sample(rng) });
+        let levels = CLAIM_LEVELS.map(|(_, levels, ratio)| {
+            let rarity: f64 = Exp1.sample(rng);
+            (rarity / -ratio.ln()).min(levels as f64 - 1.0) as u32
+        });
+        let exposure = (1.3 * rng.random::<f64>()).clamp(0.01, 1.0);
+        let by_number = CLAIM_NUMBERS.iter().zip(numbers).map(|((_, effect), x)| effect * (x - 1.0));
+        let by_level = effects.iter().zip(levels).map(|(effects, level)| effects[level as usize]);
+        let luck: f64 = StandardNormal.sample(rng);
+        let eta = -3.0 + by_number.sum::<f64>() + by_level.sum::<f64>() + 0.7 * luck;
+        let claims = count(exposure * eta.min(3.0).exp(), rng);
+        Self { numbers, levels, exposure, claims }
+    }
 }
 
 /// n rows of `normals` standard normal features and an intercept, and the target that `draw` gives them.
