@@ -299,6 +299,7 @@ fn fields<'py>(
     let evaluation = Evaluation {
         heldout_residual: *residual,
         heldout_nats: residual.map(|r| 0.5 * r * r),
+        heldout_nats_se: None,
         heldout_draws: held_out,
         fit: FitStatus::NotFitted,
         kl_forward: None,

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
+use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
 use corelet::data::Values;
 use corelet::generate;
 use parquet::arrow::ArrowWriter;
@@ -28,7 +28,7 @@ fn array(values: &Values) -> ArrayRef {
             Arc::new(Int64Array::from_iter_values(values.iter().map(|&x| x as i64)))
         }
         Values::Number { values, .. } => Arc::new(Float64Array::from(values.clone())),
-        Values::Bool(values) => Arc::new(arrow::array::BooleanArray::from(values.clone())),
+        Values::Bool(values) => Arc::new(arrow_array::BooleanArray::from(values.clone())),
         Values::Text { codes, levels } => {
             let cell = |&code: &u32| levels.get(code as usize).map(String::as_str);
             Arc::new(codes.iter().map(cell).collect::<StringArray>())

@@ -4,11 +4,12 @@
 use std::ops::ControlFlow;
 
 use corelet::coreset::{BuildError, BuildOptions, Callback, Coreset, RoundOptions, build_in_rounds};
+use corelet::data::{DesignOptions, Values, design};
 use corelet::embed::Choice;
 use corelet::generate;
 use corelet::model::{BuiltIn, Link};
 use corelet::posterior::{Laplace, LaplaceSettings, Prior, laplace};
-use corelet::rows::{All, Memory, Observations, Problem};
+use corelet::rows::{All, Memory, Observations, Problem, Rows};
 use corelet::study::{ModelSpecification, Resolved, Specification, UsageError};
 use corelet::trust::HeldOut;
 use sparse_nnls::{Info, Method, Status};
@@ -162,6 +163,54 @@ fn a_generated_table_leaves_the_intercept_to_the_design() {
     let table = generate::to_table(&generate::logistic(50, 4, 0), "generated").unwrap();
     let names: Vec<&str> = table.columns.iter().map(|column| column.name.as_str()).collect();
     assert_eq!(names, ["x1", "x2", "x3", "y"]);
+}
+
+/// The policies of an insurer: D = 43 of six numbers, 36 indicators and an intercept.
+fn claims(n: usize) -> Fit {
+    let asked = ModelSpecification { model: BuiltIn::Poisson, ..ModelSpecification::default() };
+    let options = DesignOptions {
+        outcome: BuiltIn::Poisson.outcome(),
+        target: Some("claims".to_owned()),
+        exposure: Some("exposure".to_owned()),
+        ..DesignOptions::default()
+    };
+    fit(design(&generate::claims(n, 0).unwrap(), &options).unwrap().observations, &asked)
+}
+
+#[test]
+fn generated_claims_are_skewed_and_have_rare_levels() {
+    let table = generate::claims(50_000, 0).unwrap();
+    let Values::Text { codes, levels } = &table.column("region").unwrap().values else { panic!("text") };
+    let share = |level: usize| codes.iter().filter(|&&code| code as usize == level).count() as f64 / 5e4;
+    assert!(levels.len() == 22 && share(0) > 0.3 && share(19) < 3e-4, "{} {}", share(0), share(19));
+    let Values::Number { values, .. } = &table.column("claims").unwrap().values else { panic!("numbers") };
+    let most = values.iter().fold(0.0_f64, |most, &y| most.max(y));
+    let mean = values.iter().sum::<f64>() / 5e4;
+    assert!((0.02..0.2).contains(&mean) && most >= 3.0, "{mean} {most}");
+}
+
+#[test]
+fn hopelessly_few_points_are_said_at_once_with_how_many_would_do() {
+    let fit = claims(20_000);
+    assert_eq!(fit.rows.dim(), 43);
+    let posterior = &fit.laplace.posterior;
+    let build = |k: usize| {
+        let options = BuildOptions { k, ..BuildOptions::default() };
+        let held_out = HeldOut::new(&fit.rows, posterior, 0);
+        let problem = Problem { rows: &fit.rows, prior: &fit.prior };
+        let automatic = RoundOptions::default();
+        build_in_rounds(problem, posterior, &held_out, &options, &automatic, &mut go_on).unwrap()
+    };
+    let few = build(30);
+    let said = few.coreset.too_few.unwrap();
+    assert_eq!((said.parameters, few.rounds.len()), (43, 1));
+    let enough = said.enough.unwrap();
+    assert!((60..500).contains(&enough), "{enough}");
+    let advised = build(enough);
+    assert_eq!(advised.coreset.too_few, None);
+    let held_out = HeldOut::new(&fit.rows, posterior, 1);
+    let residual = held_out.residual(&advised.coreset.rows, &advised.coreset.weights).unwrap();
+    assert!(0.5 * residual * residual <= 0.07, "{residual}");
 }
 
 #[test]

@@ -92,6 +92,29 @@ fn fresh_draws_agree_with_the_divergence() {
     assert!((residual - coreset.residual).abs() <= 1e-9 * coreset.target_norm);
 }
 
+/// Fewer draws of many rows are no other estimate, only a noisier one, and say by how much.
+#[test]
+fn fewer_draws_agree_with_many_within_their_standard_error() {
+    let fit = logistic(3000);
+    let rows: Vec<usize> = (0..3000).step_by(100).collect();
+    let weights = vec![100.0; rows.len()];
+    let posterior = &fit.laplace.posterior;
+    let of = |seed: u64, draws: usize| {
+        let held_out = HeldOut::with_draws(&fit.rows, posterior, seed, draws);
+        let estimate = held_out.estimate(&rows, &weights).unwrap();
+        assert_eq!(estimate.residual, held_out.residual(&rows, &weights).unwrap());
+        (0.5 * estimate.residual.powi(2), estimate.standard_error)
+    };
+    let (exact, se) = of(99, 40_000);
+    assert!(se < 0.02 * exact, "{se} of {exact}");
+    let few: Vec<(f64, f64)> = (0..40).map(|seed| of(seed, 250)).collect();
+    let mean = few.iter().map(|few| few.0).sum::<f64>() / 40.0;
+    let spread = (few.iter().map(|few| (few.0 - mean).powi(2)).sum::<f64>() / 39.0).sqrt();
+    let said = few.iter().map(|few| few.1).sum::<f64>() / 40.0;
+    assert!((mean - exact).abs() < 3.0 * spread / 40.0_f64.sqrt() + 3.0 * se, "{mean} {exact}");
+    assert!((0.7..1.4).contains(&(said / spread)), "said {said}, is {spread}");
+}
+
 #[test]
 fn an_empty_coreset_is_the_prior() {
     let fit = logistic(100);

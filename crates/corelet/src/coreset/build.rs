@@ -6,8 +6,9 @@ use serde::{Deserialize, Serialize};
 use sparse_nnls::{Info, PathPoint, Solution, Status, solve};
 use thiserror::Error;
 
-use crate::coreset::BuildOptions;
-use crate::embed::{Description, EmbedError, Embedding, embed};
+use crate::coreset::need::{Need, Sought};
+use crate::coreset::{BuildOptions, TooFew};
+use crate::embed::{Description, EmbedError, Embedding};
 use crate::posterior::Gaussian;
 use crate::rows::{Rows, RowsError};
 use crate::sparse_vi::SparseViError;
@@ -80,17 +81,20 @@ pub struct Coreset {
     pub path: Vec<(usize, f64)>,
     /// Where `max_kl` was asked for: whether the held-out estimate is below it.
     pub reached: Option<bool>,
+    /// Where k is hopeless, below the number of parameters or with an estimate beyond 10 nats: what would do.
+    #[serde(default)]
+    pub too_few: Option<TooFew>,
 }
 
 impl Coreset {
-    pub(super) fn new(solution: Solution, embedding: &dyn Embedding, method: &str, k: usize) -> Self {
+    pub(super) fn new(solution: Solution, embedding: &Description, method: &str, k: usize) -> Self {
         let path = solution.path.iter().map(|point| (point.weights.len(), point.residual)).collect();
         Self {
             rows: solution.weights.ids,
             weights: solution.weights.values,
             k,
             method: method.to_owned(),
-            embedding: embedding.description().clone(),
+            embedding: embedding.clone(),
             status: solution.status,
             residual: solution.residual,
             target_norm: solution.target_norm,
@@ -98,6 +102,7 @@ impl Coreset {
             passes: solution.passes,
             path,
             reached: None,
+            too_few: None,
         }
     }
 }
@@ -116,7 +121,7 @@ pub fn select(
 ) -> Result<Coreset, BuildError> {
     options.check(embedding.len())?;
     let solution = solve(embedding, None, options.solver()?, &options.settings(options.k), callback)?;
-    Ok(Coreset::new(solution, embedding, options.method.name(), options.k))
+    Ok(Coreset::new(solution, embedding.description(), options.method.name(), options.k))
 }
 
 /// An estimate of the divergence of weighted rows, in nats, apart from the held-out draws.
@@ -140,37 +145,29 @@ pub(super) fn build(
     callback: &mut Callback<'_>,
 ) -> Result<Coreset, BuildError> {
     options.check(rows.len())?;
+    let need = Need { rows, posterior, held_out, options };
     match options.max_kl {
         None => {
-            select(&embed(rows, posterior, options.embedding, options.k, options.seed)?, options, callback)
+            let Sought { solution, embedding, too_few } = need.solve(options.k, callback)?;
+            let coreset = Coreset::new(solution, &embedding, options.method.name(), options.k);
+            Ok(Coreset { too_few, ..coreset })
         }
-        Some(max_kl) => {
-            let search = Search { max_kl, confirm };
-            build_below(rows, posterior, held_out, options, &search, callback)
-        }
+        Some(max_kl) => build_below(&need, &Search { max_kl, confirm }, callback),
     }
 }
 
 /// Doubles the number of points until the path has one below `max_kl`, or more points can bring nothing.
 fn build_below(
-    rows: &dyn Rows,
-    posterior: &Gaussian,
-    held_out: &HeldOut<'_>,
-    options: &BuildOptions,
+    need: &Need<'_>,
     search: &Search<'_>,
     callback: &mut Callback<'_>,
 ) -> Result<Coreset, BuildError> {
-    let max_kl = search.max_kl;
-    let mut columns = Columns::new(held_out);
+    let (max_kl, options) = (search.max_kl, need.options);
+    let mut columns = Columns::new(need.held_out);
     let mut best: Option<(f64, Coreset)> = None;
     let (mut passes, mut k) = (0.0, options.k.min(FIRST_POINTS));
     loop {
-        let embedding = embed(rows, posterior, options.embedding, k, options.seed)?;
-        if let Some((_, mut last)) = best.take_if(|(_, last)| is_spent(last, embedding.description())) {
-            last.passes = passes;
-            return Ok(last);
-        }
-        let solution = solve(&embedding, None, options.solver()?, &options.settings(k), callback)?;
+        let Sought { solution, embedding, .. } = need.solve(k, callback)?;
         passes += solution.passes;
         let stopped = !solution.status.is_natural();
         let (chosen, estimate) = search.along(&mut columns, &solution.path, stopped)?;
@@ -184,7 +181,11 @@ fn build_below(
             coreset.residual = point.residual;
             (coreset.rows, coreset.weights) = (point.weights.ids, point.weights.values);
         }
-        if stopped || estimate <= max_kl || k == options.k {
+        // In the same embedding, at its floor again, more points cannot help.
+        let spent = best.as_ref().is_some_and(|(_, last)| {
+            last.embedding == coreset.embedding && is_spent(last.status) && is_spent(coreset.status)
+        });
+        if stopped || estimate <= max_kl || k == options.k || spent {
             return Ok(match best {
                 Some((earlier, mut better)) if earlier <= estimate => {
                     (better.passes, better.status) = (passes, coreset.status);
@@ -200,9 +201,9 @@ fn build_below(
     }
 }
 
-/// Whether more points cannot help: the residual is at its floor in the very embedding that would be used again.
-fn is_spent(last: &Coreset, embedding: &Description) -> bool {
-    matches!(last.status, Status::NumericalFloor | Status::Optimal) && last.embedding == *embedding
+/// Whether the residual is at its floor.
+fn is_spent(status: Status) -> bool {
+    matches!(status, Status::NumericalFloor | Status::Optimal)
 }
 
 /// What the smallest coreset must meet.

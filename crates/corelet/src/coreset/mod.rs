@@ -1,6 +1,7 @@
 //! From a model and its rough posterior to a coreset: options, the build, and draws that no method sees.
 
 mod build;
+mod need;
 mod options;
 mod path;
 mod rounds;
@@ -8,6 +9,7 @@ mod selector;
 mod start;
 
 pub use build::{BuildError, Callback, Coreset, select};
+pub use need::TooFew;
 pub use options::BuildOptions;
 pub use path::{PathRow, PathTable, path};
 pub use rounds::{Built, MOST_ROUNDS, Round, RoundOptions, RoundsBy, build_in_rounds};

@@ -2,11 +2,12 @@
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-use sparse_nnls::{PathPoint, Status, solve};
+use sparse_nnls::{PathPoint, Status};
 
 use crate::coreset::build::Callback;
+use crate::coreset::need::{Need, Sought};
 use crate::coreset::{BuildError, BuildOptions};
-use crate::embed::{Description, Embedding, embed};
+use crate::embed::Description;
 use crate::posterior::{Gaussian, kl_gaussian};
 use crate::rows::{Problem, Weighted};
 use crate::trust::{Columns, HeldOut};
@@ -54,8 +55,8 @@ pub fn path(
     callback: &mut Callback<'_>,
 ) -> Result<PathTable, BuildError> {
     options.check(problem.rows.len())?;
-    let embedding = embed(problem.rows, posterior, options.embedding, options.k, options.seed)?;
-    let solution = solve(&embedding, None, options.solver()?, &options.settings(options.k), callback)?;
+    let need = Need { rows: problem.rows, posterior, held_out, options };
+    let Sought { solution, embedding, .. } = need.solve(options.k, callback)?;
     if solution.path.is_empty() && solution.status != Status::Stopped {
         return Err(BuildError::NoPath { method: options.method.name() });
     }
@@ -75,13 +76,7 @@ pub fn path(
         })
     };
     let rows = solution.path.iter().zip(divergences).map(row).collect::<Result<Vec<_>, _>>()?;
-    Ok(PathTable {
-        knee: knee(&rows),
-        rows,
-        embedding: embedding.description().clone(),
-        status: solution.status,
-        passes: solution.passes,
-    })
+    Ok(PathTable { knee: knee(&rows), rows, embedding, status: solution.status, passes: solution.passes })
 }
 
 fn divergence(problem: Problem<'_>, full: &Gaussian, point: &PathPoint) -> Option<f64> {

@@ -25,6 +25,9 @@ const FINE_NATS: f64 = 0.05;
 /// V has stalled where a round leaves more than this share of it.
 const STALLED: f64 = 0.7;
 
+/// V beyond which it says nothing but that the coreset is of no use: of two such, draws cannot tell the better.
+const MEANINGLESS: f64 = 100.0;
+
 /// V is what π̂ said where it is at most this many times the squared residual on the held-out draws.
 const AS_EXPECTED: f64 = 1.5;
 
@@ -113,7 +116,8 @@ struct Centre {
 /// Builds under `posterior`, then under the posterior of the coreset just found, and so on; the best by V is returned.
 ///
 /// Automatic mode ends where V stalls. From a fit of all rows it does not start a second round where the first coreset
-/// is good on the held-out draws, so that it costs nothing where there is nothing to gain. With `options.max_kl` the
+/// is good on the held-out draws, so that it costs nothing where there is nothing to gain, nor where it has far too few
+/// points, since only more of them can help there. A round whose V means nothing never takes the place of an earlier one. With `options.max_kl` the
 /// smallest coreset is one whose ½V meets it too.
 ///
 /// # Errors
@@ -156,8 +160,10 @@ pub fn build_in_rounds(
         made.push(Round { points, variance: Some(variance).filter(|v| v.is_finite()) });
         let before = best.as_ref().map(|(variance, _)| *variance);
         let over = rounds.rounds.is_none() && is_over(rounds, &coreset, variance, before, residual);
-        if best.as_ref().is_none_or(|(before, built)| is_better(&coreset, variance, &built.coreset, *before))
-        {
+        let better = |(before, built): &(f64, Built)| {
+            is_better(rounds, (&coreset, variance), (&built.coreset, *before))
+        };
+        if best.as_ref().is_none_or(better) {
             let posterior = centre.take().map(|centre| centre.gaussian);
             best = Some((variance, Built { coreset, posterior, rounds: Vec::new(), chosen: round }));
         }
@@ -176,7 +182,8 @@ fn is_fine(rounds: &RoundOptions, coreset: &Coreset, residual: Option<f64>) -> b
 }
 
 /// Whether automatic mode ends here: V has stalled; or it is what the first π̂, the Laplace fit of all rows, said it would
-/// be, so that another Laplace fit has nothing to add; or a later round has met `max_kl`.
+/// be, so that another Laplace fit has nothing to add; or a later round has met `max_kl`; or the points are far too few for
+/// any π̂.
 fn is_over(
     rounds: &RoundOptions,
     coreset: &Coreset,
@@ -188,16 +195,21 @@ fn is_over(
     let expected = same_kind && residual.is_some_and(|r| variance <= AS_EXPECTED * r * r);
     let stalled = before.is_some_and(|before| before.is_finite() && variance >= STALLED * before);
     let met = before.is_some() && coreset.reached == Some(true);
-    expected || stalled || met
+    let hopeless = rounds.from_all_rows && coreset.too_few.is_some();
+    expected || stalled || met || hopeless
 }
 
 /// By V; with `max_kl`, one that meets it before one that does not, and of two that do the one with fewer points.
-fn is_better(new: &Coreset, variance: f64, old: &Coreset, before: f64) -> bool {
+fn is_better(
+    rounds: &RoundOptions,
+    (new, variance): (&Coreset, f64),
+    (old, before): (&Coreset, f64),
+) -> bool {
     match (new.reached, old.reached) {
         (Some(true), Some(true)) => new.rows.len() < old.rows.len(),
         (Some(true), Some(false)) => true,
         (Some(false), Some(true)) => false,
-        _ => variance < before,
+        _ => variance < before && (variance < MEANINGLESS || !rounds.from_all_rows),
     }
 }
 

@@ -98,7 +98,7 @@ pub fn select_by_sparse_vi(
             ControlFlow::Break(())
         })
     })?;
-    Ok(Coreset::new(follower.finish(&path)?, embedding, SPARSE_VI, options.k))
+    Ok(Coreset::new(follower.finish(&path)?, embedding.description(), SPARSE_VI, options.k))
 }
 
 /// Turns the points of SparseVI into what callers of the solver know: residuals, limits, a status.

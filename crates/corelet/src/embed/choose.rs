@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::hermite::coordinates;
 use super::{Choice, EmbedError, Embedded, Embedding, Recipe};
 use crate::linalg::dot_features;
+use crate::model::Shifts;
 use crate::posterior::Gaussian;
 use crate::random::Stream;
 use crate::rows::Rows;
@@ -24,13 +25,24 @@ const SAMPLE: usize = 1000;
 const FEWEST_DRAWS: usize = 500;
 const MOST_DRAWS: usize = 4000;
 
+/// Passes over all rows that pursuit makes at most.
+const PASSES: f64 = 8.0;
+
+/// What a draw costs in a pass, in multiply-adds: a log-likelihood, where a coordinate is one product.
+const DRAW: f64 = 10.0;
+
+/// Multiply-adds of a pursuit that is over before anybody notices, whatever the embedding: some tenths of a second.
+const CHEAP: f64 = 3e9;
+
 /// Embeds rows under π̂. `k` is the number of points wanted, on which the default number of draws depends.
 ///
 /// `auto` takes, of a model with a linear predictor,
 /// 1. order 2 where ℓ‴ = 0, since nothing is dropped;
-/// 2. else order 3, where it has at most 6000 coordinates (D ≤ 31), and either at least 2k of them or a tail of less
-///    than 10⁻⁶ nats: as many points as coordinates are exact in it, so that near it more points would gain nothing;
-/// 3. else order 2, where it has at most 6000 coordinates (D ≤ 108), with draws on what it leaves over;
+/// 2. else the rich embedding where that costs little: order 3, where it has at most 6000 coordinates (D ≤ 31), and either
+///    at least 2k of them or a tail of less than 10⁻⁶ nats (as many points as coordinates are exact in it, so that near it
+///    more points would gain nothing); else order 2 with draws on what it leaves over;
+/// 3. else order 2, where it has at most 6000 coordinates (D ≤ 108): whether that is enough is seen afterwards, and
+///    [`richer`] is what to go on with;
 /// 4. else draws.
 ///
 /// The Gaussian mean has its own exact embedding, whatever the order asked for.
@@ -44,43 +56,101 @@ pub fn embed<'a>(
     k: usize,
     seed: u64,
 ) -> Result<Embedded<'a>, EmbedError> {
-    let count = match choice {
-        Choice::Draws(count) | Choice::HermiteDraws(count) => count,
-        _ => (4 * k).clamp(FEWEST_DRAWS, MOST_DRAWS),
-    };
-    if count < 2 {
-        return Err(EmbedError::TooFewDraws { count });
-    }
+    let recipes = Recipes::new(posterior, choice, k, seed)?;
     if let Choice::Hermite(order) = choice
         && !(1..=3).contains(&order)
     {
         return Err(EmbedError::Order { order });
     }
     let made = |recipe| Embedded::new(rows, recipe);
-    let shared = Arc::new(posterior.clone());
-    let shifts = || posterior.shifts(count, seed, Stream::Build);
-    let draws = || Recipe::Draws { anchor: posterior.mean.clone(), shifts: shifts() };
-    let hermite = |order| Recipe::Hermite { posterior: Arc::clone(&shared), order };
-    let both = || Recipe::HermiteDraws { posterior: Arc::clone(&shared), shifts: shifts() };
     let kind = Kind::of(rows, posterior)?;
-    let size = |order| coordinates(posterior.dim(), order);
     match (choice, kind) {
-        (Choice::Draws(_), _) | (Choice::Auto, Kind::Other) => made(draws()),
+        (Choice::Draws(_), _) | (Choice::Auto, Kind::Other) => made(recipes.draws()),
         (_, Kind::Other) => Err(EmbedError::NoLinearPredictor { model: rows.name() }),
-        (_, Kind::GaussianMean) => made(Recipe::GaussianMean { posterior: shared }),
-        (Choice::Hermite(order), _) => made(hermite(order)),
-        (Choice::HermiteDraws(_), _) => made(both()),
-        (Choice::Auto, _) if size(2) > MOST_COORDINATES => made(draws()),
-        (Choice::Auto, Kind::Linear { quadratic: true }) => made(hermite(2)),
+        (_, Kind::GaussianMean) => made(Recipe::GaussianMean { posterior: recipes.posterior }),
+        (Choice::Hermite(order), _) => made(recipes.hermite(order)),
+        (Choice::HermiteDraws(_), _) => made(recipes.both()),
+        (Choice::Auto, _) if recipes.size(2) > MOST_COORDINATES => made(recipes.draws()),
+        (Choice::Auto, Kind::Linear { quadratic: true }) => made(recipes.hermite(2)),
         (Choice::Auto, Kind::Linear { quadratic: false }) => {
-            if size(3) <= MOST_COORDINATES {
-                let third = made(hermite(3))?;
-                if 2 * k <= size(3) || third.description().tail <= NEGLIGIBLE {
+            let n = rows.len();
+            if recipes.size(3) <= MOST_COORDINATES && recipes.work(n, recipes.size(3), 0) <= CHEAP {
+                let third = made(recipes.hermite(3))?;
+                if 2 * k <= recipes.size(3) || third.description().tail <= NEGLIGIBLE {
                     return Ok(third);
                 }
             }
-            made(both())
+            let rich = recipes.work(n, recipes.size(2), recipes.count) <= CHEAP;
+            made(if rich { recipes.both() } else { recipes.hermite(2) })
         }
+    }
+}
+
+/// What `auto` goes on with for `k` points where order 2 turns out to be the limit; none where it has nothing better.
+///
+/// # Errors
+/// See [`EmbedError`].
+pub fn richer(
+    embedding: &Embedded<'_>,
+    posterior: &Gaussian,
+    k: usize,
+    seed: u64,
+) -> Result<Option<Recipe>, EmbedError> {
+    if !matches!(**embedding.recipe(), Recipe::Hermite { order: 2, .. })
+        || embedding.description().tail == 0.0
+    {
+        return Ok(None);
+    }
+    let recipes = Recipes::new(posterior, Choice::Auto, k, seed)?;
+    let third = recipes.size(3) <= MOST_COORDINATES && 2 * k <= recipes.size(3);
+    Ok(Some(if third { recipes.hermite(3) } else { recipes.both() }))
+}
+
+/// The recipes under one π̂ for one number of points.
+struct Recipes {
+    posterior: Arc<Gaussian>,
+    k: usize,
+    count: usize,
+    seed: u64,
+}
+
+impl Recipes {
+    fn new(posterior: &Gaussian, choice: Choice, k: usize, seed: u64) -> Result<Self, EmbedError> {
+        let count = match choice {
+            Choice::Draws(count) | Choice::HermiteDraws(count) => count,
+            _ => (4 * k).clamp(FEWEST_DRAWS, MOST_DRAWS),
+        };
+        if count < 2 {
+            return Err(EmbedError::TooFewDraws { count });
+        }
+        Ok(Self { posterior: Arc::new(posterior.clone()), k, count, seed })
+    }
+
+    fn size(&self, order: usize) -> usize {
+        coordinates(self.posterior.dim(), order)
+    }
+
+    fn shifts(&self) -> Shifts {
+        self.posterior.shifts(self.count, self.seed, Stream::Build)
+    }
+
+    fn draws(&self) -> Recipe {
+        Recipe::Draws { anchor: self.posterior.mean.clone(), shifts: self.shifts() }
+    }
+
+    fn hermite(&self, order: usize) -> Recipe {
+        Recipe::Hermite { posterior: Arc::clone(&self.posterior), order }
+    }
+
+    fn both(&self) -> Recipe {
+        Recipe::HermiteDraws { posterior: Arc::clone(&self.posterior), shifts: self.shifts() }
+    }
+
+    /// Multiply-adds of a pursuit among `n` rows: its passes, and the inner products of its pool.
+    fn work(&self, n: usize, exact: usize, draws: usize) -> f64 {
+        let pool = n.min(1000.max(2 * self.k)) as f64;
+        let (exact, draws) = (exact as f64, draws as f64);
+        PASSES * n as f64 * (exact + DRAW * draws) + 0.5 * pool * pool * (exact + draws)
     }
 }
 
@@ -109,5 +179,25 @@ impl Kind {
             linear.family.derivatives(eta, y, exposure)[2] == 0.0
         });
         Ok(Self::Linear { quadratic })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::linalg::row_major;
+
+    #[test]
+    fn the_rich_embedding_is_taken_at_once_only_where_it_costs_little() {
+        let cheap = |dim: usize, n: usize, k: usize, order_three: bool| {
+            let identity = row_major(dim, |i, j| f64::from(u8::from(i == j)));
+            let posterior = Gaussian::from_precision(vec![0.0; dim], identity).unwrap();
+            let recipes = Recipes::new(&posterior, Choice::Auto, k, 0).unwrap();
+            let (order, draws) = if order_three { (3, 0) } else { (2, recipes.count) };
+            recipes.work(n, recipes.size(order), draws) <= CHEAP
+        };
+        assert!(cheap(10, 1_000_000, 100, true) && cheap(11, 500, 100, false));
+        assert!(!cheap(27, 300_000, 200, true) && !cheap(43, 700_000, 300, false));
+        assert!(!cheap(10, 10_000_000, 100, true) && !cheap(39, 11_000, 1000, false));
     }
 }

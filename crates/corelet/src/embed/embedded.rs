@@ -1,5 +1,6 @@
 //! The dictionary that methods ask: every answer comes from rows, wherever they are, by one of the six questions.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sparse_nnls::{Candidate, Dictionary, DictionaryError, Query, Sum};
@@ -16,6 +17,7 @@ pub struct Embedded<'a> {
     sum: Sum,
     description: Description,
     brought: Mutex<Brought>,
+    asked: Mutex<BTreeSet<usize>>,
 }
 
 /// The rows of the last answers.
@@ -36,12 +38,17 @@ impl<'a> Embedded<'a> {
         let tail = if gathered.dropped.is_empty() { 0.0 } else { Remainder::nats(&gathered.dropped) };
         let description = Description { name: recipe.name(), coordinates: recipe.coordinates(), tail };
         let sum = Sum { vector: gathered.sum, norms: gathered.norms };
-        Ok(Self { rows, recipe, sum, description, brought: Mutex::default() })
+        Ok(Self { rows, recipe, sum, description, brought: Mutex::default(), asked: Mutex::default() })
     }
 
     /// How a row becomes a column.
     pub fn recipe(&self) -> &Arc<Recipe> {
         &self.recipe
+    }
+
+    /// The rows whose columns were ever asked for, ascending: what a method has looked at closely.
+    pub fn pool(&self) -> Vec<usize> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect()
     }
 
     fn brought(&self) -> MutexGuard<'_, Brought> {
@@ -100,6 +107,7 @@ impl Dictionary for Embedded<'_> {
         if ids.is_empty() {
             return Ok(());
         }
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).extend(ids);
         let rows = self.obtain(ids).map_err(DictionaryError::new)?;
         let model = self.rows.bind(rows).map_err(DictionaryError::new)?;
         out.copy_from_slice(&self.recipe.columns(&model).map_err(DictionaryError::new)?);

@@ -16,7 +16,7 @@ mod tiles;
 
 pub use blocks::{Blocks, Source};
 pub use choice::Choice;
-pub use choose::embed;
+pub use choose::{embed, richer};
 pub use draws::{Draws, RowPolynomials};
 pub use embedded::Embedded;
 pub use hermite::Hermite;

@@ -50,6 +50,8 @@ pub struct Evaluation {
     pub heldout_residual: Option<f64>,
     /// Half its square: to leading order the divergence, in nats.
     pub heldout_nats: Option<f64>,
+    /// The standard error of that.
+    pub heldout_nats_se: Option<f64>,
     /// How many draws.
     pub heldout_draws: usize,
     /// How the fit of the coreset's posterior ended.
@@ -83,7 +85,8 @@ pub fn evaluate(
         Err(LaplaceError::Start | LaplaceError::Linalg(_)) => None,
         Err(error) => return Err(error),
     };
-    let residual = held_out.map(|draws| draws.residual(ids, weights)).transpose()?.and_then(finite);
+    let estimate = held_out.map(|draws| draws.estimate(ids, weights)).transpose()?;
+    let residual = estimate.and_then(|estimate| finite(estimate.residual));
     let divergence = |first: &Gaussian, second: &Gaussian| kl_gaussian(first, second).ok().and_then(finite);
     let both = full.map(|full| &full.posterior).zip(fit.as_ref().map(|fit| &fit.posterior));
     let kl_forward = both.and_then(|(full, own)| divergence(full, own));
@@ -91,6 +94,7 @@ pub fn evaluate(
     Ok(Evaluation {
         heldout_residual: residual,
         heldout_nats: residual.map(|r| 0.5 * r * r),
+        heldout_nats_se: estimate.and_then(|estimate| finite(estimate.standard_error)),
         heldout_draws: held_out.map_or(0, HeldOut::draws),
         fit: fit.as_ref().map_or(FitStatus::Failed, |fit| fit.status.into()),
         kl_forward,

@@ -10,8 +10,23 @@ use crate::posterior::Gaussian;
 use crate::random::Stream;
 use crate::rows::{Rows, RowsError, Totals};
 
-/// How many draws a coreset is judged on, at least.
+/// How many draws a coreset is judged on, where the rows are not too many for it.
 pub const HELD_OUT_DRAWS: usize = 1000;
+
+/// How many at least: the variance of nearly normal numbers is then known to nine per cent.
+const FEWEST_DRAWS: usize = 250;
+
+/// Log-likelihoods of all rows that the judge may compute before it makes do with fewer draws.
+const AFFORDABLE: usize = 100_000_000;
+
+/// What weighted rows get wrong, as the held-out draws see it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Estimate {
+    /// ‖Φ1 − Φw‖.
+    pub residual: f64,
+    /// The standard error of its half square, the divergence in nats.
+    pub standard_error: f64,
+}
 
 /// Held-out draws and Φ1 on them, which is one pass over the data, made when it is first asked for.
 pub struct HeldOut<'a> {
@@ -22,9 +37,14 @@ pub struct HeldOut<'a> {
 }
 
 impl<'a> HeldOut<'a> {
-    /// max(1000, 4D) draws from π̂, in a stream of the seed of their own.
+    /// 1000 draws from π̂, or 4D, in a stream of the seed of their own; of more than 10⁵ rows in proportion fewer, down to 250.
     pub fn new(rows: &'a dyn Rows, posterior: &Gaussian, seed: u64) -> Self {
-        let count = HELD_OUT_DRAWS.max(4 * posterior.dim());
+        let affordable = (AFFORDABLE / rows.len().max(1)).clamp(FEWEST_DRAWS, HELD_OUT_DRAWS);
+        Self::with_draws(rows, posterior, seed, affordable.max(4 * posterior.dim()))
+    }
+
+    /// So many draws: the first of them are those that fewer would be.
+    pub fn with_draws(rows: &'a dyn Rows, posterior: &Gaussian, seed: u64, count: usize) -> Self {
         let shifts = posterior.shifts(count, seed, Stream::HeldOut);
         Self { rows, anchor: posterior.mean.clone(), shifts, target: OnceLock::new() }
     }
@@ -40,6 +60,19 @@ impl<'a> HeldOut<'a> {
     /// Where the rows did not answer.
     pub fn residual(&self, ids: &[usize], weights: &[f64]) -> Result<f64, RowsError> {
         Columns::new(self).residual(ids, weights)
+    }
+
+    /// The same with its standard error, which the draws tell themselves.
+    ///
+    /// # Errors
+    /// Where the rows did not answer.
+    pub fn estimate(&self, ids: &[usize], weights: &[f64]) -> Result<Estimate, RowsError> {
+        let rest = Columns::new(self).rest(ids, weights)?;
+        let squares: Vec<f64> = rest.iter().map(|x| x * x).collect();
+        let count = squares.len() as f64;
+        let variance = squares.iter().sum::<f64>() / count;
+        let spread = squares.iter().map(|x| (x - variance).powi(2)).sum::<f64>() / count;
+        Ok(Estimate { residual: variance.sqrt(), standard_error: 0.5 * (spread / count).sqrt() })
     }
 
     /// Σᵢ ℓᵢ(θₛ) − ℓᵢ(θ̂) for each draw.
@@ -83,6 +116,12 @@ impl<'h, 'a> Columns<'h, 'a> {
     /// # Errors
     /// Where the rows did not answer.
     pub fn residual(&mut self, ids: &[usize], weights: &[f64]) -> Result<f64, RowsError> {
+        let rest = self.rest(ids, weights)?;
+        Ok((rest.iter().map(|x| x * x).sum::<f64>() / rest.len() as f64).sqrt())
+    }
+
+    /// L − L_w at each draw, less its mean.
+    fn rest(&mut self, ids: &[usize], weights: &[f64]) -> Result<Vec<f64>, RowsError> {
         let new: Vec<usize> = ids.iter().copied().filter(|id| !self.known.contains_key(id)).collect();
         if !new.is_empty() {
             let columns = self.held_out.columns(&new)?;
@@ -93,8 +132,8 @@ impl<'h, 'a> Columns<'h, 'a> {
         for (id, weight) in ids.iter().zip(weights) {
             rest.iter_mut().zip(&self.known[id]).for_each(|(rest, x)| *rest -= weight * x);
         }
-        let count = rest.len() as f64;
-        let mean = rest.iter().sum::<f64>() / count;
-        Ok((rest.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / count).sqrt())
+        let mean = rest.iter().sum::<f64>() / rest.len() as f64;
+        rest.iter_mut().for_each(|rest| *rest -= mean);
+        Ok(rest)
     }
 }

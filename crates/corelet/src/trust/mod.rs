@@ -5,5 +5,5 @@ mod held_out;
 mod verdict;
 
 pub use evaluation::{Evaluation, FitStatus, ParameterShift, evaluate, residual_in};
-pub use held_out::{Columns, HELD_OUT_DRAWS, HeldOut};
+pub use held_out::{Columns, Estimate, HELD_OUT_DRAWS, HeldOut};
 pub use verdict::*;

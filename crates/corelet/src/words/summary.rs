@@ -6,7 +6,7 @@ use serde::Serialize;
 use sparse_nnls::Status;
 
 use super::numbers::{count, duration, judgement, number, optional};
-use crate::coreset::{BuildOptions, Coreset, Round, Start};
+use crate::coreset::{BuildOptions, Coreset, Round, Start, TooFew};
 use crate::data::{Standardisation, TextLevels};
 use crate::embed::Description;
 use crate::trust::{Evaluation, FitStatus, ParameterShift};
@@ -88,6 +88,7 @@ struct OfBuild {
     target_norm: Option<f64>,
     max_kl: Option<f64>,
     max_kl_reached: Option<bool>,
+    too_few: Option<TooFew>,
     path: Vec<(usize, f64)>,
 }
 
@@ -104,6 +105,7 @@ struct OfRounds {
 struct OfQuality {
     heldout_residual: Option<f64>,
     heldout_nats: Option<f64>,
+    heldout_nats_se: Option<f64>,
     heldout_draws: usize,
     kl_forward: Option<f64>,
     kl_reverse: Option<f64>,
@@ -137,6 +139,7 @@ impl Summary {
             target_norm: Some(coreset.target_norm),
             max_kl: options.max_kl,
             max_kl_reached: coreset.reached,
+            too_few: coreset.too_few,
             path: coreset.path.clone(),
         };
         Self { build, ..Self::of_file(subject, &judged, evaluation, seconds) }
@@ -174,6 +177,7 @@ impl Summary {
             quality: OfQuality {
                 heldout_residual: evaluation.heldout_residual,
                 heldout_nats: evaluation.heldout_nats,
+                heldout_nats_se: evaluation.heldout_nats_se,
                 heldout_draws: evaluation.heldout_draws,
                 kl_forward: evaluation.kl_forward,
                 kl_reverse: evaluation.kl_reverse,
@@ -266,17 +270,21 @@ impl Summary {
     fn divergence_lines(&self) -> Vec<String> {
         let [forward, reverse, held_out] =
             [self.quality.kl_forward, self.quality.kl_reverse, self.quality.heldout_nats].map(optional);
+        let draws = count(self.quality.heldout_draws);
+        let held_out = match self.quality.heldout_nats_se {
+            Some(se) => format!("{held_out} ± {}", number(se)),
+            None => held_out,
+        };
         let alone = self.rounds.start.as_ref().is_some_and(|start| start != "full");
         let numbers = if alone {
             format!(
-                "  divergence     {held_out} nats estimated on fresh draws; no fit of all rows to compare with"
+                "  divergence     {held_out} nats estimated on {draws} fresh draws; no fit of all rows to compare with"
             )
         } else if self.quality.coreset_fit == FitStatus::NotFitted {
-            let draws = count(self.quality.heldout_draws);
             format!("  divergence     {held_out} nats estimated on {draws} draws that were held out")
         } else {
             format!(
-                "  divergence     {forward} nats forward KL, {reverse} reverse; {held_out} estimated on fresh draws"
+                "  divergence     {forward} nats forward KL, {reverse} reverse; {held_out} on {draws} fresh draws"
             )
         };
         let judged = match self.quality.coreset_fit {
@@ -298,6 +306,14 @@ impl Summary {
                 optional(self.build.max_kl),
                 self.build.k.unwrap_or_default()
             ));
+        }
+        if let Some(TooFew { parameters, enough }) = self.build.too_few {
+            let (k, parameters) = (count(self.build.k.unwrap_or_default()), count(parameters));
+            let advice = match enough {
+                Some(enough) => format!("about {} would do (0.05 nats)", count(enough)),
+                None => "far more are needed".to_owned(),
+            };
+            warnings.push(format!("{k} points are too few for {parameters} parameters: {advice}"));
         }
         match self.quality.coreset_fit {
             FitStatus::Converged | FitStatus::Stalled | FitStatus::NotFitted => {}

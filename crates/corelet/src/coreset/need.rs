@@ -1,0 +1,203 @@
+//! The embedding that the accuracy needs: a cheap one first, a richer one on its pool where that is what limits; and how
+//! many points would do where those asked for are far too few.
+
+use serde::{Deserialize, Serialize};
+use sparse_nnls::{Dense, Method, PathPoint, Pursuit, Settings, Solution, solve};
+
+use crate::coreset::build::Callback;
+use crate::coreset::{BuildError, BuildOptions, Selector};
+use crate::embed::{Choice, Description, Embedded, Embedding, Recipe, embed, richer};
+use crate::posterior::Gaussian;
+use crate::rows::{Gather, Rows};
+use crate::trust::{Columns, HeldOut};
+
+/// The divergence in nats that is good enough where a number of points was asked for, and no divergence.
+const GOOD_NATS: f64 = 1e-3;
+
+/// The embedding is what limits where fresh draws see so many times the divergence that it sees.
+const LIMITED: f64 = 2.0;
+
+/// A divergence beyond which a coreset is of no use: no reweighting brings its draws back.
+const USELESS_NATS: f64 = 10.0;
+
+/// A divergence in nats that a coreset may have and be of use.
+const FINE_NATS: f64 = 0.05;
+
+/// Points a parameter up to which it is tried out how many would do.
+const POINTS_A_PARAMETER: usize = 12;
+
+/// What is known of a number of points that is far too small.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TooFew {
+    /// The number of parameters.
+    pub parameters: usize,
+    /// About how many points bring the estimate on fresh draws below 0.05 nats, from pursuit's path among the rows that
+    /// were looked at; none where no number that was tried does.
+    pub enough: Option<usize>,
+}
+
+/// What a search came to.
+pub(super) struct Sought {
+    pub(super) solution: Solution,
+    pub(super) embedding: Description,
+    pub(super) too_few: Option<TooFew>,
+}
+
+/// One build: rows, π̂, draws that judge, and what is asked for.
+pub(super) struct Need<'a> {
+    pub(super) rows: &'a dyn Rows,
+    pub(super) posterior: &'a Gaussian,
+    pub(super) held_out: &'a HeldOut<'a>,
+    pub(super) options: &'a BuildOptions,
+}
+
+impl Need<'_> {
+    /// Chooses at most `k` points. `auto` goes on with a richer embedding where the estimate on the held-out draws is above
+    /// what was asked for and well above the residual inside: y is one more pass, and the points are chosen among the rows whose
+    /// columns were looked at. The better of the two by the held-out draws is returned.
+    ///
+    /// # Errors
+    /// See [`BuildError`].
+    pub(super) fn solve(&self, k: usize, callback: &mut Callback<'_>) -> Result<Sought, BuildError> {
+        let options = self.options;
+        let embedding = embed(self.rows, self.posterior, options.embedding, k, options.seed)?;
+        let solution = solve(&embedding, None, options.solver()?, &options.settings(k), callback)?;
+        let description = embedding.description().clone();
+        let mut sought = Sought { solution, embedding: description, too_few: None };
+        let pursuit = matches!(options.method, Selector::Embedded(Method::Pursuit(_)));
+        if !pursuit || !sought.solution.status.is_natural() {
+            return Ok(sought);
+        }
+        let parameters = self.rows.dim();
+        let mut columns = Columns::new(self.held_out);
+        let nats = nats(&mut columns, &sought.solution)?;
+        if options.max_kl.is_none() && (k < parameters || nats > USELESS_NATS) {
+            let enough = self.enough(&embedding, &mut columns)?;
+            sought.too_few = Some(TooFew { parameters, enough });
+        }
+        let limited = nats > LIMITED * 0.5 * sought.solution.residual.powi(2);
+        if options.embedding == Choice::Auto
+            && limited
+            && nats > options.max_kl.unwrap_or(GOOD_NATS)
+            && let Some(recipe) = richer(&embedding, self.posterior, k, options.seed)?
+        {
+            self.enrich(&embedding, recipe, k, (nats, &mut sought), &mut columns, callback)?;
+        }
+        Ok(sought)
+    }
+
+    /// Chooses again in a richer embedding, among the rows that were looked at, and keeps the better.
+    fn enrich(
+        &self,
+        embedding: &Embedded<'_>,
+        recipe: Recipe,
+        k: usize,
+        (before, sought): (f64, &mut Sought),
+        columns: &mut Columns<'_, '_>,
+        callback: &mut Callback<'_>,
+    ) -> Result<(), BuildError> {
+        let pool = embedding.pool();
+        let gathered = self.rows.gather(&Gather { recipe: recipe.clone().into(), seed: 0, count: 0 })?;
+        let dictionary = among(self.rows, &recipe, &pool)?;
+        let settings = self.options.settings(k.min(pool.len()));
+        let found = solve(&dictionary, Some(&gathered.sum), self.options.solver()?, &settings, callback)?;
+        let found = renamed(found, &pool);
+        let passes = sought.solution.passes + 1.0;
+        if found.status.is_natural() && nats(columns, &found)? < before {
+            let (name, coordinates) = (recipe.name(), recipe.coordinates());
+            sought.embedding = Description { name, coordinates, tail: 0.0 };
+            sought.solution = Solution { iterations: sought.solution.iterations + found.iterations, ..found };
+        } else if !found.status.is_natural() {
+            sought.solution.status = found.status;
+        }
+        sought.solution.passes = passes;
+        Ok(())
+    }
+
+    /// The fewest points that are fine by the held-out draws, on the path of a plain pursuit among the rows that were looked at.
+    fn enough(
+        &self,
+        embedding: &Embedded<'_>,
+        columns: &mut Columns<'_, '_>,
+    ) -> Result<Option<usize>, BuildError> {
+        let pool = embedding.pool();
+        let dictionary = among(self.rows, embedding.recipe(), &pool)?;
+        let target = sparse_nnls::Dictionary::sum(embedding).map_err(sparse_nnls::Error::from)?.vector;
+        let method = Method::Pursuit(Pursuit { overshoot: 0.0, refine_share: 0.0, ..Pursuit::default() });
+        let k = (POINTS_A_PARAMETER * self.rows.dim()).clamp(self.options.k, self.options.k.max(pool.len()));
+        let settings = Settings { k: k.min(pool.len()), seed: self.options.seed, ..Settings::default() };
+        let go_on = &mut |_: &_| std::ops::ControlFlow::Continue(());
+        let path = renamed(solve(&dictionary, Some(&target), &method, &settings, go_on)?, &pool).path;
+        for point in path {
+            let residual = columns.residual(&point.weights.ids, &point.weights.values)?;
+            if 0.5 * residual * residual <= FINE_NATS {
+                return Ok(Some(point.weights.len()));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// The estimate on the held-out draws.
+fn nats(columns: &mut Columns<'_, '_>, solution: &Solution) -> Result<f64, BuildError> {
+    let residual = columns.residual(&solution.weights.ids, &solution.weights.values)?;
+    Ok(0.5 * residual * residual)
+}
+
+/// The columns of these rows, held.
+fn among(rows: &dyn Rows, recipe: &Recipe, pool: &[usize]) -> Result<Dense<f64>, BuildError> {
+    let model = rows.bind(rows.fetch(pool)?).map_err(crate::rows::RowsError::from)?;
+    Ok(Dense::new(recipe.columns(&model)?, recipe.coordinates())?)
+}
+
+/// The same with the rows that the columns of a pool are of.
+fn renamed(solution: Solution, pool: &[usize]) -> Solution {
+    let rename = |mut point: PathPoint| {
+        point.weights.ids.iter_mut().for_each(|id| *id = pool[*id]);
+        point
+    };
+    let mut weights = solution.weights;
+    weights.ids.iter_mut().for_each(|id| *id = pool[*id]);
+    Solution { weights, path: solution.path.into_iter().map(rename).collect(), ..solution }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ops::ControlFlow;
+
+    use super::*;
+    use crate::generate;
+    use crate::model::Logistic;
+    use crate::posterior::{LaplaceSettings, Prior, laplace};
+    use crate::rows::{All, Memory};
+
+    /// Order 2 has nine coordinates of three parameters, and so nothing to do for more than nine points: what it leaves over is
+    /// found among the rows it looked at.
+    #[test]
+    fn a_richer_embedding_goes_on_among_the_same_rows() {
+        let model = Logistic::model(generate::logistic_paper(3000, 1)).unwrap();
+        let rows = Memory::new(std::sync::Arc::new(model));
+        let prior = Prior::isotropic(3, 1.0).unwrap();
+        let fit = laplace(&All(&rows), &prior, None, &LaplaceSettings::default()).unwrap();
+        let held_out = HeldOut::new(&rows, &fit.posterior, 0);
+        let options = BuildOptions { k: 40, embedding: Choice::Hermite(2), ..BuildOptions::default() };
+        let need = Need { rows: &rows, posterior: &fit.posterior, held_out: &held_out, options: &options };
+        let go_on = &mut |_: &_| ControlFlow::Continue(());
+        let mut sought = need.solve(40, go_on).unwrap();
+        assert!(sought.solution.weights.len() <= 9 && sought.too_few.is_none());
+        let embedding = embed(&rows, &fit.posterior, Choice::Hermite(2), 40, 0).unwrap();
+        let _ = solve(&embedding, None, options.solver().unwrap(), &options.settings(40), go_on).unwrap();
+        let mut columns = Columns::new(&held_out);
+        let before = nats(&mut columns, &sought.solution).unwrap();
+        let passes = sought.solution.passes;
+        let recipe = richer(&embedding, &fit.posterior, 40, 0).unwrap().unwrap();
+        need.enrich(&embedding, recipe, 40, (before, &mut sought), &mut columns, go_on).unwrap();
+        let after = nats(&mut columns, &sought.solution).unwrap();
+        assert!(after < 0.01 * before, "{after} {before}");
+        assert_eq!(sought.embedding.name, "hermite:2+draws:500");
+        assert_eq!(sought.solution.passes, passes + 1.0);
+        let pool = embedding.pool();
+        assert!(sought.solution.weights.ids.iter().all(|id| pool.binary_search(id).is_ok()));
+        assert!(sought.solution.weights.len() <= 40);
+    }
+}
