@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
 from typing import Any, Optional
 
@@ -54,8 +54,8 @@ def build(
     Parameters
     ----------
     X
-        The data: a NumPy array (float64 and float32 are borrowed, not copied), a pandas, polars or Arrow table, a mapping
-        of names to columns, or the path of a file that the command reads. Columns of an array are called x1, x2, …
+        The data: a NumPy array (float64 and float32 are borrowed, not copied), a pandas, polars (also lazy) or Arrow table, a
+        mapping of names to columns, or the path of a file that the command reads. Columns of an array are called x1, x2, …
     y
         The target, where it is not a column of `X`: numbers, booleans or text.
     k
@@ -115,38 +115,39 @@ def build(
     >>> len(cs) <= 50, cs.quality.kl_forward < 1e-3
     (True, True)
     """
-    keywords: dict[str, object] = dict(
-        k=_count("k", k),
-        model=model,
-        target=target,
-        features=None if features is None else [str(name) for name in features],
-        exclude=[str(name) for name in exclude],
-        categories=[str(name) for name in categories],
-        missing=[str(text) for text in missing],
-        exposure=exposure if isinstance(exposure, str) else None,
-        positive=None if positive is None else _label(positive),
-        intercept=intercept,
-        standardise=standardise,
-        drop_missing=drop_missing,
-        link=link,
-        sigma=sigma,
-        prior_sd=prior_sd,
-        max_kl=max_kl,
-        method=method,
-        reference=reference,
-        embedding=embedding,
-        polish=polish,
-        start=start,
-        rounds=_count("rounds", rounds),
-        rounds_by=rounds_by,
-        seed=_count("seed", seed),
+    keywords = native(
+        dict(
+            k=k,
+            model=model,
+            target=target,
+            features=features,
+            exclude=exclude,
+            categories=categories,
+            missing=missing,
+            exposure=exposure,
+            positive=positive,
+            intercept=intercept,
+            standardise=standardise,
+            drop_missing=drop_missing,
+            link=link,
+            sigma=sigma,
+            prior_sd=prior_sd,
+            max_kl=max_kl,
+            method=method,
+            reference=reference,
+            embedding=embedding,
+            polish=polish,
+            start=start,
+            rounds=rounds,
+            rounds_by=rounds_by,
+            seed=seed,
+        )
     )
     threads = _count("threads", threads)
     with reporter(progress) as report:
-        if isinstance(X, (str, PathLike)):
-            if y is not None or (exposure is not None and not isinstance(exposure, str)):
-                raise _lib.CoreletError("X is a file, so name its columns with target and exposure")
-            fields = _lib.build_file(fspath(X), format, keywords, report, threads)
+        path = path_of(X, y, exposure)
+        if path is not None:
+            fields = _lib.build_file(path, format, keywords, report, threads)
         else:
             parts = data_parts(X, y, exposure, keywords)
             fields = _lib.build_columns("data", parts, keywords, report, threads)
@@ -156,16 +157,36 @@ def build(
     return coreset
 
 
+def native(keywords: Mapping[str, Any]) -> dict[str, object]:
+    """Keywords of `build`, any of them, as the native part takes them: without arrays, which stand beside."""
+    asked = dict(keywords)
+    for name in ("features", "exclude", "categories", "missing"):
+        if asked.get(name) is not None:
+            asked[name] = [str(text) for text in asked[name]]
+    for name in ("k", "rounds", "seed"):
+        asked[name] = _count(name, asked.get(name))
+    asked["exposure"] = asked["exposure"] if isinstance(asked.get("exposure"), str) else None
+    asked["positive"] = None if asked.get("positive") is None else _label(asked["positive"])
+    return asked
+
+
+def path_of(X: Any, y: Any, exposure: Any) -> Optional[str]:
+    """The path of a file, where X is one: what else belongs to the rows must then be columns of it."""
+    if not isinstance(X, (str, PathLike)):
+        return None
+    if y is not None or (exposure is not None and not isinstance(exposure, str)):
+        raise _lib.CoreletError("X is a file, so name its columns with target and exposure")
+    return str(fspath(X))
+
+
 def data_parts(X: Any, y: Any, exposure: Any, keywords: dict[str, object]) -> list[Part]:
     """The columns of X with the target and the exposure beside them, which `keywords` then name."""
-    if isinstance(X, (str, PathLike)):
-        raise _lib.CoreletError("X is a file; read it into a table first")
     parts = parts_of(X)
     if exposure is not None and not isinstance(exposure, str):
         keywords["exposure"] = _append(parts, "exposure", exposure)
     if y is not None:
         name = _append(parts, _name_of(y), y)
-        if keywords["target"] not in (None, name):
+        if keywords.get("target") not in (None, name):
             raise _lib.CoreletError("the target is given twice: as y and as the column named by target")
         keywords["target"] = name
     return parts

@@ -24,7 +24,8 @@ def parts_of(data: object) -> list[Part]:
     if frame == "pandas":
         return [_pandas(str(name), data.iloc[:, j]) for j, name in enumerate(data.columns)]  # type: ignore[attr-defined]
     if frame == "polars":
-        return [_polars(series) for series in data.get_columns()]  # type: ignore[attr-defined]
+        table: Any = data.collect() if hasattr(data, "collect") else data  # a LazyFrame
+        return [_polars(series) for series in table.get_columns()]
     if frame == "arrow":
         return _arrow_table(data)
     if isinstance(data, Mapping):

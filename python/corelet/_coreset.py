@@ -161,12 +161,15 @@ class Coreset:
         seed: int = 0,
         threads: Optional[int] = None,
         progress: ProgressOption = None,
+        tune: Optional[int] = None,
+        random_seed: Optional[int] = None,
     ) -> Any:
         """Draws from the coreset's posterior by NUTS, as ArviZ InferenceData; it costs nothing that grows with n.
 
         The posterior has the variables `original` (coefficients of the data as they are) and `standardised`, with the
         dimension `parameter`; warm-up and sample statistics are in groups of their own. The keywords are those of
-        `corelet sample`. `corelet.check` says whether these draws can be trusted.
+        `corelet sample`; `tune` and `random_seed` are other names of `warmup` and `seed`. `corelet.check` says whether these
+        draws can be trusted.
         """
         from ._verdict import sample
 
@@ -180,6 +183,8 @@ class Coreset:
             seed=seed,
             threads=threads,
             progress=progress,
+            tune=tune,
+            random_seed=random_seed,
         )
 
     def to_frame(self, library: str = "pandas") -> Any:

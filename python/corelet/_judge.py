@@ -113,9 +113,8 @@ def judge(
     variance = float(errors.var())
     if held_out is not None and variance < DISAGREES * held_out and held_out > 1e-3:
         reasons.append("disagrees")
-    fields = _lib.check_errors(
-        np.ascontiguousarray(errors), chains if chained else None, json.dumps(reasons), points, n
-    )
+    known = chains if chained and np.ptp(errors) > 0 else None  # No error at all has no chains that could mix.
+    fields = _lib.check_errors(np.ascontiguousarray(errors), known, json.dumps(reasons), points, n)
     fields["lines"].insert(
         1,
         f"  chains         R-hat {mixing.r_hat:.3f}, worth {mixing.ess_bulk:.0f} draws (bulk) and {mixing.ess_tail:.0f} (tail)",

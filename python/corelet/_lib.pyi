@@ -81,8 +81,16 @@ def check_columns(
     source: str,
     parts: Sequence[Part],
     build: Mapping[str, object],
-    rows: NDArray[np.int64],
-    weights: NDArray[np.float64],
+    coreset: Optional[tuple[NDArray[np.int64], NDArray[np.float64]]],
+    keywords: Mapping[str, object],
+    progress: Optional[Report],
+    threads: Optional[int],
+) -> dict[str, Any]: ...
+def check_file(
+    path: "str | PathLike[str]",
+    format: Optional[str],
+    build: Mapping[str, object],
+    coreset: Optional[tuple[NDArray[np.int64], NDArray[np.float64]]],
     keywords: Mapping[str, object],
     progress: Optional[Report],
     threads: Optional[int],

@@ -101,9 +101,9 @@ class CoresetSelector(BaseEstimator):  # type: ignore[misc]
         return self
 
     def select(self, *arrays: Any) -> tuple[Any, ...]:
-        """The chosen rows of each array, and after them the weights."""
+        """The chosen rows of each array or data frame, as it is one, and after them the weights."""
         check_is_fitted(self)
-        return (*(np.asarray(array)[self.rows_] for array in arrays), self.weights_)
+        return (*(_rows_of(array, self.rows_) for array in arrays), self.weights_)
 
     def _labels(self, target: Any) -> Any:
         check_classification_targets(target)
@@ -114,3 +114,13 @@ class CoresetSelector(BaseEstimator):  # type: ignore[misc]
                 f"{'' if len(self.classes_) == 1 else 'es'}"
             )
         return target == self.classes_[1]
+
+
+def _rows_of(array: Any, rows: NDArray[np.int64]) -> Any:
+    """These rows of an array, or of a table of pandas, polars or Arrow, with its names and types."""
+    library = type(array).__module__.partition(".")[0]
+    if library == "pandas":
+        return array.iloc[rows]
+    if library == "pyarrow":
+        return array.take(rows)
+    return array[rows] if library == "polars" else np.asarray(array)[rows]

@@ -12,10 +12,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _lib
-from ._build import _count, data_parts
+from ._build import _count, data_parts, path_of
 from ._coreset import Coreset
 from ._check import check_loglik
+from ._draws import Draws
+from ._judge import Mixing
 from ._progress import ProgressOption, reporter
+from ._types import Report
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,13 +38,14 @@ class Verdict:
     kl_symmetrised: float
     """Both divergences together, by reweighted draws."""
     log_evidence_ratio: float
-    """log Z − log Z_w."""
+    """log Z − log Z_w: what to add to the log evidence (marginal likelihood) of the weighted rows, as a tool reports it, to have
+    that of all rows. Its size says nothing of how good the coreset is: a constant in the log-likelihood goes into it whole."""
     ess: float
     """Effective draws after reweighting."""
     ess_share: float
     """The share of the draws that the weights e^Δ keep."""
     pareto_k: float
-    """Tail index of the weights."""
+    """Tail index of the weights that would correct the draws. Where the grade is A none are needed, and it says nothing."""
     pareto_threshold: float
     """What it must be below for the weights to be relied on."""
     n_draws: int
@@ -102,9 +106,11 @@ def sample(
     seed: int = 0,
     threads: Optional[int] = None,
     progress: ProgressOption = None,
+    tune: Optional[int] = None,
+    random_seed: Optional[int] = None,
 ) -> Any:
     """See `Coreset.sample`."""
-    settings = _settings(draws, warmup, chains, target_accept, max_depth, seed)
+    settings = chain_settings(draws, warmup, chains, target_accept, max_depth, seed, tune, random_seed)
     if not coreset.sampling:
         raise _lib.CoreletError(
             "this coreset was built from log-likelihoods, so corelet has no model to sample; fit the weighted model in "
@@ -124,6 +130,7 @@ def check(
     loglik: Any = None,
     idata: Any = None,
     var_name: Optional[str] = None,
+    format: Optional[str] = None,
     draws: int = 1000,
     warmup: int = 500,
     chains: int = 4,
@@ -132,6 +139,8 @@ def check(
     seed: int = 0,
     threads: Optional[int] = None,
     progress: ProgressOption = None,
+    tune: Optional[int] = None,
+    random_seed: Optional[int] = None,
 ) -> Verdict:
     """Say whether a coreset's posterior can be trusted, by draws of it and one pass over all rows.
 
@@ -139,9 +148,10 @@ def check(
     ----------
     coreset
         What `corelet.build` or `corelet.build_from_loglik` returned. Its `quality.verdict` is set to the answer.
-    X, y, exposure
-        The data that it was built on, as they were given to `corelet.build`. NUTS draws from the posterior of the coreset
-        are made, and the log-likelihood of all rows at them is compared with that of the coreset.
+    X, y, exposure, format
+        The data that it was built on, as they were given to `corelet.build`, or the same rows otherwise: a path where it was a
+        table, a table where it was a path. NUTS draws from the posterior of the coreset are made, and the log-likelihood of
+        all rows at them is compared with that of the coreset.
     loglik, idata, var_name
         For any other model: the log-likelihoods of all data at draws of *the weighted fit*. The surest is its InferenceData
         as `idata` with a function `fn(theta, rows)` as `loglik`, which is called in blocks with the variables of the
@@ -149,7 +159,7 @@ def check(
         the chains of every parameter are looked at too. An array of chains by draws by data is judged by its chains
         alone; a matrix of draws by data has none, and gets a B at best.
     draws, warmup, chains, target_accept, max_depth, seed, threads, progress
-        Of NUTS, as for `corelet sample`.
+        Of NUTS, as for `corelet sample`. `tune` and `random_seed` are other names of `warmup` and `seed`.
 
     Examples
     --------
@@ -173,31 +183,59 @@ def check(
                 if not coreset.options
                 else "give the data that the coreset was built on, X and y"
             )
-        settings = _settings(draws, warmup, chains, target_accept, max_depth, seed)
-        keywords = dict(coreset.options)
-        parts = data_parts(X, y, exposure, keywords)
+        settings = chain_settings(draws, warmup, chains, target_accept, max_depth, seed, tune, random_seed)
+        chosen = (coreset.rows, coreset.weights)
         with reporter(progress) as report:
-            fields = _lib.check_columns(
-                "data", parts, keywords, coreset.rows, coreset.weights, settings, report, _count("threads", threads)
-            )
+            fields = drawn(X, y, exposure, format, coreset.options, chosen, settings, report, _count("threads", threads))
     issued = fields.pop("warnings", [])
     verdict = verdict_from(fields, coreset.names)
+    if verdict.draws and not verdict.resampled:
+        mixing = Mixing.of(Draws.of(verdict.draws["posterior"]).parameters())
+        verdict = replace(verdict, r_hat=mixing.r_hat, ess_bulk=mixing.ess_bulk, ess_tail=mixing.ess_tail)
     coreset.quality = replace(coreset.quality, verdict=verdict)
     for warning in issued:
         warnings.warn(warning, stacklevel=2)
     return verdict
 
 
-def _settings(
-    draws: int, warmup: int, chains: int, target_accept: float, max_depth: int, seed: int
+def drawn(
+    X: Any,
+    y: Any,
+    exposure: Any,
+    format: Optional[str],
+    options: Mapping[str, object],
+    coreset: Optional[tuple[NDArray[np.int64], NDArray[np.float64]]],
+    settings: Mapping[str, object],
+    report: Optional[Report],
+    threads: Optional[int],
+) -> dict[str, Any]:
+    """What the native part says of draws from the posterior of these rows and weights, or of all rows of the data."""
+    keywords = dict(options)
+    path = path_of(X, y, exposure)
+    if path is not None:
+        return _lib.check_file(path, format, keywords, coreset, settings, report, threads)
+    parts = data_parts(X, y, exposure, keywords)
+    return _lib.check_columns("data", parts, keywords, coreset, settings, report, threads)
+
+
+def chain_settings(
+    draws: int,
+    warmup: int,
+    chains: int,
+    target_accept: float,
+    max_depth: int,
+    seed: int,
+    tune: Optional[int] = None,
+    random_seed: Optional[int] = None,
 ) -> Mapping[str, object]:
+    """The settings of NUTS; `tune` and `random_seed` are what other tools call `warmup` and `seed`."""
     return dict(
         draws=_count("draws", draws),
-        warmup=_count("warmup", warmup),
+        warmup=_count("warmup", warmup if tune is None else tune),
         chains=_count("chains", chains),
         target_accept=float(target_accept),
         max_depth=_count("max_depth", max_depth),
-        seed=_count("seed", seed),
+        seed=_count("seed", seed if random_seed is None else random_seed),
     )
 
 

@@ -143,3 +143,31 @@ def test_bad_settings(built, logistic):
         corelet.check(built)
     with pytest.raises(corelet.CoreletError, match=r"row \d+ is named, but data has 20 rows"):
         corelet.check(built, logistic[0][:20], logistic[1][:20])
+
+
+def test_the_names_of_other_tools(built, logistic):
+    ours = built.sample(draws=50, warmup=40, chains=2, seed=7)
+    theirs = built.sample(draws=50, tune=40, chains=2, random_seed=7)
+    assert np.array_equal(ours.posterior["original"], theirs.posterior["original"])
+    settings = dict(draws=100, chains=2)
+    one = corelet.check(built, *logistic, **settings, warmup=40, seed=7)
+    other = corelet.check(built, *logistic, **settings, tune=40, random_seed=7)
+    assert one.variance == other.variance and one.r_hat == other.r_hat > 1.0
+
+
+def test_a_file_is_checked_as_a_table_is(logistic, tmp_path):
+    X, y = logistic
+    names = [f"x{j}" for j in range(4)]
+    table = dict(zip(names, X.T)) | {"y": y}
+    path = tmp_path / "data.txt"
+    np.savetxt(path, np.column_stack([X, y]), delimiter=",", header=",".join([*names, "y"]), comments="", fmt="%.17g")
+    coreset = corelet.build(path, target="y", k=60, format="csv")
+    settings = dict(draws=200, warmup=100, chains=2)
+    by_file = corelet.check(coreset, path, format="csv", **settings)
+    by_table = corelet.check(coreset, table, **settings)
+    assert by_file.grade == "A" and by_file.variance == by_table.variance
+    assert np.array_equal(by_file.draws["posterior"]["original"], by_table.draws["posterior"]["original"])
+    with pytest.raises(corelet.CoreletError, match="X is a file, so name its columns"):
+        corelet.check(coreset, path, y)
+    with pytest.raises(corelet.CoreletError, match="data.txt"):
+        corelet.check(coreset, path)

@@ -1,6 +1,9 @@
 """`corelet.CoresetSelector` among scikit-learn's estimators."""
 
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
@@ -33,3 +36,23 @@ def test_three_classes_are_refused(logistic):
     X, _ = logistic
     with pytest.raises(ValueError, match="Only binary classification"):
         corelet.CoresetSelector(k=10).fit(X, np.arange(len(X)) % 3)
+
+
+def test_tables_stay_tables(logistic):
+    X, y = logistic
+    selector = corelet.CoresetSelector(k=40).fit(X, y)
+    frame = pd.DataFrame(X, columns=list("abcd"), index=np.arange(len(X)) + 100).astype({"a": "float32"})
+    others = pl.DataFrame({"a": X[:, 0]}), pa.table({"a": X[:, 0]})
+    chosen, labels, polars, arrow, weights = selector.select(frame, pd.Series(y, name="y"), *others)
+    assert chosen.equals(frame.iloc[selector.rows_]) and labels.name == "y" and (labels.index == selector.rows_).all()
+    assert polars["a"].to_list() == arrow["a"].to_pylist() == X[selector.rows_, 0].tolist()
+    assert np.array_equal(weights, selector.weights_)
+
+
+def test_one_and_two_are_labels_as_in_build(logistic):
+    X, y = logistic
+    selector = corelet.CoresetSelector(k=40).fit(X, y + 1)
+    with pytest.warns(UserWarning, match="2 is taken as success"):
+        built = corelet.build(X, y + 1, k=40)
+    assert selector.classes_.tolist() == [1, 2] and np.array_equal(selector.rows_, built.rows)
+    assert np.array_equal(selector.weights_, corelet.build(X, y, k=40).weights)

@@ -1,6 +1,6 @@
 //! `corelet.build`: from columns or a file to a judged coreset, by the library's pipeline.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use corelet::data::{Format, Source};
@@ -33,15 +33,19 @@ pub(crate) fn build_columns<'py>(
 pub(crate) fn build_file<'py>(
     py: Python<'py>,
     path: PathBuf,
-    format: Option<String>,
+    format: Option<&str>,
     keywords: &Bound<'py, PyDict>,
     progress: Option<&Bound<'py, PyAny>>,
     threads: Option<usize>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let start = Instant::now();
-    let format = format.map(|name| name.parse::<Format>()).transpose().map_err(|e| Failure::new(&e))?;
-    let source = py.detach(|| Source::open(&path, format)).map_err(|error| Failure::new(&error))?;
-    build_source(py, &source, keywords, progress, threads, start)
+    build_source(py, &open(py, &path, format)?, keywords, progress, threads, start)
+}
+
+/// A data file, of the named format where its extension does not say it.
+pub(crate) fn open(py: Python<'_>, path: &Path, format: Option<&str>) -> PyResult<Source<'static>> {
+    let format = format.map(str::parse::<Format>).transpose().map_err(|error| Failure::new(&error))?;
+    Ok(py.detach(|| Source::open(path, format)).map_err(|error| Failure::new(&error))?)
 }
 
 fn build_source<'py>(

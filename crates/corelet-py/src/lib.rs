@@ -40,7 +40,7 @@ mod _lib {
     use crate::nnls::solve_dense;
 
     #[pymodule_export]
-    use crate::sample::{check_columns, check_errors, diagnose, sample_coreset};
+    use crate::sample::{check_columns, check_errors, check_file, diagnose, sample_coreset};
     #[pymodule_export]
     use crate::write::{judgement, write_coreset};
 

@@ -1,11 +1,11 @@
 //! `Coreset.sample` and `corelet.check`: draws of the coreset's posterior, and whether they can be trusted.
 
-use std::time::Instant;
+use std::path::PathBuf;
 
 use corelet::data::{Source, Standardisation};
 use corelet::posterior::{Chains, ParameterSummary, Phase, Stats};
 use corelet::rows::Observations;
-use corelet::study::{Resolved, Study, StudyError, sample_kept};
+use corelet::study::{Drawn, Resolved, Study, StudyError, sample_kept};
 use corelet::trust::{Reason, Verdict, verdict_of_errors};
 use corelet::words;
 use numpy::{
@@ -16,6 +16,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use rayon::prelude::*;
 
+use crate::build::open;
 use crate::columns::{self, Part};
 use crate::errors::{Failure, refuse};
 use crate::run::run;
@@ -80,7 +81,8 @@ pub(crate) fn sample_coreset<'py>(
     fields(py, &chains, &scale, true)
 }
 
-/// NUTS draws of a coreset's posterior and the verdict on them: the log-likelihood of all rows against the coreset's.
+/// NUTS draws of a coreset's posterior and the verdict on them: the log-likelihood of all rows against the coreset's. Without
+/// a coreset, draws of the posterior of all rows, which need none.
 #[pyfunction]
 #[allow(clippy::too_many_arguments, reason = "they are the arguments of the Python function")]
 pub(crate) fn check_columns<'py>(
@@ -88,43 +90,105 @@ pub(crate) fn check_columns<'py>(
     source: &str,
     parts: Vec<Part<'py>>,
     build: &Bound<'py, PyDict>,
-    rows: PyReadonlyArray1<'py, i64>,
-    weights: PyReadonlyArray1<'py, f64>,
+    coreset: Option<WeightedRows<'py>>,
+    keywords: &Bound<'py, PyDict>,
+    progress: Option<&Bound<'py, PyAny>>,
+    threads: Option<usize>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let table = columns::table(source, &parts)?;
+    check_source(py, &Source::of_view(table), build, coreset, keywords, progress, threads)
+}
+
+/// The same with a data file.
+#[pyfunction]
+#[allow(clippy::too_many_arguments, reason = "they are the arguments of the Python function")]
+pub(crate) fn check_file<'py>(
+    py: Python<'py>,
+    path: PathBuf,
+    format: Option<&str>,
+    build: &Bound<'py, PyDict>,
+    coreset: Option<WeightedRows<'py>>,
+    keywords: &Bound<'py, PyDict>,
+    progress: Option<&Bound<'py, PyAny>>,
+    threads: Option<usize>,
+) -> PyResult<Bound<'py, PyDict>> {
+    check_source(py, &open(py, &path, format)?, build, coreset, keywords, progress, threads)
+}
+
+/// Rows as the data number them, and their weights.
+type WeightedRows<'py> = (PyReadonlyArray1<'py, i64>, PyReadonlyArray1<'py, f64>);
+
+fn check_source<'py>(
+    py: Python<'py>,
+    source: &Source<'_>,
+    build: &Bound<'py, PyDict>,
+    coreset: Option<WeightedRows<'py>>,
     keywords: &Bound<'py, PyDict>,
     progress: Option<&Bound<'py, PyAny>>,
     threads: Option<usize>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let (settings, seed) = sampling(keywords)?;
-    let start = Instant::now();
-    let table = columns::table(source, &parts)?;
     let asked = specification(build)?;
-    let design = asked.design();
-    let dataset =
-        py.detach(|| Source::of_view(table).design(&design)).map_err(|error| Failure::new(&error))?;
-    let study = Study::new(source, dataset, &asked.model, start.elapsed().as_secs_f64())
-        .map_err(|error| Failure::new(&error))?;
-    let known: Result<Vec<usize>, _> = rows.as_slice()?.iter().map(|&row| usize::try_from(row)).collect();
-    let known = known.map_err(|_| refuse("a row of the coreset is negative"))?;
-    let observations = study.observations_of(&known).map_err(|error| Failure::new(&error))?;
-    let weights = weights.as_slice()?.to_vec();
+    let study = py.detach(|| Study::open(source, &asked)).map_err(|error| Failure::new(&error))?;
+    let coreset = coreset.map(|(rows, weights)| chosen(&study, &rows, &weights)).transpose()?;
+    let points = coreset.as_ref().map_or(study.len(), |(rows, _)| rows.len());
     let (study, drawn) = run(py, progress, threads, move |control| {
-        let mut draw = || -> Result<_, StudyError> {
-            let weighted = study.weighted(&observations, &weights)?;
-            study.sample(Some(&weighted), &settings, seed, &mut |progress| control.heard(progress))
+        let draw = || -> Result<_, StudyError> {
+            let weighted = coreset.map(|(rows, weights)| study.weighted(&rows, &weights)).transpose()?;
+            study.sample(weighted.as_ref(), &settings, seed, &mut |progress| control.heard(progress))
         };
         let drawn = draw().map_err(|error| Failure::new(&error))?;
         Ok((study, drawn))
     })?;
-    let judged = drawn.verdict.as_ref().ok_or_else(|| refuse("there is no verdict"))?;
-    let answer = verdict_fields(py, judged, known.len(), study.len())?;
+    drawn_fields(py, &study, &drawn, points)
+}
+
+/// The observations and weights of a coreset of these data.
+fn chosen(
+    study: &Study,
+    rows: &PyReadonlyArray1<'_, i64>,
+    weights: &PyReadonlyArray1<'_, f64>,
+) -> PyResult<(Vec<usize>, Vec<f64>)> {
+    let known: Result<Vec<usize>, _> = rows.as_slice()?.iter().map(|&row| usize::try_from(row)).collect();
+    let known = known.map_err(|_| refuse("a row of the coreset is negative"))?;
+    let observations = study.observations_of(&known).map_err(|error| Failure::new(&error))?;
+    Ok((observations, weights.as_slice()?.to_vec()))
+}
+
+/// The verdict, where there is one, with the draws that it allows to use.
+fn drawn_fields<'py>(
+    py: Python<'py>,
+    study: &Study,
+    drawn: &Drawn,
+    points: usize,
+) -> PyResult<Bound<'py, PyDict>> {
+    let mut warnings = drawn.diagnostics.warnings();
+    let answer = match &drawn.verdict {
+        Some(judged) => verdict_fields(py, judged, points, study.len())?,
+        None => {
+            warnings.splice(..0, study.warnings());
+            all_rows(py, study)?
+        }
+    };
     let resampled = drawn.resampled();
     let scale =
         Scale { model: study.resolved().clone(), standardisation: study.frame().standardisation.clone() };
     let chains = resampled.as_ref().unwrap_or(&drawn.chains);
     answer.set_item("draws", fields(py, chains, &scale, resampled.is_none())?)?;
     answer.set_item("resampled", resampled.is_some())?;
-    answer.set_item("warnings", drawn.diagnostics.warnings())?;
+    answer.set_item("warnings", warnings)?;
     Ok(answer)
+}
+
+/// What the posterior of all rows is the posterior of.
+fn all_rows<'py>(py: Python<'py>, study: &Study) -> PyResult<Bound<'py, PyDict>> {
+    let observations: Vec<usize> = (0..study.len()).collect();
+    let rows = study.rows_of(&observations).into_iter().map(|row| row as i64);
+    let all = PyDict::new(py);
+    all.set_item("rows", PyArray1::from_iter(py, rows))?;
+    all.set_item("names", study.frame().names.clone())?;
+    all.set_item("dropped", study.frame().dropped)?;
+    Ok(all)
 }
 
 /// The verdict on errors L(θ) − L_w(θ) that were computed elsewhere, and on what else was found there.
