@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from ._build import build
 from ._coreset import Coreset, Quality
 from ._fit import Fit, fit_model
+from ._known import fit
 from ._lib import CoreletError, __version__
 from ._loglik import build_from_loglik
 from ._nnls import PathPoint, Solution, sparse_nnls
@@ -43,6 +44,7 @@ __all__ = [
     "build",
     "build_from_loglik",
     "check",
+    "fit",
     "fit_model",
     "sparse_nnls",
 ]

@@ -53,17 +53,23 @@ class Fit:
         table = [f"  {'round':>5} {'points':>7} {'V':>9} {'shift':>7} {'R-hat':>6} {'seconds':>8}  then"]
         for at, this in enumerate(self.rounds, 1):
             seconds = sum(this.seconds.values())
+            shift, r_hat = _figure(this.shift, ".2g"), _figure(this.r_hat, ".3f")
             table.append(
-                f"  {at:>5} {this.points:>7} {this.variance:>9.2g} {this.shift:>7.2g} {this.r_hat:>6.3f} "
-                f"{seconds:>8.1f}  {this.next}"
+                f"  {at:>5} {this.points:>7} {this.variance:>9.2g} {shift:>7} {r_hat:>6} {seconds:>8.1f}  {this.next}"
             )
         notes = [f"  note           {note}" for note in self.notes]
-        return "\n".join([repr(self.verdict), *notes, *table, f"  {self.seconds:.1f} seconds in all"])
+        shown = table if self.rounds else []
+        return "\n".join([repr(self.verdict), *notes, *shown, f"  {self.seconds:.1f} seconds in all"])
 
     def _repr_html_(self) -> str:
         import html
 
         return f"<pre>{html.escape(repr(self))}</pre>"
+
+
+def _figure(x: float, form: str) -> str:
+    """A number, or a dash where there is none."""
+    return "-" if np.isnan(x) else format(x, form)
 
 
 def fit_model(
