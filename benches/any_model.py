@@ -5,10 +5,12 @@
 TOOL is `pymc` or `numpyro`, MODEL is `poisson` (random intercepts of two factors, 38 parameters) or `student` (a regression
 with unknown σ and ν, 9 parameters). Needs the environment of `make integrations`. Prints one line of JSON.
 
-Times are seconds of the processor, which do not depend on who else is on the machine. What the same sampler would take on all
-rows is extrapolated: the gradient evaluations that the last chains made for each draw, times as many draws and as much
-warm-up, times the measured seconds of one gradient on all rows. With `full` it really runs, and the posteriors are compared: the
-largest shift of a mean in posterior standard deviations, the same in Monte-Carlo errors, and the ratios of standard deviations.
+Times are seconds of the processor, which do not depend on who else is on the machine; `wall` are those of the clock, and
+`steps` where they went. What the same sampler would take on all rows is extrapolated: the gradient evaluations that the last
+chains made for each draw, times as many draws and as much warm-up, times the measured seconds of one gradient on all rows. With
+`full` it really runs where that is less than ten minutes, and the posteriors are compared: the largest shift of a mean in
+posterior standard deviations, the same in Monte-Carlo errors, and the ratios of standard deviations. `more_mb` is the peak of
+memory above the data and the imported tools; most of it is what the compilers take, whatever the number of rows is.
 """
 
 import json
@@ -19,6 +21,8 @@ import time
 import numpy as np
 
 DRAWS, TUNE, CHAINS = 1000, 500, 2
+LONGEST = 600.0
+"""Seconds of the processor beyond which the fit of all rows is not run."""
 
 
 def data(model, n):
@@ -72,15 +76,20 @@ def numpyro_model(name):
 
 
 def call(tool, name, columns):
-    """The fit, and the gradient evaluations of its last chains for each draw."""
+    """The fit in one call."""
     import corelet
 
+    settings = dict(draws=DRAWS, tune=TUNE, chains=CHAINS, progress=True)
     if tool == "pymc":
-        fit = corelet.pymc.fit(pymc_model(name, columns), draws=DRAWS, tune=TUNE, chains=CHAINS, progress=True)
-        return fit, float(fit.idata.sample_stats["n_steps"].mean())
-    model = numpyro_model(name)
-    fit = corelet.numpyro.fit(model, columns, draws=DRAWS, chains=CHAINS, tune=TUNE, progress=True)
-    return fit, numpyro_steps(model, fit, columns)
+        return corelet.pymc.fit(pymc_model(name, columns), **settings)
+    return corelet.numpyro.fit(numpyro_model(name), columns, **settings)
+
+
+def steps_a_draw(tool, name, fit, columns):
+    """The gradient evaluations of its last chains for each draw."""
+    if tool == "pymc":
+        return float(fit.idata.sample_stats["n_steps"].mean())
+    return numpyro_steps(numpyro_model(name), fit, columns)
 
 
 def numpyro_steps(model, fit, columns):
@@ -153,13 +162,13 @@ def table(draws, model):
 
 def compare(fit, draws, model):
     """Shift of the means, ratios of sds, and the Monte-Carlo error of the largest shift, by effective sample sizes."""
-    import arviz
+    from corelet._judge import Mixing
 
     ours, theirs = table(fit.draws, model), table(draws, model)
     flat = [x.reshape(-1, x.shape[2]) for x in (ours, theirs)]
     shift = np.abs(flat[0].mean(axis=0) - flat[1].mean(axis=0)) / flat[1].std(axis=0)
     ratio = flat[0].std(axis=0) / flat[1].std(axis=0)
-    ess = [np.array([float(arviz.ess(x[:, :, j])) for j in range(x.shape[2])]) for x in (ours, theirs)]
+    ess = [np.array([Mixing.of(np.float64(x[None, :, :, j])).ess_bulk for j in range(x.shape[2])]) for x in (ours, theirs)]
     error = np.sqrt(1 / ess[0] + 1 / ess[1])
     return dict(
         shift=float(shift.max()),
@@ -167,6 +176,16 @@ def compare(fit, draws, model):
         ratio=[float(ratio.min()), float(ratio.max())],
         least_ess=[float(e.min()) for e in ess],
     )
+
+
+def steps_of(fit):
+    """Seconds of the clock of each kind of step, over all rounds; what is left is compiling, the pilot and its look."""
+    steps = {}
+    for this in fit.rounds:
+        for name, seconds in this.seconds.items():
+            steps[name] = steps.get(name, 0.0) + seconds
+    steps["compile and pilot"] = fit.seconds - sum(steps.values())
+    return {name: round(seconds, 2) for name, seconds in steps.items()}
 
 
 def peak():
@@ -179,21 +198,23 @@ def main():
     import corelet
 
     getattr(corelet, tool)
-    before, processor = peak(), time.process_time()
-    fit, steps = call(tool, name, columns)
-    seconds = time.process_time() - processor
+    before, processor, clock = peak(), time.process_time(), time.perf_counter()
+    fit = call(tool, name, columns)
+    seconds, wall = time.process_time() - processor, time.perf_counter() - clock
     line = dict(
         tool=tool, model=name, n=n, grade=fit.verdict.grade, reasons=fit.verdict.reasons, rounds=len(fit.rounds),
-        points=len(fit.coreset), variance=fit.verdict.variance, seconds=seconds, steps_a_draw=steps,
+        points=len(fit.coreset), variance=fit.verdict.variance, seconds=seconds, wall=wall, steps=steps_of(fit),
         data_mb=sum(c.nbytes for c in columns) / 1e6, more_mb=(peak() - before) / 1e6,
     )
+    steps = line["steps_a_draw"] = steps_a_draw(tool, name, fit, columns)
     gradient = gradient_seconds(tool, name, columns)
     line.update(gradient=gradient, extrapolated=gradient * steps * (DRAWS + TUNE) * CHAINS)
     line.update(times_faster=line["extrapolated"] / seconds)
-    if "full" in sys.argv[4:]:
-        processor = time.process_time()
+    if "full" in sys.argv[4:] and line["extrapolated"] < LONGEST:
+        processor, clock = time.process_time(), time.perf_counter()
         draws = full(tool, name, columns)
-        line.update(full=time.process_time() - processor, **compare(fit, draws, name))
+        line.update(full=time.process_time() - processor, full_wall=time.perf_counter() - clock)
+        line.update(compare(fit, draws, name))
         line.update(times_faster=line["full"] / seconds)
     print(json.dumps({key: round(x, 4) if isinstance(x, float) else x for key, x in line.items()}))
 

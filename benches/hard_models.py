@@ -119,7 +119,7 @@ def metropolis(model, rng, rows, weights, start, steps):
     return np.stack(kept, axis=1)
 
 
-def true_divergence(model, rng, fit, steps=20_000):
+def true_divergence(model, rng, fit, steps=10_000):
     """E_π Δ − E_{π_w} Δ, from long chains that start at draws of the fit and at their own places."""
     rows, weights = fit.coreset.rows, fit.coreset.weights
 
