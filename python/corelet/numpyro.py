@@ -12,14 +12,13 @@ import numpyro
 from numpy.typing import NDArray
 from numpyro.handlers import seed as seeded
 from numpyro.handlers import substitute, trace
-from numpyro.infer import MCMC, NUTS
-from numpyro.infer.util import unconstrain_fn
 
 from ._build import _count
 from ._draws import Draws
 from ._fit import Fit, FitProgressOption, plan_of, run_rounds
 from ._gather import AT_ONCE, Units, Which
 from ._lib import CoreletError
+from ._numpyro_chains import Chains
 
 CHECKED_ROWS = 50
 """Rows at which the log-likelihood of some rows is compared with that among all."""
@@ -40,7 +39,6 @@ def fit(
     max_rounds: int = 10,
     seed: int = 0,
     kernel: Optional[Mapping[str, Any]] = None,
-    options: Optional[Mapping[str, Any]] = None,
     progress: FitProgressOption = None,
 ) -> Fit:
     """Fit a NumPyro model by a coreset of its rows: pilot, rounds, the last chains and the verdict.
@@ -57,9 +55,8 @@ def fit(
         As in `corelet.fit_model`. `pilot` may be a mapping of sites to chains × draws × ….
     draws, tune, chains
         Of the last chains, and the warm-up of every round's.
-    kernel, options
-        Handed on to `numpyro.infer.NUTS` and `numpyro.infer.MCMC`, for instance `{"target_accept_prob": 0.95}` and
-        `{"chain_method": "parallel"}`.
+    kernel
+        Handed on to `numpyro.infer.NUTS`, for instance `{"target_accept_prob": 0.95}`.
 
     Examples
     --------
@@ -81,7 +78,7 @@ def fit(
     plan = plan_of(units, k, max_k, rows, None, max_rounds, seed, None)
     table.check_slicing(seed)
     size = 0 if groups is not None else max(plan.k, 0 if given is not None else plan.pilot)
-    tool = Sampler(table, size, draws, tune, chains, seed, dict(kernel or {}), dict(options or {}))
+    tool = Sampler(table, size, draws, tune, chains, seed, dict(kernel or {}))
     start = None if given is None else tool.only_latent(given)
     return run_rounds(tool, plan, units, start, progress)
 
@@ -229,15 +226,7 @@ class Sampler:
     """NUTS on weighted rows, compiled once for each number of them."""
 
     def __init__(
-        self,
-        rows: Rows,
-        size: int,
-        draws: int,
-        tune: int,
-        chains: int,
-        seed: int,
-        kernel: dict[str, Any],
-        options: dict[str, Any],
+        self, rows: Rows, size: int, draws: int, tune: int, chains: int, seed: int, kernel: dict[str, Any]
     ) -> None:
         self.rows = rows
         self.size = size
@@ -246,9 +235,8 @@ class Sampler:
         self.chains = chains
         self.seed = seed
         self.kernel = kernel
-        self.options = options
         self.calls = 0
-        self._compiled: dict[int, MCMC] = {}
+        self._compiled: dict[int, Chains] = {}
 
     def sample(
         self,
@@ -261,24 +249,14 @@ class Sampler:
         self.calls += 1
         self.size = max(self.size, len(rows))
         length = max(100, -(-2 * draws // self.chains))
-        key = jax.random.PRNGKey(int(np.random.SeedSequence([self.seed, self.calls]).generate_state(1)[0] >> 1))
-        mcmc = self._mcmc(length)
+        if length not in self._compiled:
+            self._compiled[length] = Chains(self.rows.weighted, self.rows.latent, self.tune, length, self.kernel)
         padded = np.concatenate([weights, np.zeros(self.size - len(rows))]).astype(jnp.result_type(float))
         data = (padded, *self.rows.take(rows, self.size))
-        mcmc.post_warmup_state = None
-        mcmc.run(key, *data, init_params=self._start(start, data), extra_fields=("diverging",))
-        parts = [mcmc.get_samples(group_by_chain=True)]
-        diverged = int(mcmc.get_extra_fields()["diverging"].sum())
-        while final and len(parts) * length < self.final_draws:
-            mcmc.post_warmup_state = mcmc.last_state
-            mcmc.run(mcmc.post_warmup_state.rng_key, *data, extra_fields=("diverging",))
-            parts.append(mcmc.get_samples(group_by_chain=True))
-            diverged += int(mcmc.get_extra_fields()["diverging"].sum())
-        most = self.final_draws if final else None
-        values = {
-            name: np.concatenate([np.asarray(part[name]) for part in parts], axis=1)[:, :most] for name in self.rows.latent
-        }
-        return Draws(values, True, diverged)
+        key = jax.random.PRNGKey(int(np.random.SeedSequence([self.seed, self.calls]).generate_state(1)[0] >> 1))
+        wanted = self.final_draws if final else length
+        values, diverged = self._compiled[length].run(key, data, self._start(start), self.chains, wanted)
+        return Draws({name: array[:, :wanted] for name, array in values.items()}, True, diverged)
 
     def log_likelihood(self, theta: Any, rows: Which) -> Any:
         return self.rows.log_likelihood(theta, rows)
@@ -290,28 +268,11 @@ class Sampler:
             raise CoreletError(f"the draws have no site {missing[0]}, which the model has")
         return Draws({name: draws.values[name] for name in self.rows.latent}, draws.chained, draws.diverged)
 
-    def _mcmc(self, length: int) -> MCMC:
-        key = hash((self.size, length))
-        if key not in self._compiled:
-            settings = dict(chain_method="vectorized", progress_bar=False)
-            self._compiled[key] = MCMC(
-                NUTS(self.rows.weighted, **self.kernel),
-                num_warmup=self.tune,
-                num_samples=length,
-                num_chains=self.chains,
-                jit_model_args=True,
-                **{**settings, **self.options},
-            )
-        return self._compiled[key]
-
-    def _start(self, start: Optional[Draws], data: Sequence[Any]) -> Any:
-        """One draw for each chain, on the scale on which NUTS works."""
+    def _start(self, start: Optional[Draws]) -> Optional[dict[str, Any]]:
+        """One draw for each chain."""
         if start is None:
             return None
         flat = start.flat()
         assert isinstance(flat, dict)
         chosen = np.random.default_rng([self.seed, self.calls]).integers(start.count, size=self.chains)
-        points = [{name: jnp.asarray(values[s]) for name, values in flat.items()} for s in chosen]
-        free = [unconstrain_fn(seeded(self.rows.weighted, 0), data, {}, point) for point in points]
-        stacked = {name: jnp.stack([point[name] for point in free]) for name in free[0]}
-        return stacked if self.chains > 1 else free[0]
+        return {name: values[chosen] for name, values in flat.items()}
