@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Optional
 
 import numpy as np
@@ -65,6 +65,29 @@ def length(parts: Iterable[Part]) -> int:
 def names_of(parts: Iterable[Part]) -> list[str]:
     """All column names."""
     return [name for part in parts for name in part[0]]
+
+
+def cells_of(parts: Iterable[Part], rows: NDArray[np.int64]) -> Iterator[tuple[str, NDArray[Any]]]:
+    """These rows of each column: numbers (NaN where missing) or text (None where missing)."""
+    for names, array, _, levels in parts:
+        values = array[rows]
+        if levels is not None:
+            words = np.array([*levels, None], dtype=object)
+            yield names[0], words[np.minimum(values, len(levels)).astype(np.int64)]
+        elif values.dtype == np.uint8:
+            yield names[0], np.where(values == MISSING_BOOL, np.nan, values.astype(np.float64))
+        else:
+            yield from zip(names, values.T if values.ndim == 2 else [values])
+
+
+def same_cells(one: NDArray[Any], other: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which cells are the same; missing ones are. Columns of different kinds are not compared: a file may have text for numbers."""
+    if (one.dtype.kind == "O") != (other.dtype.kind in "OU"):
+        return np.ones(len(one), dtype=bool)
+    if one.dtype.kind == "O":
+        return np.array([a == b or a is None or b is None for a, b in zip(one, other)], dtype=bool)
+    a, b = one.astype(np.float64), other.astype(np.float64)
+    return np.asarray((a == b) | np.isnan(a) | np.isnan(b), dtype=bool)
 
 
 def _frame_kind(data: object) -> Optional[str]:

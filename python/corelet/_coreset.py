@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import itertools
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -115,6 +116,14 @@ class Coreset:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def say_divergence(self, words: str) -> None:
+        """Puts these words in place of what the build said of its divergence, and of what it made of it."""
+        at = next((i for i, line in enumerate(self.lines) if line.startswith("  divergence")), None)
+        if at is None:
+            return
+        rest = itertools.dropwhile(lambda line: line.startswith(" " * 17), self.lines[at + 1 :])
+        self.lines = [*self.lines[:at], f"  divergence     {words}", *rest]
 
     @property
     def unit_ids(self) -> NDArray[np.int64]:

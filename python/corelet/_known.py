@@ -160,8 +160,9 @@ class Known:
         coreset = build(self.X, self.y, k=k, threads=self.threads, progress=False, **self.asked)
         built = time.perf_counter()
         self.report.tell("sampling, and a look at all rows", k, rounds)
-        where = {name: self.asked.get(name) for name in ("exposure", "format")}
-        verdict = check(coreset, self.X, self.y, threads=self.threads, progress=False, **where, **self.settings)
+        exposure, format = self.asked.get("exposure"), self.asked.get("format")
+        settings = dict(self.settings, threads=self.threads, progress=False)
+        verdict = check(coreset, self.X, self.y, exposure=exposure, format=format, **settings)
         new = _posterior(verdict)
         shift, scale = (np.nan, np.nan) if not rounds else new.moved_from(rounds[-1].posterior or new)
         return Round(

@@ -100,6 +100,7 @@ def build_from_loglik(
             coreset = _of_matrix(*_matrix(ll, var_name, held_out), groups, keywords, report, threads)
     if pilot:
         coreset.quality = replace(coreset.quality, judged_on="pilot")
+        coreset.say_divergence(coreset.quality.judgement)
     for warning in coreset.warnings:
         warnings.warn(warning, stacklevel=2)
     return coreset

@@ -386,5 +386,4 @@ def record(coreset: Coreset, verdict: Verdict) -> None:
     coreset.quality = replace(
         coreset.quality, nats=nats, heldout_draws=verdict.n_draws, verdict=verdict, judged_on="own"
     )
-    words = f"  divergence     {nats:.2g} nats on {verdict.n_draws} draws of its own posterior"
-    coreset.lines = [words if line.startswith("  divergence") else line for line in coreset.lines]
+    coreset.say_divergence(f"{nats:.2g} nats on {verdict.n_draws} draws of its own posterior")

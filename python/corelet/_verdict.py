@@ -13,12 +13,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import _lib
 from ._build import _count, data_parts, path_of
+from ._columns import cells_of, length, same_cells
 from ._coreset import Coreset
 from ._check import check_loglik
 from ._draws import Draws
 from ._judge import Mixing
 from ._progress import ProgressOption, reporter
-from ._types import Report
+from ._types import Part, Report
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,9 +185,8 @@ def check(
                 else "give the data that the coreset was built on, X and y"
             )
         settings = chain_settings(draws, warmup, chains, target_accept, max_depth, seed, tune, random_seed)
-        chosen = (coreset.rows, coreset.weights)
         with reporter(progress) as report:
-            fields = drawn(X, y, exposure, format, coreset.options, chosen, settings, report, _count("threads", threads))
+            fields = drawn(X, y, exposure, format, coreset.options, coreset, settings, report, _count("threads", threads))
     issued = fields.pop("warnings", [])
     verdict = verdict_from(fields, coreset.names)
     if verdict.draws and not verdict.resampled:
@@ -204,18 +204,38 @@ def drawn(
     exposure: Any,
     format: Optional[str],
     options: Mapping[str, object],
-    coreset: Optional[tuple[NDArray[np.int64], NDArray[np.float64]]],
+    coreset: Optional[Coreset],
     settings: Mapping[str, object],
     report: Optional[Report],
     threads: Optional[int],
 ) -> dict[str, Any]:
-    """What the native part says of draws from the posterior of these rows and weights, or of all rows of the data."""
+    """What the native part says of draws from the posterior of a coreset of these data, or of all their rows."""
     keywords = dict(options)
+    chosen = None if coreset is None else (coreset.rows, coreset.weights)
     path = path_of(X, y, exposure)
     if path is not None:
-        return _lib.check_file(path, format, keywords, coreset, settings, report, threads)
+        return _lib.check_file(path, format, keywords, chosen, settings, report, threads)
     parts = data_parts(X, y, exposure, keywords)
-    return _lib.check_columns("data", parts, keywords, coreset, settings, report, threads)
+    if coreset is not None:
+        _check_rows(parts, coreset)
+    return _lib.check_columns("data", parts, keywords, chosen, settings, report, threads)
+
+
+def _check_rows(parts: list[Part], coreset: Coreset) -> None:
+    """The chosen rows must be what they were when they were chosen."""
+    if len(coreset) == 0 or coreset.rows[-1] >= length(parts):
+        return  # What the native part has words for.
+    for name, values in cells_of(parts, coreset.rows):
+        kept = coreset.columns.get(name)
+        if kept is None:
+            continue
+        differs = ~same_cells(values, np.asarray(kept))
+        if differs.any():
+            at = int(np.argmax(differs))
+            raise _lib.CoreletError(
+                f"these are not the data that the coreset was built on, or their rows are in another order: column '{name}' "
+                f"of row {coreset.rows[at]} is {values[at]} here, and was {kept[at]} there"
+            )
 
 
 def chain_settings(

@@ -111,6 +111,7 @@ def test_a_pilot_is_called_a_pilot(student):
     theta, n, log_likelihood = student
     cs = corelet.build_from_loglik(log_likelihood(theta, slice(0, n)), k=8, pilot=True)
     assert cs.quality.judgement.startswith("judged on a pilot") and "judged on a pilot" in repr(cs.quality)
+    assert "judged on a pilot" in repr(cs) and "posterior, like moving" not in repr(cs)
 
 
 def test_an_inference_data_holds_out_the_end_of_each_chain(student):

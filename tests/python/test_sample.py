@@ -4,6 +4,8 @@ import pickle
 
 import arviz as az
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 
 import corelet
@@ -171,3 +173,18 @@ def test_a_file_is_checked_as_a_table_is(logistic, tmp_path):
         corelet.check(coreset, path, y)
     with pytest.raises(corelet.CoreletError, match="data.txt"):
         corelet.check(coreset, path)
+
+
+def test_other_data_and_another_order_are_known(logistic):
+    X, y = logistic
+    colour = np.where(np.arange(len(X)) % 3 == 0, "red", "blue")
+    table = pd.DataFrame(X, columns=list("abcd")).assign(colour=colour, late=y > 0)
+    coreset = corelet.build(table, target="late", k=40)
+    settings = dict(draws=60, warmup=40, chains=2)
+    corelet.check(coreset, pl.from_pandas(table), **settings)
+    with pytest.raises(corelet.CoreletError, match=r"rows are in another order: column 'a' of row \d+ is"):
+        corelet.check(coreset, table.iloc[::-1], **settings)
+    with pytest.raises(corelet.CoreletError, match="column 'colour' of row"):
+        corelet.check(coreset, table.assign(colour=np.where(colour == "red", "blue", "red")), **settings)
+    with pytest.raises(corelet.CoreletError, match="column 'late' of row"):
+        corelet.check(coreset, table.assign(late=y == 0), **settings)
