@@ -30,7 +30,7 @@ fn options(keywords: &Bound<'_, PyDict>, n: usize) -> PyResult<BuildOptions> {
 }
 
 /// A coreset with its residual on the draws that it was not built on.
-struct Chosen {
+struct ChosenColumns {
     coreset: Coreset,
     residual: Option<f64>,
     seconds: Seconds,
@@ -74,7 +74,7 @@ pub(crate) fn build_matrix<'py>(
     let residual = py.detach(|| held_out_residual(unseen, n, &coreset));
     let evaluate = start.elapsed().as_secs_f64();
     let seconds = Seconds { read, build, evaluate, ..Seconds::default() };
-    fields(py, n, held_out, &options, &Chosen { coreset, residual, seconds })
+    fields(py, n, held_out, &options, &ChosenColumns { coreset, residual, seconds })
 }
 
 /// ‖Φ1 − Φw‖ over the rows of `unseen`, each one draw of all n data.
@@ -135,7 +135,13 @@ pub(crate) fn build_pool<'py>(
         .collect();
     coreset.rows.iter_mut().for_each(|row| *row = data[*row] as usize);
     let seconds = Seconds { read, build, ..Seconds::default() };
-    fields(py, n, held_out, &options, &Chosen { coreset, residual: standard_deviation(&errors), seconds })
+    fields(
+        py,
+        n,
+        held_out,
+        &options,
+        &ChosenColumns { coreset, residual: standard_deviation(&errors), seconds },
+    )
 }
 
 /// Some of the columns, toward the sum of all.
@@ -213,7 +219,7 @@ fn choose(
     held_out: usize,
     options: &BuildOptions,
     progress: Option<&Py<PyAny>>,
-) -> Result<Chosen, Failure> {
+) -> Result<ChosenColumns, Failure> {
     let refused = |error: &(dyn std::error::Error + 'static)| Failure::of(SOURCE, error);
     let start = Instant::now();
     let draws = caller.draws - held_out;
@@ -242,7 +248,7 @@ fn choose(
     let start = Instant::now();
     let residual = blocks.held_out_residual(&coreset.rows, &coreset.weights).map_err(|e| refused(&e))?;
     let seconds = Seconds { read, build, evaluate: start.elapsed().as_secs_f64(), ..Seconds::default() };
-    Ok(Chosen { coreset, residual, seconds })
+    Ok(ChosenColumns { coreset, residual, seconds })
 }
 
 /// A Python function of the draws and a slice of rows.
@@ -293,9 +299,9 @@ fn fields<'py>(
     n: usize,
     held_out: usize,
     options: &BuildOptions,
-    chosen: &Chosen,
+    chosen: &ChosenColumns,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let Chosen { coreset, residual, seconds } = chosen;
+    let ChosenColumns { coreset, residual, seconds } = chosen;
     let evaluation = Evaluation {
         heldout_residual: *residual,
         heldout_nats: residual.map(|r| 0.5 * r * r),

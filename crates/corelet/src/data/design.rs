@@ -12,7 +12,7 @@ use super::levels::NotText;
 use super::roles::Roles;
 use super::source::Source;
 use super::standardise::{Standardisation, covariance_factor};
-use super::sums::Moments;
+use super::sums::Spread;
 use super::survey::{Found, Survey, survey};
 use super::target::{Examined, TargetCode};
 use super::text_cells::Markers;
@@ -158,7 +158,7 @@ pub(super) fn design(
     let target = examined.target(options, &mut warnings)?;
     examined.exposure()?;
     let found = examined.features()?;
-    let plan = Plan::new(source, found, survey.rows.len(), options, &mut warnings)?;
+    let plan = FeaturePlan::new(source, found, survey.rows.len(), options, &mut warnings)?;
     let kinds = asked.iter().zip(&survey.columns);
     let wanted: Vec<Wanted> =
         kinds.map(|(asked, found)| Wanted { column: asked.column, kind: found.values.kind() }).collect();
@@ -174,7 +174,7 @@ pub(super) fn design(
         exposure_position: roles.exposure_position(),
     };
     let (observations, standardisation) = plan.fill(&encoder, survey.looks, watch, &mut warnings)?;
-    let Plan { features, levels, .. } = plan;
+    let FeaturePlan { features, levels, .. } = plan;
     Ok(Dataset {
         observations,
         names: features.into_iter().map(|feature| feature.name).collect(),
@@ -293,7 +293,7 @@ impl Examination<'_> {
 }
 
 /// The features, and which of them is the intercept.
-struct Plan {
+struct FeaturePlan {
     file: String,
     features: Vec<Feature>,
     levels: Vec<TextLevels>,
@@ -304,7 +304,7 @@ struct Plan {
     rows: usize,
 }
 
-impl Plan {
+impl FeaturePlan {
     fn new(
         source: &Source<'_>,
         mut found: Features,
@@ -407,7 +407,7 @@ impl Plan {
         let dim = self.features.len();
         let is_intercept = |j: usize| self.intercept.is_some_and(|(intercept, _)| intercept == j);
         let columns: Vec<usize> = (0..dim).filter(|&j| !is_intercept(j)).collect();
-        let of = |f: fn(&Moments) -> f64| columns.iter().map(|&j| f(&self.features[j].moments)).collect();
+        let of = |f: fn(&Spread) -> f64| columns.iter().map(|&j| f(&self.features[j].moments)).collect();
         let n = self.rows as f64;
         let (centre, scale, freedom) = if self.centred || self.kind != Standardise::None {
             (of(|m| m.mean), of(|m| m.sd), n - 1.0)
@@ -462,7 +462,7 @@ fn added_intercept(features: &[Feature]) -> Feature {
     while features.iter().any(|feature| feature.name == name) {
         name.insert_str(0, "added ");
     }
-    let moments = Moments { mean: 1.0, sd: 0.0, rms: 1.0, min: 1.0, max: 1.0 };
+    let moments = Spread { mean: 1.0, sd: 0.0, rms: 1.0, min: 1.0, max: 1.0 };
     Feature { name, cells: Cells::Ones, moments }
 }
 

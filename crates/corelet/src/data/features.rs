@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::{DataError, excerpt};
 use super::levels::{Level, Levels, MAX_LEVELS};
-use super::sums::Moments;
+use super::sums::Spread;
 use super::survey::Found;
 
 /// How one text column became indicators.
@@ -23,7 +23,7 @@ pub struct TextLevels {
 pub(super) struct Feature {
     pub(super) name: String,
     pub(super) cells: Cells,
-    pub(super) moments: Moments,
+    pub(super) moments: Spread,
 }
 
 /// Where the numbers of a feature come from.
@@ -62,7 +62,7 @@ impl Features {
                 self.features.push(single(Cells::Number(position), numbers.sums.moments()));
             }
             Found::Bools([_, trues]) => {
-                self.features.push(single(Cells::Bool(position), Moments::of_indicator(*trues, n)));
+                self.features.push(single(Cells::Bool(position), Spread::of_indicator(*trues, n)));
             }
             Found::Texts(levels) => self.add_indicators(file, column, position, levels, n)?,
             Found::Nothing | Found::Mixed => {}
@@ -93,7 +93,7 @@ impl Features {
         self.features.extend(others.iter().map(|level| Feature {
             name: format!("{column}={}", level.text),
             cells: Cells::Level(position, level.text.clone()),
-            moments: Moments::of_indicator(level.count, n),
+            moments: Spread::of_indicator(level.count, n),
         }));
         self.levels.push(TextLevels {
             column: column.to_owned(),

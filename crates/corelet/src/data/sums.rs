@@ -5,7 +5,7 @@
 
 /// What standardisation needs to know about one feature.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Moments {
+pub(super) struct Spread {
     pub(super) mean: f64,
     /// Standard deviation, with n − 1.
     pub(super) sd: f64,
@@ -15,7 +15,7 @@ pub(super) struct Moments {
     pub(super) max: f64,
 }
 
-impl Moments {
+impl Spread {
     /// Those of an indicator that is 1 in `ones` of `n` rows.
     pub(super) fn of_indicator(ones: usize, n: usize) -> Self {
         let (ones, n) = (ones as f64, n as f64);
@@ -86,14 +86,14 @@ impl Sums {
     }
 
     /// The moments of all that was added; of two numbers at least.
-    pub(super) fn moments(&self) -> Moments {
+    pub(super) fn moments(&self) -> Spread {
         let n = self.count as f64;
         let about_shift = self.first.over(n);
         // Rounding must not push the mean of a constant column off its value.
         let mean = Twofold::from(self.shift).plus(about_shift).value().clamp(self.min, self.max);
         let squares = self.second.plus(about_shift.times(self.first).negative()).value().max(0.0);
         let sd = if self.second.is_finite() { (squares / (n - 1.0)).sqrt() } else { f64::INFINITY };
-        Moments { mean, sd, rms: (squares / n + mean * mean).sqrt(), min: self.min, max: self.max }
+        Spread { mean, sd, rms: (squares / n + mean * mean).sqrt(), min: self.min, max: self.max }
     }
 }
 
@@ -199,7 +199,7 @@ mod tests {
 
     use super::*;
 
-    fn in_blocks(values: &[f64], size: usize) -> Moments {
+    fn in_blocks(values: &[f64], size: usize) -> Spread {
         let mut sums = Sums::of(&[]);
         values.chunks(size).for_each(|block| sums.merge(&Sums::of(block)));
         sums.moments()
@@ -241,7 +241,7 @@ mod tests {
     fn indicators_have_the_moments_of_their_numbers() {
         for (ones, n) in [(0, 3), (1, 5), (4, 7), (7, 7)] {
             let values: Vec<f64> = (0..n).map(|i| f64::from(i < ones)).collect();
-            let (a, b) = (Moments::of_indicator(ones, n), in_blocks(&values, 2));
+            let (a, b) = (Spread::of_indicator(ones, n), in_blocks(&values, 2));
             assert_eq!((a.mean, a.min, a.max), (b.mean, b.min, b.max));
             assert!((a.sd - b.sd).abs() < 1e-15 && (a.rms - b.rms).abs() < 1e-15);
         }

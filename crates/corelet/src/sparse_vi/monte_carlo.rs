@@ -85,7 +85,7 @@ impl Tangent for MonteCarlo<'_> {
         correlations.par_chunks_mut(BLOCK).enumerate().for_each(|(block, out)| {
             let ids: Vec<usize> = (block * BLOCK..block * BLOCK + out.len()).collect();
             for_each_row(&*differences, &ids, self.draws, |at, column| {
-                let Moments { sum, square, product } = dispatch(Moments::of(column, &residual));
+                let PairSums { sum, square, product } = dispatch(PairSums::of(column, &residual));
                 let variance = square - sum * sum / self.draws as f64;
                 out[at] = if variance > 0.0 { product / (self.draws as f64 * variance).sqrt() } else { 0.0 };
             });
@@ -96,7 +96,7 @@ impl Tangent for MonteCarlo<'_> {
     fn gradient(&mut self, active: &Active, gradient: &mut [f64]) -> Result<(), SparseViError> {
         let Embedded { columns, residual, .. } = self.embed(active)?;
         for (g, column) in gradient.iter_mut().zip(columns.chunks_exact(self.draws)) {
-            *g = -dispatch(Moments::of(column, &residual)).product / self.draws as f64;
+            *g = -dispatch(PairSums::of(column, &residual)).product / self.draws as f64;
         }
         Ok(())
     }
@@ -162,7 +162,7 @@ impl Kernel for Add<'_> {
 
 /// Σx, Σx² and Σxr of a column x and a vector r.
 #[derive(Clone, Copy, Default)]
-struct Moments {
+struct PairSums {
     sum: f64,
     square: f64,
     product: f64,
@@ -173,7 +173,7 @@ struct MomentsOf<'a> {
     residual: &'a [f64],
 }
 
-impl Moments {
+impl PairSums {
     fn of<'a>(column: &'a [f32], residual: &'a [f64]) -> MomentsOf<'a> {
         MomentsOf { column, residual }
     }
@@ -183,14 +183,14 @@ impl Moments {
 const LANES: usize = 8;
 
 impl Kernel for MomentsOf<'_> {
-    type Output = Moments;
+    type Output = PairSums;
 
     #[inline(always)]
-    fn run<const FMA: bool>(self) -> Moments {
-        let mut sums = [Moments::default(); LANES];
+    fn run<const FMA: bool>(self) -> PairSums {
+        let mut sums = [PairSums::default(); LANES];
         let ((xs, x_rest), (rs, r_rest)) =
             (self.column.as_chunks::<LANES>(), self.residual.as_chunks::<LANES>());
-        let add = |moments: &mut Moments, x: f64, r: f64| {
+        let add = |moments: &mut PairSums, x: f64, r: f64| {
             moments.sum += x;
             moments.square += x * x;
             moments.product += x * r;
@@ -203,7 +203,7 @@ impl Kernel for MomentsOf<'_> {
         for (x, r) in x_rest.iter().zip(r_rest) {
             add(&mut sums[0], f64::from(*x), *r);
         }
-        sums.iter().fold(Moments::default(), |a, b| Moments {
+        sums.iter().fold(PairSums::default(), |a, b| PairSums {
             sum: a.sum + b.sum,
             square: a.square + b.square,
             product: a.product + b.product,

@@ -93,7 +93,8 @@ impl Tangent for Quadratic {
         let state = State::new(&rows, &self.active_targets(active), &active.weights, &self.sums)?;
         let correlation = |(rows, targets): (&[f64], &[f64])| {
             let moments = state.moments(rows, targets).into_iter();
-            let scale = |m: Moments| if m.variance > 0.0 { m.covariance / m.variance.sqrt() } else { 0.0 };
+            let scale =
+                |m: PairMoments| if m.variance > 0.0 { m.covariance / m.variance.sqrt() } else { 0.0 };
             moments.map(scale).collect::<Vec<f64>>()
         };
         let blocks = self.features.par_chunks(BLOCK * self.dim).zip(self.targets.par_chunks(BLOCK));
@@ -156,7 +157,7 @@ impl Span {
 }
 
 /// Cov(ℓᵢ, L − L_w) and Var ℓᵢ.
-struct Moments {
+struct PairMoments {
     covariance: f64,
     variance: f64,
 }
@@ -195,7 +196,7 @@ impl State {
     }
 
     /// Of these rows. Vx̃ is solved for, row by row: V itself, times a row that is long where V is narrow, would cancel.
-    fn moments(&self, rows: &[f64], targets: &[f64]) -> Vec<Moments> {
+    fn moments(&self, rows: &[f64], targets: &[f64]) -> Vec<PairMoments> {
         let (size, count) = (self.mean.len(), targets.len());
         let mut images = rows.to_vec();
         self.precision.solve(&mut images);
@@ -205,7 +206,10 @@ impl State {
         each.map(|(i, ((x, image), y))| {
             let (nu, q) = (y - dot(x, &self.mean), dot(x, image));
             let bend: f64 = image.iter().enumerate().map(|(j, v)| v * bent[(i, j)]).sum();
-            Moments { covariance: nu * dot(x, &self.slope) + 0.5 * bend, variance: nu * nu * q + 0.5 * q * q }
+            PairMoments {
+                covariance: nu * dot(x, &self.slope) + 0.5 * bend,
+                variance: nu * nu * q + 0.5 * q * q,
+            }
         })
         .collect()
     }
