@@ -18,7 +18,7 @@ pub struct ProcessArgs {
     /// Seed of everything random; the same seed gives the same coreset for any number of threads
     #[arg(long, global = true, default_value_t = 0)]
     pub seed: u64,
-    /// Threads to use [default: all cores]
+    /// Threads to use [default: all cores; at most four a core]
     #[arg(long, global = true, value_parser = clap::value_parser!(u32).range(1..))]
     threads: Option<u32>,
     /// Print nothing but errors
@@ -57,11 +57,17 @@ impl ProcessArgs {
         let interrupt = Interrupt::install()?;
         choose_instruction_set()?;
         if let Some(threads) = self.threads {
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads as usize);
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(useful_threads(threads as usize));
             pool.build_global().context("--threads")?;
         }
         Ok(interrupt)
     }
+}
+
+/// Threads beyond a few a core only wait for each other.
+pub fn useful_threads(asked: usize) -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    asked.min((4 * cores).max(16))
 }
 
 /// Does the work, and sees to what was said and asked meanwhile.

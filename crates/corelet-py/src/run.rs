@@ -148,6 +148,8 @@ fn thread_pool(threads: usize) -> PyResult<rayon::ThreadPool> {
     if threads == 0 {
         return Err(refuse("threads is 0, but it must be at least 1"));
     }
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+    // Threads beyond a few a core only wait for each other.
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.min((4 * cores).max(16))).build();
     pool.map_err(|error| PyRuntimeError::new_err(error.to_string()))
 }

@@ -192,7 +192,9 @@ fn generated_claims_are_skewed_and_have_rare_levels() {
 #[test]
 fn hopelessly_few_points_are_said_at_once_with_how_many_would_do() {
     let fit = claims(20_000);
-    assert_eq!(fit.rows.dim(), 43);
+    // A level that 20 000 rows do not have may be missing.
+    let parameters = fit.rows.dim();
+    assert!((41..=43).contains(&parameters));
     let posterior = &fit.laplace.posterior;
     let build = |k: usize| {
         let options = BuildOptions { k, ..BuildOptions::default() };
@@ -203,7 +205,7 @@ fn hopelessly_few_points_are_said_at_once_with_how_many_would_do() {
     };
     let few = build(30);
     let said = few.coreset.too_few.unwrap();
-    assert_eq!((said.parameters, few.rounds.len()), (43, 1));
+    assert_eq!((said.parameters, few.rounds.len()), (parameters, 1));
     let enough = said.enough.unwrap();
     assert!((60..500).contains(&enough), "{enough}");
     let advised = build(enough);

@@ -76,6 +76,37 @@ fn every_model_builds() {
 }
 
 #[test]
+fn what_is_out_of_all_proportion_is_refused_in_words() {
+    let place = place_with_data(300);
+    for count in ["18446744073709551615", "1000000000000", "1"] {
+        let output =
+            place.run(&format!("build data.csv --target late --embedding draws:{count} -o core.csv"));
+        assert!(output.status.code() == Some(2) && stderr(&output).contains("65536"), "{}", stderr(&output));
+    }
+    place.succeed("build data.csv --target late --features a,b -k 10 --threads 1000 -o core.csv");
+    place.write("far.csv", "a,y,e\n1,0,1\n2,3,1e300\n3,1,2\n4,0,1\n");
+    let output = place.run("build far.csv --model poisson --target y --exposure e -k 2 -o core.csv");
+    assert!(stderr(&output).contains("exposure 'e', row 1 (line 3): "), "{}", stderr(&output));
+    place.write("core.csv", "row,weight\n3,1e300\n");
+    let output = place.run("evaluate data.csv --target late --features a,b --coreset core.csv");
+    assert!(stderr(&output).contains("column 'weight', row 0"), "{}", stderr(&output));
+}
+
+#[test]
+fn perfect_separation_gets_a_word() {
+    let place = Place::new();
+    let rows =
+        |f: fn(i32) -> bool| (-50..50).map(|i| format!("{i},{}\n", u8::from(f(i)))).collect::<String>();
+    place.write("apart.csv", format!("x,y\n{}", rows(|i| i >= 0)));
+    place.write("mixed.csv", format!("x,y\n{}", rows(|i| i >= 3 || i == -7)));
+    let warned = |file: &str| {
+        let output = place.run(&format!("build {file} --target y -k 10 -o core.csv"));
+        stderr(&output).contains("tell the two classes apart without an error")
+    };
+    assert!(warned("apart.csv") && !warned("mixed.csv"));
+}
+
+#[test]
 fn a_coreset_of_other_rows_is_refused() {
     let place = place_with_data(300);
     place.succeed("build data.csv --target late --features a,b,kind -k 30 -o core.csv");

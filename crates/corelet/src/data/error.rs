@@ -172,7 +172,7 @@ pub enum DataError {
     #[error("{file}: target '{column}', {place}: {value} is not a count (0, 1, 2, ...), which Poisson needs")]
     NotCount { file: String, column: String, place: Place, value: f64 },
 
-    #[error("{file}: exposure '{column}', {place}: {value} is not positive")]
+    #[error("{file}: exposure '{column}', {place}: {value} is not a number between 1e-30 and 1e30")]
     NotPositive { file: String, column: String, place: Place, value: f64 },
 
     #[error(

@@ -77,6 +77,12 @@ pub(super) struct SingleValues {
     pub(super) not_positive: Option<(Place, f64)>,
 }
 
+/// The largest count up to which a double knows every one.
+const MOST_COUNT: f64 = 9_007_199_254_740_992.0;
+
+/// Exposures beyond these are slips, and their rates beyond a double.
+const EXPOSURES: std::ops::RangeInclusive<f64> = 1e-30..=1e30;
+
 /// Looks at all rows; once more where a column proves to be text after a block of numbers.
 pub(super) fn survey(
     reader: &dyn Reader,
@@ -294,10 +300,10 @@ impl SingleValues {
     fn of(values: &[f64], place: impl Fn(usize) -> Place) -> Self {
         let mut found = Self::default();
         for (i, &value) in values.iter().enumerate() {
-            if found.not_count.is_none() && (value < 0.0 || value.fract() != 0.0) {
+            if found.not_count.is_none() && (value < 0.0 || value.fract() != 0.0 || value > MOST_COUNT) {
                 found.not_count = Some((place(i), value));
             }
-            if found.not_positive.is_none() && value <= 0.0 {
+            if found.not_positive.is_none() && !EXPOSURES.contains(&value) {
                 found.not_positive = Some((place(i), value));
             }
             found.add(value, 1, || place(i));

@@ -5,6 +5,9 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+/// How many draws an embedding may have. What they see of a coreset grows no further long before the end of it.
+const DRAWS: std::ops::RangeInclusive<usize> = 2..=65_536;
+
 /// The embedding a user asks for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -36,7 +39,8 @@ impl FromStr for Choice {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let order = |text: &str| text.strip_prefix("hermite:")?.parse().ok().filter(|m| (1..=3).contains(m));
-        let draws = |text: &str| text.strip_prefix("draws:")?.parse().ok().filter(|count| *count >= 2);
+        let draws =
+            |text: &str| text.strip_prefix("draws:")?.parse().ok().filter(|count| DRAWS.contains(count));
         let both = |text: &str| draws(text.strip_prefix("hermite:2+")?).map(Self::HermiteDraws);
         let named = (text == "auto").then_some(Self::Auto);
         named
@@ -45,7 +49,7 @@ impl FromStr for Choice {
             .or_else(|| both(text))
             .ok_or_else(|| {
                 format!(
-                    "{text:?} is not an embedding: it must be auto, hermite:1 to hermite:3, draws:S with S ≥ 2, or \
+                    "{text:?} is not an embedding: it must be auto, hermite:1 to hermite:3, draws:S with S from 2 to 65536, or \
                      hermite:2+draws:S"
                 )
             })

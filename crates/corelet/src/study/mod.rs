@@ -26,16 +26,19 @@ use thiserror::Error;
 use crate::coreset::{
     BuildError, BuildOptions, Built, Coreset, PathTable, Start, build_in_rounds, path, start_fit,
 };
-use crate::data::{DataError, Dataset, KeptRows, Source, Standardisation, TextLevels};
+use crate::data::{DataError, Dataset, KeptRows, Outcome, Source, Standardisation, TextLevels};
 use crate::embed::{Choice, EmbedError, Embedding, embed};
 use crate::model::ModelError;
 use crate::posterior::{Gaussian, Laplace, LaplaceError, LaplaceStatus, Prior, SampleError, SampleProgress};
-use crate::rows::{Memory, Problem, Rows, RowsError, Weighted};
+use crate::rows::{At, Memory, Problem, Rows, RowsError, Weighted};
 use crate::trust::{Evaluation, HeldOut, VerdictError, evaluate, residual_in};
 use crate::words::{Judged, Seconds, Subject, Summary, count, number};
 
 /// A fit whose mode is known to this many posterior standard deviations is as good as converged.
 const CLOSE_ENOUGH: f64 = 1e-4;
+
+const SEPARATED: &str = "the features tell the two classes apart without an error, so that only the prior keeps the coefficients \
+                         finite";
 
 /// What a study is doing, as it goes on.
 #[derive(Debug, Clone, Copy)]
@@ -140,7 +143,15 @@ pub struct Study {
     tight_prior: bool,
     warnings: Vec<String>,
     read_seconds: f64,
-    full: OnceLock<(Laplace, f64)>,
+    full: OnceLock<Full>,
+}
+
+/// The fit of all rows.
+struct Full {
+    fit: Laplace,
+    seconds: f64,
+    /// Whether its linear predictor tells the two classes apart without an error.
+    separated: bool,
 }
 
 /// A coreset, judged.
@@ -251,13 +262,17 @@ impl Study {
     /// What the user should know about data, model and fit.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = self.warnings.clone();
-        if let Some((fit, _)) = self.full.get()
-            && fit.status != LaplaceStatus::Converged
-            && fit.gradient_norm > CLOSE_ENOUGH
-        {
-            let off = number(fit.gradient_norm);
-            warnings
-                .push(format!("the Laplace fit has not converged: its mode is off by {off} posterior sd"));
+        let Some(Full { fit, separated, .. }) = self.full.get() else { return warnings };
+        if *separated {
+            warnings.push(SEPARATED.to_owned());
+        }
+        if fit.status != LaplaceStatus::Converged && !(fit.gradient_norm <= CLOSE_ENOUGH) {
+            let off = if fit.gradient_norm.is_finite() {
+                format!("its mode is off by {} posterior sd", number(fit.gradient_norm))
+            } else {
+                "how far its mode is off is not known".to_owned()
+            };
+            warnings.push(format!("the Laplace fit has not converged: {off}"));
         }
         warnings
     }
@@ -325,9 +340,21 @@ impl Study {
             let _ = listener(Progress::Fitting);
             let clock = Instant::now();
             let fit = start_fit(self.problem(), Start::Full, 0)?;
-            let _ = self.full.set((fit, clock.elapsed().as_secs_f64()));
+            let separated = self.separates(&fit)?;
+            let _ = self.full.set(Full { fit, seconds: clock.elapsed().as_secs_f64(), separated });
         }
-        Ok(&self.full.get().ok_or(BuildError::NoRound)?.0)
+        Ok(&self.full.get().ok_or(BuildError::NoRound)?.fit)
+    }
+
+    /// Whether θ̂ tells two classes apart without an error: then Σ ℓᵢ(cθ̂) → 0 as c grows, and else → −∞.
+    fn separates(&self, fit: &Laplace) -> Result<bool, StudyError> {
+        let classes = self.model.model.outcome() == Outcome::Classes;
+        // A fit that leaves half a nat a row errs somewhere, and need not be asked.
+        if !classes || fit.log_posterior < -0.5 * self.len() as f64 {
+            return Ok(false);
+        }
+        let theta: Vec<f64> = fit.posterior.mean.iter().map(|x| 1e3 * x).collect();
+        Ok(self.rows.newton(&At { theta: &theta, derivatives: 0 })?.value > -1.0)
     }
 
     /// Builds in rounds and judges; none where the listener stopped it before there was a coreset.
@@ -354,8 +381,11 @@ impl Study {
                 (&from_part, None)
             }
         };
-        let laplace =
-            self.full.get().filter(|_| full.is_some()).map_or(clock.elapsed().as_secs_f64(), |fit| fit.1);
+        let laplace = self
+            .full
+            .get()
+            .filter(|_| full.is_some())
+            .map_or(clock.elapsed().as_secs_f64(), |full| full.seconds);
         let clock = Instant::now();
         let _ = listener(Progress::Embedding);
         let held_out = HeldOut::new(&*self.rows, &start.posterior, options.seed);
@@ -444,7 +474,7 @@ impl Study {
     }
 
     fn laplace_seconds(&self) -> f64 {
-        self.full.get().map_or(0.0, |fit| fit.1)
+        self.full.get().map_or(0.0, |full| full.seconds)
     }
 
     fn summary_of(

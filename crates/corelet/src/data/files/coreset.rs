@@ -14,6 +14,9 @@ use super::write::{Output, written_names};
 use crate::data::error::{DataError, excerpt};
 use crate::data::source::Source;
 
+/// A weight stands for so many rows; beyond this it is a slip.
+const MOST_WEIGHT: f64 = 1e30;
+
 /// What a file that [`write_rows`](crate::data::write_rows) wrote says, CSV, Parquet or JSON.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CoresetFile {
@@ -145,7 +148,7 @@ fn check(rows: &[f64], weights: &[f64]) -> Result<(), String> {
         if !(row >= 0.0 && row < 2f64.powi(53) && row.fract() == 0.0) {
             return Err(format!("column 'row', row {i}: {row} is not a row number"));
         }
-        if !(weight >= 0.0 && weight.is_finite()) {
+        if !(0.0..=MOST_WEIGHT).contains(&weight) {
             return Err(format!("column 'weight', row {i}: {weight} is not a weight"));
         }
         if !seen.insert(row.to_bits()) {
