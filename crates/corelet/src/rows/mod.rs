@@ -14,10 +14,12 @@
 //! answers are plain data that can travel, and no answer is of size n; what is done with them is done in memory, on the
 //! rows that they brought.
 
+mod counted;
 mod memory;
 mod observations;
 mod weighted;
 
+pub use counted::{Counted, Looks};
 pub use memory::Memory;
 pub use observations::Observations;
 pub use weighted::{All, LogLikelihood, Summed, Weighted};

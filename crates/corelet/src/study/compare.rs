@@ -62,8 +62,8 @@ impl Study {
         let mut cells: Vec<Cell> = Vec::with_capacity(total);
         for seed in seeds.clone() {
             let _ = listener(Progress::Embedding);
-            let embedding = embed(&*self.rows, &full.posterior, comparison.embedding, largest, seed)?;
-            let held_out = HeldOut::new(&*self.rows, &full.posterior, seed);
+            let embedding = embed(&self.rows, &full.posterior, comparison.embedding, largest, seed)?;
+            let held_out = HeldOut::new(&self.rows, &full.posterior, seed);
             for (&k, method) in sizes.iter().flat_map(|k| methods.iter().map(move |m| (k, m))) {
                 let limits = comparison.limits;
                 let options = BuildOptions { method: *method, k, seed, limits, ..BuildOptions::default() };

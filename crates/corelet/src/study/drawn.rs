@@ -46,7 +46,7 @@ impl Study {
                 own = coreset.fit(&self.prior)?;
                 (coreset, &own.posterior)
             }
-            None => (&All(&*self.rows), &self.full(listener)?.posterior),
+            None => (&All(&self.rows), &self.full(listener)?.posterior),
         };
         let clock = Instant::now();
         let chains = sample(likelihood, &self.prior, start, settings, seed, &mut |progress| {
@@ -58,7 +58,7 @@ impl Study {
         let verdict = match coreset {
             Some(coreset) => {
                 let _ = listener(Progress::Judging);
-                let judged = verdict(&*self.rows, coreset, &Draws::from_chains(&chains, VERDICT_DRAWS))?;
+                let judged = verdict(&self.rows, coreset, &Draws::from_chains(&chains, VERDICT_DRAWS))?;
                 let known: &[Reason] = if self.tight_prior { &[Reason::TightPrior] } else { &[] };
                 Some(judged.with(known))
             }

@@ -6,6 +6,7 @@ use super::{Study, StudyError};
 use crate::linalg::dot;
 use crate::model::LinearPredictor;
 use crate::posterior::Gaussian;
+use crate::rows::Rows;
 
 /// Rows of the sample.
 const SAMPLE: usize = 20_000;

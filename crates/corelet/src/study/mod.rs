@@ -24,13 +24,13 @@ use sparse_nnls::{Info, Status};
 use thiserror::Error;
 
 use crate::coreset::{
-    BuildError, BuildOptions, Built, Coreset, PathTable, Start, build_in_rounds, path, start_fit,
+    BuildError, BuildOptions, Built, Coreset, PathTable, Selector, Start, build_in_rounds, path, start_fit,
 };
 use crate::data::{DataError, Dataset, KeptRows, Outcome, Source, Standardisation, TextLevels};
 use crate::embed::{Choice, EmbedError, Embedding, embed};
 use crate::model::ModelError;
 use crate::posterior::{Gaussian, Laplace, LaplaceError, LaplaceStatus, Prior, SampleError, SampleProgress};
-use crate::rows::{At, Memory, Problem, Rows, RowsError, Weighted};
+use crate::rows::{At, Counted, Memory, Problem, Rows, RowsError, Weighted};
 use crate::trust::{Evaluation, HeldOut, VerdictError, evaluate, residual_in};
 use crate::words::{Judged, Seconds, Subject, Summary, count, number};
 
@@ -137,7 +137,7 @@ pub struct Frame {
 pub struct Study {
     frame: Frame,
     model: Resolved,
-    rows: Box<dyn Rows>,
+    rows: Counted,
     prior: Prior,
     /// Whether the prior holds the coefficients away from the data.
     tight_prior: bool,
@@ -225,7 +225,7 @@ impl Study {
         let target = target_name;
         let frame =
             Frame { source, names, features, rows, levels, standardisation, dropped, target, fingerprint };
-        let (rows, full) = (Box::new(memory), OnceLock::new());
+        let (rows, full) = (Counted::new(Box::new(memory)), OnceLock::new());
         Ok(Self { frame, model, rows, prior, tight_prior, warnings, read_seconds, full })
     }
 
@@ -256,7 +256,7 @@ impl Study {
 
     /// The posterior that is asked about.
     pub fn problem(&self) -> Problem<'_> {
-        Problem { rows: &*self.rows, prior: &self.prior }
+        Problem { rows: &self.rows, prior: &self.prior }
     }
 
     /// What the user should know about data, model and fit.
@@ -314,7 +314,7 @@ impl Study {
         if observations.is_empty() {
             return Err(StudyError::EmptyCoreset);
         }
-        Ok(Weighted::fetch(&*self.rows, observations, weights)?)
+        Ok(Weighted::fetch(&self.rows, observations, weights)?)
     }
 
     /// The Gaussian fit of a coreset's own posterior, where there is one.
@@ -388,7 +388,7 @@ impl Study {
             .map_or(clock.elapsed().as_secs_f64(), |full| full.seconds);
         let clock = Instant::now();
         let _ = listener(Progress::Embedding);
-        let held_out = HeldOut::new(&*self.rows, &start.posterior, options.seed);
+        let held_out = HeldOut::new(&self.rows, &start.posterior, options.seed);
         let built = build_in_rounds(
             self.problem(),
             &start.posterior,
@@ -407,7 +407,10 @@ impl Study {
         let evaluate = clock.elapsed().as_secs_f64();
         let seconds = Seconds { read: self.read_seconds, laplace, build, evaluate };
         let summary = self.summary_of(&options, &built.coreset, &evaluation, seconds);
-        let summary = summary.with_rounds(specification.start, &built.rounds, built.chosen);
+        let in_memory = matches!(options.method, Selector::SparseVi(_)).then_some(built.coreset.passes);
+        let summary = summary
+            .with_rounds(specification.start, &built.rounds, built.chosen)
+            .with_looks(self.rows.looks(), in_memory.unwrap_or_default());
         Ok(Some(Chosen { start: start.posterior.clone(), built, evaluation, summary }))
     }
 
@@ -421,7 +424,7 @@ impl Study {
         seed: u64,
     ) -> Result<Evaluation, StudyError> {
         let Coreset { rows, weights, status, .. } = &built.coreset;
-        let last = built.posterior.as_ref().map(|last| HeldOut::new(&*self.rows, last, seed));
+        let last = built.posterior.as_ref().map(|last| HeldOut::new(&self.rows, last, seed));
         let held_out = (*status != Status::Stopped).then_some(last.as_ref().unwrap_or(held_out));
         Ok(evaluate(self.problem(), full, held_out, rows, weights)?)
     }
@@ -444,9 +447,9 @@ impl Study {
         let full = self.full(listener)?;
         let clock = Instant::now();
         let _ = listener(Progress::Evaluating);
-        let embedding = embed(&*self.rows, &full.posterior, choice, observations.len(), seed)?;
+        let embedding = embed(&self.rows, &full.posterior, choice, observations.len(), seed)?;
         let residual = residual_in(&embedding, observations, weights)?;
-        let held_out = HeldOut::new(&*self.rows, &full.posterior, seed);
+        let held_out = HeldOut::new(&self.rows, &full.posterior, seed);
         let evaluation = evaluate(self.problem(), Some(full), Some(&held_out), observations, weights)?;
         let (read, evaluate) = (self.read_seconds, clock.elapsed().as_secs_f64());
         let seconds = Seconds { read, laplace: self.laplace_seconds(), build: 0.0, evaluate };
@@ -467,7 +470,7 @@ impl Study {
         options.check(self.len())?;
         let full = &self.full(listener)?.posterior;
         let _ = listener(Progress::Embedding);
-        let held_out = HeldOut::new(&*self.rows, full, options.seed);
+        let held_out = HeldOut::new(&self.rows, full, options.seed);
         Ok(path(self.problem(), full, &held_out, Some(full), &options, &mut |info| {
             listener(Progress::Choosing { info, run: (1, 1), method: &options.method })
         })?)

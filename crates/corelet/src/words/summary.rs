@@ -9,6 +9,7 @@ use super::numbers::{count, duration, judgement, number, optional};
 use crate::coreset::{BuildOptions, Coreset, Round, Start, TooFew};
 use crate::data::{Standardisation, TextLevels};
 use crate::embed::Description;
+use crate::rows::Looks;
 use crate::trust::{Evaluation, FitStatus, ParameterShift};
 
 /// Seconds that each part took.
@@ -84,6 +85,7 @@ struct OfBuild {
     k: Option<usize>,
     status: Option<Status>,
     passes: Option<f64>,
+    looks: Option<Looks>,
     iterations: Option<usize>,
     target_norm: Option<f64>,
     max_kl: Option<f64>,
@@ -135,6 +137,7 @@ impl Summary {
             k: Some(options.k),
             status: Some(coreset.status),
             passes: Some(coreset.passes),
+            looks: None,
             iterations: Some(coreset.iterations),
             target_norm: Some(coreset.target_norm),
             max_kl: options.max_kl,
@@ -200,6 +203,13 @@ impl Summary {
         Self { rounds, ..self }
     }
 
+    /// The same with how often anybody looked at all rows since they were opened; `others` are passes of a method that keeps
+    /// rows of its own.
+    pub fn with_looks(self, looks: Looks, others: f64) -> Self {
+        let passes = Some(looks.passes() as f64 + others);
+        Self { build: OfBuild { passes, looks: Some(looks), ..self.build }, ..self }
+    }
+
     /// The same with the most memory the process has held, null where that is not known.
     pub fn with_peak_memory(self, bytes: Option<u64>) -> Self {
         Self { peak_memory_bytes: Some(bytes), ..self }
@@ -244,11 +254,12 @@ impl Summary {
             lines.push(format!("  largest shift  {}: mean off by {sd} sd, sd times {ratio}", shift.name));
         }
         if let (Some(status), Some(passes)) = (self.build.status, self.build.passes) {
-            let residual = number(self.points.residual);
-            lines.push(format!(
-                "  solver         {status}: residual {residual} after {} passes",
-                number(passes)
-            ));
+            let (residual, passes) = (number(self.points.residual), number(passes));
+            let looks = self.build.looks.map_or_else(String::new, |looks| {
+                let Looks { moments, newton, gather, top, totals } = looks;
+                format!(": {} to fit, {} to choose, {totals} to judge", moments + newton, gather + top)
+            });
+            lines.push(format!("  solver         {status}: residual {residual}; {passes} passes{looks}"));
         }
         if let (true, Some(chosen)) = (self.rounds.rounds.len() > 1, self.rounds.round_chosen) {
             let variances: Vec<String> =

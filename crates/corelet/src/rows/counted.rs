@@ -1,0 +1,98 @@
+//! Rows that count how often they are looked at.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde::{Deserialize, Serialize};
+
+use super::{At, Found, Gather, Gathered, Moments, Newton, Observations, Rows, RowsError, Top, Totals};
+use crate::model::{Model, ModelError};
+
+/// How often each question was asked, each a pass over all rows. To fetch a few rows is none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Looks {
+    /// Cross-products.
+    pub moments: usize,
+    /// Log-likelihood and derivatives.
+    pub newton: usize,
+    /// Sums of an embedding, and samples.
+    pub gather: usize,
+    /// Best columns.
+    pub top: usize,
+    /// Changes of the log-likelihood.
+    pub totals: usize,
+}
+
+impl Looks {
+    /// Passes in all.
+    pub fn passes(&self) -> usize {
+        self.moments + self.newton + self.gather + self.top + self.totals
+    }
+}
+
+/// Other rows, and how often they were looked at through it.
+pub struct Counted {
+    rows: Box<dyn Rows>,
+    counts: [AtomicUsize; 5],
+}
+
+impl Counted {
+    /// These rows, not looked at yet.
+    pub fn new(rows: Box<dyn Rows>) -> Self {
+        Self { rows, counts: Default::default() }
+    }
+
+    /// How often, so far.
+    pub fn looks(&self) -> Looks {
+        let [moments, newton, gather, top, totals] =
+            std::array::from_fn(|i| self.counts[i].load(Ordering::Relaxed));
+        Looks { moments, newton, gather, top, totals }
+    }
+
+    fn count(&self, question: usize) -> &dyn Rows {
+        self.counts[question].fetch_add(1, Ordering::Relaxed);
+        &*self.rows
+    }
+}
+
+impl Rows for Counted {
+    fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    fn dim(&self) -> usize {
+        self.rows.dim()
+    }
+
+    fn name(&self) -> &'static str {
+        self.rows.name()
+    }
+
+    fn bind(&self, rows: Observations) -> Result<Arc<dyn Model>, ModelError> {
+        self.rows.bind(rows)
+    }
+
+    fn moments(&self) -> Result<Moments, RowsError> {
+        self.count(0).moments()
+    }
+
+    fn newton(&self, question: &At<'_>) -> Result<Newton, RowsError> {
+        self.count(1).newton(question)
+    }
+
+    fn gather(&self, question: &Gather) -> Result<Gathered, RowsError> {
+        self.count(2).gather(question)
+    }
+
+    fn top(&self, question: &Top) -> Result<Found, RowsError> {
+        self.count(3).top(question)
+    }
+
+    fn totals(&self, question: &Totals<'_>) -> Result<Vec<f64>, RowsError> {
+        self.count(4).totals(question)
+    }
+
+    fn fetch(&self, ids: &[usize]) -> Result<Observations, RowsError> {
+        self.rows.fetch(ids)
+    }
+}
