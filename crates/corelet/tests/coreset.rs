@@ -191,10 +191,10 @@ fn generated_claims_are_skewed_and_have_rare_levels() {
 
 #[test]
 fn hopelessly_few_points_are_said_at_once_with_how_many_would_do() {
-    let fit = claims(20_000);
-    // A level that 20 000 rows do not have may be missing.
+    let fit = claims(100_000);
+    // The rarest levels may not occur.
     let parameters = fit.rows.dim();
-    assert!((41..=43).contains(&parameters));
+    assert!((40..=43).contains(&parameters), "{parameters}");
     let posterior = &fit.laplace.posterior;
     let build = |k: usize| {
         let options = BuildOptions { k, ..BuildOptions::default() };

@@ -81,7 +81,7 @@ pub struct Coreset {
     pub path: Vec<(usize, f64)>,
     /// Where `max_kl` was asked for: whether the held-out estimate is below it.
     pub reached: Option<bool>,
-    /// Where k is hopeless, below the number of parameters or with an estimate beyond 10 nats: what would do.
+    /// Where k is hopeless, below the number of parameters or with an estimate beyond 2 nats: what would do.
     #[serde(default)]
     pub too_few: Option<TooFew>,
 }

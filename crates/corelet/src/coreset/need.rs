@@ -1,6 +1,8 @@
 //! The embedding that the accuracy needs: a cheap one first, a richer one on its pool where that is what limits; and how
 //! many points would do where those asked for are far too few.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use sparse_nnls::{Dense, Method, PathPoint, Pursuit, Settings, Solution, solve};
 
@@ -17,8 +19,8 @@ const GOOD_NATS: f64 = 1e-3;
 /// The embedding is what limits where fresh draws see so many times the divergence that it sees.
 const LIMITED: f64 = 2.0;
 
-/// A divergence beyond which a coreset is of no use: no reweighting brings its draws back.
-const USELESS_NATS: f64 = 10.0;
+/// An estimate under π̂ beyond which a coreset is of no use: its own posterior is then further off by far.
+const USELESS_NATS: f64 = 2.0;
 
 /// A divergence in nats that a coreset may have and be of use.
 const FINE_NATS: f64 = 0.05;
@@ -74,6 +76,7 @@ impl Need<'_> {
         if options.max_kl.is_none() && (k < parameters || nats > USELESS_NATS) {
             let enough = self.enough(&embedding, &mut columns)?;
             sought.too_few = Some(TooFew { parameters, enough });
+            return Ok(sought);
         }
         let limited = nats > LIMITED * 0.5 * sought.solution.residual.powi(2);
         if options.embedding == Choice::Auto
@@ -97,7 +100,8 @@ impl Need<'_> {
         callback: &mut Callback<'_>,
     ) -> Result<(), BuildError> {
         let pool = embedding.pool();
-        let gathered = self.rows.gather(&Gather { recipe: recipe.clone().into(), seed: 0, count: 0 })?;
+        let recipe = Arc::new(recipe);
+        let gathered = self.rows.gather(&Gather { recipe: Arc::clone(&recipe), seed: 0, count: 0 })?;
         let dictionary = among(self.rows, &recipe, &pool)?;
         let settings = self.options.settings(k.min(pool.len()));
         let found = solve(&dictionary, Some(&gathered.sum), self.options.solver()?, &settings, callback)?;
@@ -176,7 +180,7 @@ mod tests {
     #[test]
     fn a_richer_embedding_goes_on_among_the_same_rows() {
         let model = Logistic::model(generate::logistic_paper(3000, 1)).unwrap();
-        let rows = Memory::new(std::sync::Arc::new(model));
+        let rows = Memory::new(Arc::new(model));
         let prior = Prior::isotropic(3, 1.0).unwrap();
         let fit = laplace(&All(&rows), &prior, None, &LaplaceSettings::default()).unwrap();
         let held_out = HeldOut::new(&rows, &fit.posterior, 0);

@@ -150,7 +150,8 @@ pub fn build_in_rounds(
             true => Some(held_out.residual(&coreset.rows, &coreset.weights)?),
             false => None,
         };
-        if stopped || (round == 0 && (most == 1 || is_fine(rounds, &coreset, residual))) {
+        let settled = || most == 1 || is_fine(rounds, &coreset, residual) || is_hopeless(rounds, &coreset);
+        if stopped || (round == 0 && settled()) {
             made.push(Round { points, variance: None });
             let first = Built { coreset, posterior: None, rounds: Vec::new(), chosen: 0 };
             let built = best.map_or(first, |(_, built)| built);
@@ -181,9 +182,14 @@ fn is_fine(rounds: &RoundOptions, coreset: &Coreset, residual: Option<f64>) -> b
     rounds.rounds.is_none() && rounds.from_all_rows && rounds.by == RoundsBy::Laplace && fine
 }
 
+/// Whether the points are far too few for any π̂, so that there is nothing to judge and no round to add.
+fn is_hopeless(rounds: &RoundOptions, coreset: &Coreset) -> bool {
+    rounds.rounds.is_none() && rounds.from_all_rows && coreset.too_few.is_some()
+}
+
 /// Whether automatic mode ends here: V has stalled; or it is what the first π̂, the Laplace fit of all rows, said it would
-/// be, so that another Laplace fit has nothing to add; or a later round has met `max_kl`; or the points are far too few for
-/// any π̂.
+/// be, so that another Laplace fit has nothing to add; or a later round has met `max_kl`; or the coreset's own posterior is so
+/// far off that it is no better π̂ than that of all rows.
 fn is_over(
     rounds: &RoundOptions,
     coreset: &Coreset,
@@ -195,8 +201,8 @@ fn is_over(
     let expected = same_kind && residual.is_some_and(|r| variance <= AS_EXPECTED * r * r);
     let stalled = before.is_some_and(|before| before.is_finite() && variance >= STALLED * before);
     let met = before.is_some() && coreset.reached == Some(true);
-    let hopeless = rounds.from_all_rows && coreset.too_few.is_some();
-    expected || stalled || met || hopeless
+    let meaningless = rounds.from_all_rows && variance >= MEANINGLESS;
+    expected || stalled || met || meaningless
 }
 
 /// By V; with `max_kl`, one that meets it before one that does not, and of two that do the one with fewer points.
