@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use rayon::prelude::*;
 
-use crate::dictionary::{Candidate, Dictionary, Query, Sum};
+use crate::dictionary::{Candidate, Dictionary, Gathered, Query, Sum};
 use crate::error::{DictionaryError, Error};
 use crate::kernel::{Direction, Element, accumulate, norm};
 use crate::top_k::{Tile, TopK};
@@ -134,6 +134,10 @@ impl<E: Element> Dictionary for Dense<E> {
             accumulate(sum, &[1.0], &mut vector);
         }
         Ok(Sum { vector, norms: self.norms_sum })
+    }
+
+    fn gather(&self, seed: u64, count: usize) -> Result<Gathered, DictionaryError> {
+        Gathered::ask(self, seed, count, true)
     }
 
     fn top(&self, query: &Query<'_>, answers: &mut [Vec<Candidate>]) -> Result<(), DictionaryError> {

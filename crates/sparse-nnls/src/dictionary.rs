@@ -1,5 +1,5 @@
-//! The three questions a method may ask of its data: [`sum`](Dictionary::sum), [`top`](Dictionary::top) and
-//! [`columns`](Dictionary::columns).
+//! The three questions a method may ask of its data: [`sum`](Dictionary::sum), perhaps with a sample
+//! ([`gather`](Dictionary::gather)), [`top`](Dictionary::top) and [`columns`](Dictionary::columns).
 //!
 //! Φ is never an argument. A dictionary is n columns φ₁ … φₙ of a common length, held in memory, recomputed at
 //! each pass, read from a file, kept on a device or spread over a cluster; the methods of this crate cannot tell
@@ -131,6 +131,36 @@ pub struct Sum {
     pub norms: f64,
 }
 
+/// What a first look at the columns brings: their sum, and some of them to begin with.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Gathered {
+    /// Of all columns.
+    pub sum: Sum,
+    /// A sample without replacement with chances ∝ ‖φ‖: the best of a [`Score::Race`], best first.
+    pub sample: Vec<Candidate>,
+    /// Passes that it took.
+    pub passes: f64,
+}
+
+impl Gathered {
+    /// By two questions, of which the second is a pass only where a column's length is not known without looking at it.
+    ///
+    /// # Errors
+    /// Whatever the dictionary fails with.
+    pub fn ask(
+        dictionary: &(impl Dictionary + ?Sized),
+        seed: u64,
+        count: usize,
+        lengths_known: bool,
+    ) -> Result<Self, DictionaryError> {
+        let (sum, mut sample) = (dictionary.sum()?, Vec::new());
+        let rankings = [Ranking { score: Score::Race { seed }, count }];
+        let query = Query { vectors: &[], rankings: &rankings, exclude: &[], batch: None };
+        dictionary.top(&query, std::slice::from_mut(&mut sample))?;
+        Ok(Self { sum, sample, passes: if lengths_known { 1.0 } else { 2.0 } })
+    }
+}
+
 /// n columns that can be questioned, not held.
 ///
 /// An implementation must answer with the same bits whatever the number of threads, and break ties by the smaller
@@ -149,6 +179,14 @@ pub trait Dictionary: Sync {
 
     /// y = Φ1 and Σ‖φᵢ‖, in f64: one pass.
     fn sum(&self) -> Result<Sum, DictionaryError>;
+
+    /// The sum and a sample of `count` columns, in one pass where the dictionary can.
+    ///
+    /// # Errors
+    /// Whatever the dictionary fails with.
+    fn gather(&self, seed: u64, count: usize) -> Result<Gathered, DictionaryError> {
+        Gathered::ask(self, seed, count, false)
+    }
 
     /// One pass: the best columns of each ranking, best first, into `answers` (one vector a ranking, cleared
     /// first and reused, so that a caller's loop need not allocate).
@@ -194,6 +232,13 @@ impl<'a> Oracle<'a> {
     pub fn sum(&mut self) -> Result<Sum, DictionaryError> {
         self.passes += 1.0;
         self.dictionary.sum()
+    }
+
+    /// See [`Dictionary::gather`].
+    pub fn gather(&mut self, seed: u64, count: usize) -> Result<Gathered, DictionaryError> {
+        let gathered = self.dictionary.gather(seed, count)?;
+        self.passes += gathered.passes;
+        Ok(gathered)
     }
 
     /// See [`Dictionary::top`].

@@ -6,7 +6,7 @@ use std::time::Instant;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::dictionary::{Dictionary, Oracle};
+use crate::dictionary::{Candidate, Dictionary, Gathered, Oracle};
 use crate::error::Error;
 use crate::kernel::{axpy, norm};
 use crate::nnls::nnls_on_support;
@@ -92,6 +92,8 @@ pub struct Problem {
     pub target_norm: f64,
     /// Σ‖φᵢ‖.
     pub norms_sum: f64,
+    /// The columns that [`Start::sample`] asked for, best first.
+    pub sample: Vec<Candidate>,
     /// Most points with a weight.
     pub k: usize,
     /// L, where the weights must add up to it.
@@ -202,6 +204,11 @@ pub trait Start {
     /// [`Error::Setting`] naming the first one out of range.
     fn check(&self) -> Result<(), Error> {
         Ok(())
+    }
+
+    /// How many columns it begins with for k points: a sample with chances ∝ ‖φ‖, which comes with the sum.
+    fn sample(&self, _k: usize) -> usize {
+        0
     }
 
     /// The algorithm before its first step.
@@ -343,7 +350,7 @@ impl<'a> Solver<'a> {
         let start = Instant::now();
         check(self.dictionary, self.target, method, &self.settings)?;
         let mut oracle = Oracle::new(self.dictionary);
-        let problem = pose(&mut oracle, self.target, &self.settings)?;
+        let problem = pose(&mut oracle, self.target, method.sample(self.settings.k), &self.settings)?;
         let mut algorithm = method.start(&problem);
         let (status, iterations) = self.drive(&mut *algorithm, &problem, &mut oracle, start)?;
         let mut weights = algorithm.weights();
@@ -403,13 +410,23 @@ pub fn solve(
     Solver { target, ..solver }.run(method)
 }
 
-fn pose(oracle: &mut Oracle<'_>, target: Option<&[f64]>, settings: &Settings) -> Result<Problem, Error> {
-    let sum = oracle.sum()?;
+fn pose(
+    oracle: &mut Oracle<'_>,
+    target: Option<&[f64]>,
+    sampled: usize,
+    settings: &Settings,
+) -> Result<Problem, Error> {
+    let Settings { k, total, seed, .. } = *settings;
+    let (sum, sample) = if sampled == 0 {
+        (oracle.sum()?, Vec::new())
+    } else {
+        let Gathered { sum, sample, .. } = oracle.gather(seed, sampled.min(oracle.len()))?;
+        (sum, sample)
+    };
     let target = target.map_or(sum.vector, <[f64]>::to_vec);
     finite(&target)?;
     let target_norm = norm(&target);
-    let Settings { k, total, seed, .. } = *settings;
-    Ok(Problem { target, target_norm, norms_sum: sum.norms, k, total, seed })
+    Ok(Problem { target, target_norm, norms_sum: sum.norms, sample, k, total, seed })
 }
 
 fn finite(target: &[f64]) -> Result<(), Error> {

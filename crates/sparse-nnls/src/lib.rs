@@ -39,7 +39,9 @@ mod top_k;
 
 pub use constraint::Constraint;
 pub use dense::Dense;
-pub use dictionary::{Batch, Candidate, Dictionary, Oracle, OwnedQuery, Query, Ranking, Score, Sum};
+pub use dictionary::{
+    Batch, Candidate, Dictionary, Gathered, Oracle, OwnedQuery, Query, Ranking, Score, Sum,
+};
 pub use driver::{
     Algorithm, Info, Limits, PathPoint, Problem, Settings, Solution, Solver, Start, Step, Weights,
     residual_norm, solve,

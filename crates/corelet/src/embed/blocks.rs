@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rayon::prelude::*;
-use sparse_nnls::{Candidate, Dictionary, DictionaryError, Error, Query, Sum, Tile, TopK};
+use sparse_nnls::{Candidate, Dictionary, DictionaryError, Error, Gathered, Query, Sum, Tile, TopK};
 
 use crate::embed::draws::{centre, norm};
 use crate::embed::{Description, EmbedError, Embedding};
@@ -209,6 +209,10 @@ impl Dictionary for Blocks<'_> {
 
     fn sum(&self) -> Result<Sum, DictionaryError> {
         Ok(self.sum.clone())
+    }
+
+    fn gather(&self, seed: u64, count: usize) -> Result<Gathered, DictionaryError> {
+        Gathered::ask(self, seed, count, true)
     }
 
     fn top(&self, query: &Query<'_>, answers: &mut [Vec<Candidate>]) -> Result<(), DictionaryError> {

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use sparse_nnls::Pursuit;
+
 use super::hermite::coordinates;
 use super::{Choice, EmbedError, Embedded, Embedding, Recipe};
 use crate::linalg::dot_features;
@@ -62,7 +64,8 @@ pub fn embed<'a>(
     {
         return Err(EmbedError::Order { order });
     }
-    let made = |recipe| Embedded::new(rows, recipe);
+    let sample = Pursuit::default().first_pool(k);
+    let made = |recipe| Embedded::sampled(rows, recipe, seed, sample);
     let kind = Kind::of(rows, posterior)?;
     match (choice, kind) {
         (Choice::Draws(_), _) | (Choice::Auto, Kind::Other) => made(recipes.draws()),

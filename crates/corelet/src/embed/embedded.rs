@@ -3,21 +3,29 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use sparse_nnls::{Candidate, Dictionary, DictionaryError, Query, Sum};
+use sparse_nnls::{Candidate, Dictionary, DictionaryError, Gathered, Query, Sum};
 
 use super::hermite::Remainder;
 use super::{Description, EmbedError, Embedding, Recipe};
 use crate::rows::{Found, Gather, Observations, Rows, RowsError, Top};
 
-/// The columns of all rows by one [`Recipe`]: `sum` is a gather, `top` a top, and `columns` are computed here from rows
+/// The columns of all rows by one [`Recipe`]: `sum` and a first sample are one gather, `top` a top, and `columns` are computed here from rows
 /// that the last answer brought or that are fetched.
 pub struct Embedded<'a> {
     rows: &'a dyn Rows,
     recipe: Arc<Recipe>,
     sum: Sum,
+    sample: Sample,
     description: Description,
     brought: Mutex<Brought>,
     asked: Mutex<BTreeSet<usize>>,
+}
+
+/// The best of a race among all columns, in its order, that came with the sum.
+struct Sample {
+    seed: u64,
+    asked: usize,
+    columns: Vec<Candidate>,
 }
 
 /// The rows of the last answers.
@@ -33,12 +41,24 @@ impl<'a> Embedded<'a> {
     /// # Errors
     /// Where the rows have no such embedding, or did not answer.
     pub fn new(rows: &'a dyn Rows, recipe: Recipe) -> Result<Self, EmbedError> {
+        Self::sampled(rows, recipe, 0, 0)
+    }
+
+    /// Asks for the sum and, in the same pass, for a sample of `count` columns that a method with this seed may begin with.
+    ///
+    /// # Errors
+    /// Where the rows have no such embedding, or did not answer.
+    pub fn sampled(rows: &'a dyn Rows, recipe: Recipe, seed: u64, count: usize) -> Result<Self, EmbedError> {
         let recipe = Arc::new(recipe);
-        let gathered = rows.gather(&Gather { recipe: Arc::clone(&recipe), seed: 0, count: 0 })?;
+        let gathered = rows.gather(&Gather { recipe: Arc::clone(&recipe), seed, count })?;
         let tail = if gathered.dropped.is_empty() { 0.0 } else { Remainder::nats(&gathered.dropped) };
         let description = Description { name: recipe.name(), coordinates: recipe.coordinates(), tail };
         let sum = Sum { vector: gathered.sum, norms: gathered.norms };
-        Ok(Self { rows, recipe, sum, description, brought: Mutex::default(), asked: Mutex::default() })
+        let Found { candidates, ids, rows: found } = gathered.sample;
+        let columns = candidates.into_iter().next().unwrap_or_default();
+        let sample = Sample { seed, asked: count, columns };
+        let brought = Mutex::new(Brought { ids, rows: found });
+        Ok(Self { rows, recipe, sum, sample, description, brought, asked: Mutex::default() })
     }
 
     /// How a row becomes a column.
@@ -84,6 +104,15 @@ impl Dictionary for Embedded<'_> {
 
     fn sum(&self) -> Result<Sum, DictionaryError> {
         Ok(self.sum.clone())
+    }
+
+    fn gather(&self, seed: u64, count: usize) -> Result<Gathered, DictionaryError> {
+        let Sample { seed: known, asked, columns } = &self.sample;
+        if *known != seed || *asked < count {
+            return Gathered::ask(self, seed, count, false);
+        }
+        let sample = columns[..count.min(columns.len())].to_vec();
+        Ok(Gathered { sum: self.sum.clone(), sample, passes: 1.0 })
     }
 
     fn top(&self, query: &Query<'_>, answers: &mut [Vec<Candidate>]) -> Result<(), DictionaryError> {

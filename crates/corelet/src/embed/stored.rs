@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-use sparse_nnls::{Candidate, Dense, Dictionary, DictionaryError, Query, Sum};
+use sparse_nnls::{Candidate, Dense, Dictionary, DictionaryError, Gathered, Query, Sum};
 
 use crate::embed::draws::centre;
 use crate::embed::{Description, EmbedError, Embedding};
@@ -191,6 +191,10 @@ impl Dictionary for Stored {
 
     fn sum(&self) -> Result<Sum, DictionaryError> {
         self.phi.dictionary().sum()
+    }
+
+    fn gather(&self, seed: u64, count: usize) -> Result<Gathered, DictionaryError> {
+        self.phi.dictionary().gather(seed, count)
     }
 
     fn top(&self, query: &Query<'_>, answers: &mut [Vec<Candidate>]) -> Result<(), DictionaryError> {

@@ -161,6 +161,10 @@ impl Start for Method {
         self.check()
     }
 
+    fn sample(&self, k: usize) -> usize {
+        if let Self::Pursuit(settings) = self { settings.first_pool(k) } else { 0 }
+    }
+
     fn start(&self, problem: &Problem) -> Box<dyn Algorithm> {
         let thresholding = |settings, variant| -> Box<dyn Algorithm> {
             Box::new(hard_thresholding::Engine::new(problem, settings, variant))

@@ -62,7 +62,7 @@ impl Default for Pursuit {
 
 impl Pursuit {
     /// Columns of the first pool for k points.
-    fn first_pool(&self, k: usize) -> usize {
+    pub fn first_pool(&self, k: usize) -> usize {
         self.pool.unwrap_or(1000.max(2 * k))
     }
 
@@ -162,19 +162,16 @@ impl Engine {
         }
     }
 
-    /// The first pool: a sample, or all there is.
-    fn gather(&mut self, problem: &Problem, oracle: &mut Oracle<'_>) -> Result<(), Error> {
-        let count = self.settings.first_pool(self.k).min(oracle.len());
-        let ranking = Ranking { score: Score::Race { seed: problem.seed }, count };
-        let query = Query { vectors: &[], rankings: &[ranking], exclude: &[], batch: None };
-        oracle.top(&query, &mut self.answers[..1])?;
-        self.search.pool.complete = count == oracle.len();
+    /// The first pool: the sample, or all there is.
+    fn gather(&mut self, problem: &Problem, oracle: &Oracle<'_>) -> Result<(), Error> {
+        self.search.pool.complete = self.settings.first_pool(self.k) >= oracle.len();
         if !self.search.pool.complete {
             // It is not worth growing far in a sample.
             self.goal -= (self.goal - self.k) / 2;
         }
-        self.answers[0].sort_unstable_by_key(|candidate| candidate.id);
-        self.search.add(&self.answers[0], problem, oracle)
+        let mut sample = problem.sample.clone();
+        sample.sort_unstable_by_key(|candidate| candidate.id);
+        self.search.add(&sample, problem, oracle)
     }
 
     /// Brings in columns outside the pool that a residual points at.
@@ -385,6 +382,7 @@ impl Algorithm for Engine {
 mod tests {
     use super::*;
     use crate::dense::Dense;
+    use crate::dictionary::Gathered;
 
     /// Steps and weights of a pursuit that pauses after so many multiply-adds.
     fn run(slice: usize) -> (usize, Weights) {
@@ -392,9 +390,9 @@ mod tests {
         let values = (0..n * dim).map(|i| ((i * 7919) as f64 * 0.137).sin() + 0.3).collect();
         let dictionary = Dense::<f64>::new(values, dim).unwrap();
         let mut oracle = Oracle::new(&dictionary);
-        let sum = oracle.sum().unwrap();
+        let Gathered { sum, sample, .. } = oracle.gather(3, Pursuit::default().first_pool(k)).unwrap();
         let (target_norm, norms_sum) = (crate::kernel::norm(&sum.vector), sum.norms);
-        let problem = Problem { target: sum.vector, target_norm, norms_sum, k, total: None, seed: 3 };
+        let problem = Problem { target: sum.vector, target_norm, norms_sum, sample, k, total: None, seed: 3 };
         let mut engine = Engine { slice, ..Engine::new(&problem, Pursuit::default()) };
         let mut steps = 1;
         while engine.step(&problem, &mut oracle).unwrap() == Step::Continue {
