@@ -1,9 +1,10 @@
 # %% [markdown]
 # # From a slow fit to a coreset
 #
-# First any model, in one call. Then what is inside it, on a model that Corelet knows: a logistic regression on many rows, fitted three times: by NUTS on all rows, by NUTS on a uniform subsample, and by NUTS
-# on a coreset. Run it with `python docs/tutorial.py [FOLDER]`; pictures go to FOLDER. It uses the flights of New York in 2013
-# (`flights.parquet` in the folder that CORELET_DATA names) and generated data where there are none.
+# First any model, in one call, and when that pays. Then what is inside it, on a model that Corelet knows: a logistic regression on
+# many rows, fitted three times: by NUTS on all rows, on a uniform subsample, and on a coreset. Run it with
+# `python docs/tutorial.py [FOLDER]`; pictures go to FOLDER. It uses the flights of New York in 2013 (`flights.parquet` in the folder that
+# CORELET_DATA names) and generated data where there are none.
 #
 # Cells are marked with `# %%`, so that Jupyter, VS Code and PyCharm open this page as a notebook.
 
@@ -26,7 +27,7 @@ FOLDER = Path(sys.argv[1]) if len(sys.argv) > 1 else Path("tutorial-pictures")
 FOLDER.mkdir(parents=True, exist_ok=True)
 FLIGHTS = Path(os.environ.get("CORELET_DATA") or ".") / "flights.parquet"
 REDUCED = "CORELET_TUTORIAL_REDUCED" in os.environ
-CHAINS = dict(chains=2, warmup=200, draws=200) if REDUCED else dict(chains=2, warmup=300, draws=500)
+CHAINS = dict(chains=2, tune=200, draws=200) if REDUCED else dict(chains=2, tune=300, draws=500)
 
 # %% [markdown]
 # ## Any model, in one call
@@ -63,7 +64,18 @@ print(fit)
 
 # %% [markdown]
 # The pilot saw 1000 plain rows; each round chose weighted rows where the last posterior was, sampled them, and looked at all rows
-# once. The rest of this page is a logistic regression, for which Corelet needs no pilot and has a sampler of its own.
+# once.
+#
+# ## When it pays
+#
+# A fit of all rows evaluates gradients of every row at every step of every chain; this evaluates log-likelihoods of every row at
+# some hundred draws, three or four times, and compiles a model once more. So it pays where the sampler works for minutes on all
+# rows, and not where it works for seconds: `docs/benchmarks.md` has the number of rows from which on it did for each of four
+# models. It never pays where each row has a parameter of its own, where there are about as many parameters as points, or where
+# chains do not mix even on plain rows; the verdict of the last is C, and says whose fault it is.
+#
+# The rest of this page is a logistic regression, for which Corelet needs no pilot and has a sampler of its own. There too one call does
+# it all, `corelet.fit(table, target="late", k=300)`; here it is done step by step.
 #
 # ## The data
 #
@@ -121,15 +133,12 @@ print(verdict)
 # %% [markdown]
 # ## The slow way, to compare
 #
-# All rows are a coreset too: each with weight one. `method="uniform"` with k = n chooses just these, so the same sampler runs
-# on them.
+# The same sampler on all rows, and on as many rows as the coreset has, chosen at random.
 
 # %%
 n = int(cs.summary["n"])
-everything = corelet.build(table, target=target, k=n, method="uniform", rounds=1)
-start = time.perf_counter()
-full = everything.sample(**CHAINS, seed=2)
-seconds_full = time.perf_counter() - start
+everything = corelet.fit(table, target=target, full=True, **CHAINS, seed=2)
+full, seconds_full = everything.idata, everything.seconds
 
 subsample = corelet.build(table, target=target, k=len(cs), method="uniform", rounds=1)
 rough = subsample.sample(**CHAINS, seed=3)

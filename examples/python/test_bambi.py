@@ -13,7 +13,7 @@ def test_random_effects_of_a_formula() -> None:
     x, shop, day, y = hierarchical_data(5000)
     table = pd.DataFrame({"x": x, "shop": shop.astype(str), "y": y})
     model = bambi.Model("y ~ x + (1 | shop)", table, family="poisson")
-    fit = corelet.pymc.fit(model, k=150)
+    fit = corelet.pymc.fit(model, k=150, options={"target_accept": 0.95})
     print(fit)
     assert fit.verdict.grade == "A"
     idata = model.fit(draws=600, tune=500, chains=2, cores=1, random_seed=1, progressbar=False)

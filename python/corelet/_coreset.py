@@ -60,12 +60,22 @@ class Quality:
         return f"Quality({numbers or 'unknown'}: {self.judgement})"
 
 
+SKETCH = 1000
+"""Rows by which a check knows the data again."""
+
+
 @dataclass(frozen=True, eq=False)
 class Sketch:
     """The mean log-likelihood of some rows over the draws that a coreset was built on."""
 
     rows: NDArray[np.int64]
     means: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, rows: NDArray[np.int64], columns: NDArray[np.float64]) -> Sketch:
+        """From rows and their log-likelihoods, rows × draws: some of them, evenly spaced."""
+        some = slice(None, None, -(-len(rows) // SKETCH) or 1)
+        return cls(rows[some], columns[some].mean(axis=1))
 
     def knows(self, means: NDArray[np.float64]) -> bool:
         """Whether these means, of the same rows at other draws, are of the same data in the same order."""

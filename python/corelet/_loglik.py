@@ -12,17 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from . import _lib
 from ._build import _count
-from ._coreset import Coreset, Sketch, coreset_from
+from ._coreset import SKETCH, Coreset, Sketch, coreset_from
 from ._gather import LogLikelihood, Units, expanded, gather
 from ._nnls import _array
 from ._progress import ProgressOption, reporter
 from ._types import Report
 
 Given = Union[ArrayLike, Callable[[Any, Any], ArrayLike], Any]
-
-SKETCH = 1000
-"""Data by which a check knows them again."""
-
 
 def build_from_loglik(
     ll: Given,
@@ -149,7 +145,7 @@ def _of_function(
     fields = _lib.build_pool(seen.pool, seen.columns, seen.totals, units.count, unseen, keywords, report, threads)
     coreset = coreset_from(fields)
     if groups is None:
-        coreset.sketch = Sketch(seen.pool[:SKETCH], seen.columns[:SKETCH].mean(axis=1))
+        coreset.sketch = Sketch.of(seen.pool, seen.columns)
     return expanded(coreset, units)
 
 

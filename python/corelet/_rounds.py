@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _lib
-from ._coreset import Coreset, coreset_from
+from ._coreset import Coreset, Sketch, coreset_from
 from ._draws import Draws
 from ._gather import Gathered, LogLikelihood, Units, Which, expanded, gather
 from ._judge import Mixing, judge
@@ -29,6 +29,8 @@ APART = 1.2
 """Chains of a pilot with a larger R̂ are in different places."""
 LARGER_PILOT = 5
 """How many times as many rows the next pilot has, where one was too small."""
+LONGER = 3
+"""How often the last chains are run on, as long again, where they are worth too few draws and nothing else is wrong."""
 VERDICT_DRAWS = 2000
 """Draws that the last verdict looks at, at most, where fewer did not give an A."""
 
@@ -261,8 +263,10 @@ class Rounds:
         k = min(self.k, len(seen.pool))
         keywords: dict[str, object] = dict(k=k, method="pursuit", reference=False, polish=False, seed=self.plan.seed)
         n = self.units.count
-        fields = _lib.build_pool(seen.pool, columns, totals, n, 0, keywords, None, self.plan.threads)
-        return expanded(coreset_from(fields), self.units)
+        coreset = coreset_from(_lib.build_pool(seen.pool, columns, totals, n, 0, keywords, None, self.plan.threads))
+        if self.units.labels is None:
+            coreset.sketch = Sketch.of(seen.pool, columns)
+        return expanded(coreset, self.units)
 
     def _explain(self, seen: Gathered) -> None:
         """Raises the error that names a row and a draw."""
@@ -321,15 +325,15 @@ class Rounds:
         coreset, start = best.coreset, best.posterior
         assert coreset is not None and start is not None
         draws, sampled = self._timed("the last chains", lambda: self._sample(coreset, start, final=True))
-        looked = 0.0
-        most = self._draws_wanted(draws)
-        while True:
-            seen, seconds = self._timed("the verdict", lambda: self._totals(coreset, draws.thin(most)))
-            looked += seconds
-            verdict = self._verdict(coreset, draws, seen)
-            if not {"variance", "share"} & set(verdict.reasons) or most >= min(VERDICT_DRAWS, draws.count):
+        verdict, looked = self._last_verdict(coreset, draws)
+        for _ in range(LONGER):
+            if verdict.reasons != ["few_draws"]:
                 break
-            most = VERDICT_DRAWS
+            before = draws
+            more, seconds = self._timed("more of the last chains", lambda: self._sample(coreset, before, final=True))
+            draws, sampled = before.and_more(more), sampled + seconds
+            verdict, seconds = self._last_verdict(coreset, draws)
+            looked += seconds
         record(coreset, verdict)
         return replace(
             best,
@@ -341,6 +345,18 @@ class Rounds:
             posterior=draws,
             seconds={**best.seconds, "last chains": sampled, "verdict": looked},
         )
+
+    def _last_verdict(self, coreset: Coreset, draws: Draws) -> tuple[Verdict, float]:
+        """By as many draws as a round needs, and by more where these did not do. Seconds beside it."""
+        most, looked = self._draws_wanted(draws), 0.0
+        while True:
+            at = most
+            seen, seconds = self._timed("the verdict", lambda: self._totals(coreset, draws.thin(at)))
+            looked += seconds
+            verdict = self._verdict(coreset, draws, seen)
+            if not {"variance", "share"} & set(verdict.reasons) or most >= min(VERDICT_DRAWS, draws.count):
+                return verdict, looked
+            most = VERDICT_DRAWS
 
     def _totals(self, coreset: Coreset, some: Draws) -> Gathered:
         keep = coreset.unit_ids

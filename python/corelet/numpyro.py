@@ -210,7 +210,7 @@ def _number_of_rows(sites: Mapping[str, Any], observed: list[str], latent: list[
         if sites[name]["fn"].support.is_discrete:
             raise CoreletError(f"{name} is a discrete latent site; integrate it out (dist.MixtureSameFamily, for instance)")
     for name, site in sites.items():
-        if site["type"] == "plate" and site["args"][0] != site["args"][1]:
+        if site["type"] == "plate" and site["args"][1] not in (None, site["args"][0]):
             raise CoreletError(f"the plate {name} takes a subsample; leave subsample_size out, a coreset does that")
     return n
 

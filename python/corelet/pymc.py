@@ -106,7 +106,7 @@ class Sampler:
         self.seed = seed
         self.options = options
         self.calls = 0
-        self.trace: Any = None
+        self.last_stats: list[Any] = []
         self.names = [rv.name for rv in self.model.free_RVs]
         self._loglik = LogLikelihoods(self.model, self.n)
         self._weighted = _WeightedModel(self.model, self.n)
@@ -130,8 +130,9 @@ class Sampler:
             chains = PILOT_CHAINS if start is None else ROUND_CHAINS
             count, tune = -(-2 * draws // chains), ROUND_TUNE
         seed = int(np.random.SeedSequence([self.seed, self.calls]).generate_state(1)[0])
-        self.trace = self._run(rows, weights, start, count, tune, chains, seed, self.options)
-        return self.only_free(Draws.of(self.trace))
+        trace = self._run(rows, weights, start, count, tune, chains, seed, self.options)
+        self.last_stats = [*self.last_stats, trace.sample_stats] if final and "sample_stats" in trace.groups() else []
+        return self.only_free(Draws.of(trace))
 
     def log_likelihood(self, theta: Any, rows: Which) -> Any:
         return self._loglik(theta, rows)
@@ -174,8 +175,9 @@ class Sampler:
             with self.model:
                 more = pm.compute_deterministics(idata.posterior, var_names=small, progressbar=False)
             idata.posterior = xarray.merge([idata.posterior, more]).assign_attrs(attrs)
-        if "sample_stats" in self.trace.groups() and self.trace.sample_stats.sizes["draw"] == draws.shape[1]:
-            idata.add_groups(sample_stats=self.trace.sample_stats)
+        if sum(stats.sizes["draw"] for stats in self.last_stats) == draws.shape[1]:
+            joined = xarray.concat(self.last_stats, dim="draw").assign_coords(draw=idata.posterior["draw"])
+            idata.add_groups(sample_stats=joined)
         if self.bambi is not None:
             idata = self.bambi._clean_results(idata, True, False)
         return idata
