@@ -30,7 +30,7 @@ APART = 1.2
 LARGER_PILOT = 5
 """How many times as many rows the next pilot has, where one was too small."""
 LONGER = 3
-"""How often the last chains are run on, as long again, where they are worth too few draws and nothing else is wrong."""
+"""How often the last chains are run on, as long again, where nothing is wrong but that they mix slowly."""
 VERDICT_DRAWS = 2000
 """Draws that the last verdict looks at, at most, where fewer did not give an A."""
 
@@ -327,7 +327,7 @@ class Rounds:
         draws, sampled = self._timed("the last chains", lambda: self._sample(coreset, start, final=True))
         verdict, looked = self._last_verdict(coreset, draws)
         for _ in range(LONGER):
-            if verdict.reasons != ["few_draws"]:
+            if not _slow(verdict):
                 break
             before = draws
             more, seconds = self._timed("more of the last chains", lambda: self._sample(coreset, before, final=True))
@@ -390,6 +390,13 @@ class Rounds:
         whole, final = sum(last.seconds.values()), last.seconds["sample"] + last.seconds["look"]
         rounds = 0 if last.certified else 1 if last.variance < 10 else 2
         return rounds * whole + final
+
+
+def _slow(verdict: Verdict) -> bool:
+    """Whether its chains need only go on: they mix slowly, but are not apart, and V is no matter."""
+    reasons = set(verdict.reasons)
+    slow = reasons & {"few_draws", "not_mixed"} and reasons <= {"few_draws", "not_mixed", "effective_draws", "pareto_k"}
+    return bool(slow) and verdict.r_hat < APART
 
 
 def _mixed(seed: int, index: int) -> int:

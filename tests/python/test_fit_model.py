@@ -213,18 +213,19 @@ def test_bad_functions():
         corelet.fit_model(lambda *_: np.full((2, 500, 3), np.nan), model.log_likelihood, n=5000, k=60)
 
 
-def test_chains_worth_too_few_draws_are_run_on():
+@pytest.mark.parametrize("still", [16, 25])
+def test_chains_that_mix_slowly_are_run_on(still):
     model = Regression(n=5000, draws=500)
     calls = []
 
     def sample(rows, weights, start):
-        """The last chains stay where they are for sixteen draws at a time: 1000 draws are worth some sixty."""
+        """The last chains stay where they are for so many draws: 1000 of them are worth some sixty, or forty."""
         calls.append(len(rows))
         draws = model.sample(rows, weights, start)
         slow = len(calls) > 2
-        return {name: values[:, np.arange(500) // 16 * 16] if slow else values for name, values in draws.items()}
+        return {name: values[:, np.arange(500) // still * still] if slow else values for name, values in draws.items()}
 
     fit = corelet.fit_model(sample, model.log_likelihood, n=model.n, k=60)
     assert len(fit.rounds) == 1 and len(calls) > 3
     assert fit.draws["beta"].shape == (2, 500 * (len(calls) - 2), 4)
-    assert fit.verdict.grade == "A" and fit.verdict.ess_bulk >= 100
+    assert fit.verdict.grade == "A" and fit.verdict.ess_bulk >= 100 and fit.verdict.r_hat < 1.05
