@@ -10,7 +10,7 @@ use crate::coreset::build::Callback;
 use crate::coreset::{BuildError, BuildOptions, Selector};
 use crate::embed::{Choice, Description, Embedded, Embedding, Recipe, embed, richer};
 use crate::posterior::Gaussian;
-use crate::rows::{Gather, Rows};
+use crate::rows::{Gather, Gathered, Rows};
 use crate::trust::{Columns, HeldOut};
 
 /// The divergence in nats that is good enough where a number of points was asked for, and no divergence.
@@ -33,8 +33,8 @@ const POINTS_A_PARAMETER: usize = 12;
 pub struct TooFew {
     /// The number of parameters.
     pub parameters: usize,
-    /// About how many points bring the estimate on fresh draws below 0.05 nats, from pursuit's path among the rows that
-    /// were looked at; none where no number that was tried does.
+    /// About how many points bring the estimate on fresh draws below 0.05 nats, from pursuit's path in a pool
+    /// for many points; none where no number that was tried does.
     pub enough: Option<usize>,
 }
 
@@ -118,17 +118,21 @@ impl Need<'_> {
         Ok(())
     }
 
-    /// The fewest points that are fine by the held-out draws, on the path of a plain pursuit among the rows that were looked at.
+    /// The fewest points that are fine by the held-out draws, on the path of a plain pursuit in a pool for
+    /// many points.
     fn enough(
         &self,
         embedding: &Embedded<'_>,
         columns: &mut Columns<'_, '_>,
     ) -> Result<Option<usize>, BuildError> {
-        let pool = embedding.pool();
+        let (recipe, seed, most) =
+            (embedding.recipe().clone(), self.options.seed, POINTS_A_PARAMETER * self.rows.dim());
+        let count = Pursuit::default().first_pool(most);
+        let Gathered { sum: target, sample, .. } = self.rows.gather(&Gather { recipe, seed, count })?;
+        let pool = sample.ids;
         let dictionary = among(self.rows, embedding.recipe(), &pool)?;
-        let target = sparse_nnls::Dictionary::sum(embedding).map_err(sparse_nnls::Error::from)?.vector;
         let method = Method::Pursuit(Pursuit { overshoot: 0.0, refine_share: 0.0, ..Pursuit::default() });
-        let k = (POINTS_A_PARAMETER * self.rows.dim()).clamp(self.options.k, self.options.k.max(pool.len()));
+        let k = most.clamp(self.options.k, self.options.k.max(pool.len()));
         let settings = Settings { k: k.min(pool.len()), seed: self.options.seed, ..Settings::default() };
         let go_on = &mut |_: &_| std::ops::ControlFlow::Continue(());
         let path = renamed(solve(&dictionary, Some(&target), &method, &settings, go_on)?, &pool).path;

@@ -212,7 +212,7 @@ impl Dictionary for Blocks<'_> {
     }
 
     fn gather(&self, seed: u64, count: usize) -> Result<Gathered, DictionaryError> {
-        Gathered::ask(self, seed, count, true)
+        Gathered::ask(self, seed, count, false)
     }
 
     fn top(&self, query: &Query<'_>, answers: &mut [Vec<Candidate>]) -> Result<(), DictionaryError> {
