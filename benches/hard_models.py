@@ -2,7 +2,7 @@
 
     python benches/hard_models.py [RUNS] [CASE …]
 
-needs the package and NumPy; 40 runs of each case take about half an hour of one core. The cases: a mixture whose two
+needs the package and NumPy; 40 runs of each case take about a quarter of an hour of one core. The cases: a mixture whose two
 components can change places; a funnel (a hierarchical model in its centred form with little information in each row); and a
 pilot from 50 rows; each with half, one, two or four times as many points as
 parameters, which may double. The sampler is adaptive Metropolis, written here: honest, and easily stuck. An A is *wrong* where the true
