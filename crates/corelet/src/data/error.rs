@@ -121,10 +121,10 @@ pub enum DataError {
     Codec { file: String, codec: &'static str },
 
     #[error(
-        "{file}: row {row} is not that row of {data}: '{column}' is {here} in the coreset and {there} in the data; it was built \
+        "{file}: row {row} is not that row of {data}: {difference}; it was built \
          on other rows, or the same in another order"
     )]
-    OtherRows { file: String, data: String, row: usize, column: String, here: String, there: String },
+    OtherRows { file: String, data: String, row: usize, difference: String },
 
     #[error("{file}: column '{column}' spans a range too large to standardise; rescale it")]
     Overflow { file: String, column: String },

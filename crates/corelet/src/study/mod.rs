@@ -266,7 +266,9 @@ impl Study {
         if *separated {
             warnings.push(SEPARATED.to_owned());
         }
-        if fit.status != LaplaceStatus::Converged && !(fit.gradient_norm <= CLOSE_ENOUGH) {
+        if fit.status != LaplaceStatus::Converged
+            && (fit.gradient_norm > CLOSE_ENOUGH || fit.gradient_norm.is_nan())
+        {
             let off = if fit.gradient_norm.is_finite() {
                 format!("its mode is off by {} posterior sd", number(fit.gradient_norm))
             } else {

@@ -65,14 +65,10 @@ impl CoresetFile {
             let differs = |&i: &usize| !same(here[i].as_deref(), there[i].as_deref());
             if let Some(i) = (0..self.rows.len()).find(differs) {
                 let show = |cell: &Option<String>| cell.as_deref().map_or("nothing".to_owned(), excerpt);
-                return Err(DataError::OtherRows {
-                    file: self.file.clone(),
-                    data: source.name().to_owned(),
-                    row: self.rows[i],
-                    column: (*name).to_owned(),
-                    here: show(&here[i]),
-                    there: show(&there[i]),
-                });
+                let (here, there) = (show(&here[i]), show(&there[i]));
+                let difference = format!("'{name}' is {here} in the coreset and {there} in the data");
+                let (file, data) = (self.file.clone(), source.name().to_owned());
+                return Err(DataError::OtherRows { file, data, row: self.rows[i], difference });
             }
         }
         Ok(())
