@@ -12,7 +12,7 @@ use corelet::words::{Seconds, Subject, Summary};
 use numpy::{PyArray1, PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PySlice};
-use sparse_nnls::{Candidate, Dictionary, DictionaryError, Info, Query, Sum};
+use sparse_nnls::{Candidate, Dictionary, DictionaryError, Gathered, Info, Query, Sum};
 
 use crate::errors::{Failure, refuse};
 use crate::run::{report, run, run_here};
@@ -175,6 +175,11 @@ impl Dictionary for Pool {
 
     fn sum(&self) -> Result<Sum, DictionaryError> {
         Ok(self.sum.clone())
+    }
+
+    fn gather(&self, seed: u64, count: usize) -> Result<Gathered, DictionaryError> {
+        let gathered = self.stored.gather(seed, count)?;
+        Ok(Gathered { sum: self.sum.clone(), ..gathered })
     }
 
     fn top(&self, query: &Query<'_>, answers: &mut [Vec<Candidate>]) -> Result<(), DictionaryError> {

@@ -140,6 +140,7 @@ pub struct Study {
     rows: Counted,
     prior: Prior,
     /// Whether the prior holds the coefficients away from the data.
+    #[cfg_attr(not(feature = "sampling"), allow(dead_code, reason = "what it forbids is a grade of draws"))]
     tight_prior: bool,
     warnings: Vec<String>,
     read_seconds: f64,
