@@ -198,6 +198,10 @@ def main():
     import corelet
 
     getattr(corelet, tool)
+    if tool == "numpyro":
+        import numpyro
+
+        numpyro.enable_x64(n > 100_000)  # in single precision the log-likelihood of more rows is too coarse for NUTS
     before, processor, clock = peak(), time.process_time(), time.perf_counter()
     fit = call(tool, name, columns)
     seconds, wall = time.process_time() - processor, time.perf_counter() - clock

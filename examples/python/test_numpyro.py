@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import jax
@@ -88,3 +89,14 @@ def test_what_has_no_rows_is_refused() -> None:
     for model, data, text in cases:
         with pytest.raises(corelet.CoreletError, match=text):
             corelet.numpyro.fit(model, data, k=20)
+
+
+def test_single_precision_is_too_coarse_for_many_rows() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        corelet.numpyro.warn_of_precision(1_000_000)
+        numpyro.enable_x64(False)
+        corelet.numpyro.warn_of_precision(100_000)
+        with pytest.warns(UserWarning, match="enable_x64"):
+            corelet.numpyro.warn_of_precision(1_000_000)
+    numpyro.enable_x64()

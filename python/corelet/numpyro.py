@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Optional
 
@@ -22,6 +23,8 @@ from ._numpyro_chains import Chains
 
 CHECKED_ROWS = 50
 """Rows at which the log-likelihood of some rows is compared with that among all."""
+FELT = 0.02
+"""An error of the log-density, in nats, that makes NUTS take smaller steps."""
 
 
 def fit(
@@ -76,11 +79,23 @@ def fit(
     table = Rows(model, tuple(args), dict(kwargs or {}), seed)
     units = Units(table.n, groups)
     plan = plan_of(units, k, max_k, rows, None, max_rounds, seed, None)
+    warn_of_precision(table.n)
     table.check_slicing(seed)
     size = 0 if groups is not None else max(plan.k, 0 if given is not None else plan.pilot)
     tool = Sampler(table, size, draws, tune, chains, seed, dict(kernel or {}))
     start = None if given is None else tool.only_latent(given)
     return run_rounds(tool, plan, units, start, progress)
+
+
+def warn_of_precision(n: int) -> None:
+    """Says so where a log-likelihood of n rows, about as many nats, is rounded to steps that NUTS would feel."""
+    rounded = n * float(jnp.finfo(jnp.result_type(float)).eps)
+    if rounded > FELT:
+        warnings.warn(
+            f"in single precision the log-likelihood of {n} rows is known to some {rounded:.1g} nats only, and NUTS takes tiny "
+            "steps; call numpyro.enable_x64() first",
+            stacklevel=3,
+        )
 
 
 class Rows:
