@@ -80,6 +80,9 @@ pub(crate) struct DataArgs {
     /// Column with the exposure of each row, for Poisson
     #[arg(long, value_name = "COLUMN")]
     exposure: Option<String>,
+    /// Column that says which rows belong together: whole groups are chosen, -k of them; it is no feature
+    #[arg(long, value_name = "COLUMN")]
+    groups: Option<String>,
     /// Level of the target that counts as success, for logistic
     #[arg(long, value_name = "LEVEL", allow_hyphen_values = true)]
     positive: Option<String>,
@@ -120,6 +123,7 @@ Examples:
   corelet build trips.csv.gz --model poisson --target count --exposure hours -k 100 -o core.csv
   corelet build data.csv --target bought --positive yes --max-kl 0.01 -o core.csv
   corelet build big.parquet --target y -k 300 --start subsample:2000 -o core.parquet
+  corelet build visits.csv --target relapse --groups patient -k 100 -o core.csv
   cat data.csv | corelet build - --target y -o core.csv")]
 pub(crate) struct BuildArgs {
     #[command(flatten)]
@@ -143,7 +147,7 @@ pub(crate) struct BuildArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Coreset")]
 pub(crate) struct ChooseArgs {
-    /// Most points [default: 100; with --max-kl the most to try, 1600]
+    /// Most points, or groups with --groups [default: 100; with --max-kl the most to try, 1600]
     #[arg(short, value_name = "POINTS", value_parser = positive_count())]
     k: Option<usize>,
     /// Take the fewest points whose divergence is at most this, in nats, by held-out draws and by draws of their own
@@ -284,6 +288,7 @@ impl DataArgs {
             categories: all(&self.categories),
             missing: all(&self.missing),
             exposure: self.exposure.clone(),
+            groups: self.groups.clone(),
             positive: self.positive.clone(),
             intercept: !self.no_intercept,
             standardise: match self.standardise {

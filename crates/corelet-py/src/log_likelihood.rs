@@ -327,6 +327,7 @@ fn fields<'py>(
         model: "log-likelihood",
         dropped: 0,
         fingerprint: None,
+        groups: None,
     };
     let summary = Summary::of_build(&subject, options, coreset, &evaluation, *seconds);
     let json = summary.to_json().map_err(|error| refuse(error.to_string()))?;

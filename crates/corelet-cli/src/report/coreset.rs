@@ -76,14 +76,15 @@ fn trimmed(lines: &[String]) -> Vec<String> {
 }
 
 fn path(subject: &Subject<'_>) -> anyhow::Result<Option<Section>> {
-    let Coreset { path, rows, residual, .. } = subject.chosen.coreset();
+    let coreset @ Coreset { path, residual, .. } = subject.chosen.coreset();
     if path.len() < 2 {
         return Ok(None);
     }
     let mut section = Section::new("Divergence against the number of points");
     let nats = |residual: f64| 0.5 * residual * residual;
     let curve: Vec<(f64, f64)> = path.iter().map(|&(points, r)| (points as f64, nats(r))).collect();
-    let drawing = pictures::path(&[("in the embedding", curve)], Some((rows.len() as f64, nats(*residual))))?;
+    let drawing =
+        pictures::path(&[("in the embedding", curve)], Some((coreset.points() as f64, nats(*residual))))?;
     section.figure(
         &drawing.svg,
         "Half the squared residual in the embedding, in nats, along the path of the solver; the dot is this coreset.",

@@ -28,6 +28,20 @@ pub enum BuildError {
         /// n.
         rows: usize,
     },
+    /// The number of groups is 0 or above theirs.
+    #[error("k = {k} groups cannot be chosen from {groups} groups of rows: k must be between 1 and {groups}")]
+    GroupsOutOfRange {
+        /// What was asked for.
+        k: usize,
+        /// How many there are.
+        groups: usize,
+    },
+    /// What groups cannot be chosen by.
+    #[error("{what} works on rows, not on groups of rows")]
+    RowsOnly {
+        /// The method, or what else was asked for.
+        what: &'static str,
+    },
     /// A divergence that is not a positive number.
     #[error("the divergence to stay below is {0}, but it must be a finite number above 0")]
     MaxKl(f64),
@@ -84,6 +98,9 @@ pub struct Coreset {
     /// Where k is hopeless, below the number of parameters or with an estimate beyond 2 nats: what would do.
     #[serde(default)]
     pub too_few: Option<TooFew>,
+    /// Where groups of rows were chosen: how many. `k` and `path` count them; `rows` are all of theirs.
+    #[serde(default)]
+    pub groups: Option<usize>,
 }
 
 impl Coreset {
@@ -103,7 +120,13 @@ impl Coreset {
             path,
             reached: None,
             too_few: None,
+            groups: None,
         }
+    }
+
+    /// How many were chosen: rows, or groups of them.
+    pub fn points(&self) -> usize {
+        self.groups.unwrap_or(self.rows.len())
     }
 }
 

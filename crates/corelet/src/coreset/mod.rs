@@ -1,6 +1,7 @@
 //! From a model and its rough posterior to a coreset: options, the build, and draws that no method sees.
 
 mod build;
+mod groups;
 mod need;
 mod options;
 mod path;
@@ -9,6 +10,7 @@ mod selector;
 mod start;
 
 pub use build::{BuildError, Callback, Coreset, select};
+pub use groups::build_of_groups;
 pub use need::TooFew;
 pub use options::BuildOptions;
 pub use path::{PathRow, PathTable, path};

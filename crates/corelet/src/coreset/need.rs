@@ -17,7 +17,7 @@ use crate::trust::{Columns, HeldOut};
 const GOOD_NATS: f64 = 1e-3;
 
 /// The embedding is what limits where fresh draws see so many times the divergence that it sees.
-const LIMITED: f64 = 2.0;
+pub(super) const LIMITED: f64 = 2.0;
 
 /// An estimate under π̂ beyond which a coreset is of no use: its own posterior is then further off by far.
 const USELESS_NATS: f64 = 2.0;

@@ -6,7 +6,8 @@ use super::blocks::{Wanted, Watch};
 use super::collinear::{ScaledColumns, dependent_columns};
 use super::error::{DataError, excerpt, list, list_all_names, list_names};
 use super::features::{Cells, Feature, Features, TextLevels};
-use super::fill::Encoder;
+use super::fill::{Encoder, Filled};
+use super::groups::Groups;
 use super::kept_rows::KeptRows;
 use super::levels::NotText;
 use super::roles::Roles;
@@ -66,6 +67,7 @@ pub enum Standardise {
 /// | `categories` | none | columns that are taken as text whatever their cells look like |
 /// | `missing` | none | what counts as missing besides an empty cell, `NA`, `NaN` and `null` |
 /// | `exposure` | none | the exposure of each row, for Poisson |
+/// | `groups` | none | the column that says which rows belong together; it is no feature |
 /// | `positive` | none | the level of the target that is coded +1; needed where the target is text |
 /// | `intercept` | true | add a column of ones, unless a feature is constant already |
 /// | `standardise` | `scale` | what is done to the features |
@@ -88,6 +90,8 @@ pub struct DesignOptions {
     pub missing: Vec<String>,
     /// The exposure of each row.
     pub exposure: Option<String>,
+    /// The column that says which rows belong together.
+    pub groups: Option<String>,
     /// The level of the target that is coded +1.
     pub positive: Option<String>,
     /// Whether to add a column of ones.
@@ -108,6 +112,7 @@ impl Default for DesignOptions {
             categories: Vec::new(),
             missing: Vec::new(),
             exposure: None,
+            groups: None,
             positive: None,
             intercept: true,
             standardise: Standardise::default(),
@@ -135,6 +140,8 @@ pub struct Dataset {
     pub warnings: Vec<String>,
     /// The column that is the target.
     pub target_name: Option<String>,
+    /// Which observations belong together, where a column says it.
+    pub groups: Option<Groups>,
 }
 
 /// Turns a table into a [`Dataset`], in two looks, or three where it is whitened.
@@ -172,11 +179,13 @@ pub(super) fn design(
         target,
         target_position: roles.target_position(),
         exposure_position: roles.exposure_position(),
+        groups_position: roles.groups_position(),
     };
-    let (observations, standardisation) = plan.fill(&encoder, survey.looks, watch, &mut warnings)?;
+    let (filled, standardisation) = plan.fill(&encoder, survey.looks, watch, &mut warnings)?;
     let FeaturePlan { features, levels, .. } = plan;
     Ok(Dataset {
-        observations,
+        observations: filled.observations,
+        groups: filled.groups,
         names: features.into_iter().map(|feature| feature.name).collect(),
         dropped: survey.rows.total() - survey.rows.len(),
         rows: survey.rows,
@@ -201,7 +210,8 @@ impl Examination<'_> {
 
     /// The columns in use, in the order asked: position in the file, name, what was found.
     fn columns(&self) -> impl Iterator<Item = (usize, &str, &Found)> {
-        let positions = self.roles.features.iter().chain(&self.roles.target).chain(&self.roles.exposure);
+        let Roles { features, target, exposure, groups, .. } = self.roles;
+        let positions = features.iter().chain(target).chain(exposure).chain(groups);
         let columns = self.source.reader().columns();
         let found = self.survey.columns.iter();
         positions.zip(found).map(|(&column, found)| (column, columns[column].name.as_str(), &found.values))
@@ -342,7 +352,7 @@ impl FeaturePlan {
         looks: usize,
         watch: &mut Watch<'_>,
         warnings: &mut Vec<String>,
-    ) -> Result<(Observations, Standardisation), DataError> {
+    ) -> Result<(Filled, Standardisation), DataError> {
         let (scaled, freedom) = self.scaled_columns();
         let correlation = |mut gram: Vec<f64>| {
             gram.iter_mut().for_each(|value| *value /= freedom);
@@ -357,11 +367,12 @@ impl FeaturePlan {
                 return Err(DataError::Collinear { file, columns });
             }
             let standardisation = self.standardisation(scaled.columns.clone(), &correlation);
-            let (observations, _) = encoder.rows(&scaled, &standardisation, looks + 2, watch)?;
-            return Ok((observations, standardisation));
+            let filled = encoder.rows(&scaled, &standardisation, looks + 2, watch)?;
+            return Ok((filled, standardisation));
         }
         let standardisation = self.standardisation(scaled.columns.clone(), &[]);
-        let (observations, gram) = encoder.rows(&scaled, &standardisation, looks + 1, watch)?;
+        let mut filled = encoder.rows(&scaled, &standardisation, looks + 1, watch)?;
+        let gram = std::mem::take(&mut filled.gram);
         let dependent = self.dependent(&scaled.columns, &correlation(gram));
         if !dependent.is_empty() {
             let all = scaled.columns.len();
@@ -372,7 +383,7 @@ impl FeaturePlan {
                 list_names(&dependent)
             ));
         }
-        Ok((observations, standardisation))
+        Ok((filled, standardisation))
     }
 
     /// Refuses features that single precision, in which they are kept, would blur: those that are not shifted and lie far from

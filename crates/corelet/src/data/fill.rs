@@ -6,6 +6,7 @@ use super::blocks::{Batch, Block, Fault, Wanted, Watch, Worked, in_order};
 use super::collinear::{ScaledColumns, mirror_lower};
 use super::error::DataError;
 use super::features::{Cells, Feature};
+use super::groups::{Grouping, Groups};
 use super::memory;
 use super::source::{Reader, report};
 use super::standardise::Standardisation;
@@ -27,9 +28,18 @@ pub(super) struct Encoder<'a> {
     pub(super) survey: &'a Survey,
     pub(super) features: &'a [Feature],
     pub(super) target: TargetCode,
-    /// Where target and exposure are among the wanted columns.
+    /// Where target, exposure and groups are among the wanted columns.
     pub(super) target_position: Option<usize>,
     pub(super) exposure_position: Option<usize>,
+    pub(super) groups_position: Option<usize>,
+}
+
+/// All rows.
+pub(super) struct Filled {
+    pub(super) observations: Observations,
+    /// ZᵀZ of their scaled raw features.
+    pub(super) gram: Vec<f64>,
+    pub(super) groups: Option<Groups>,
 }
 
 impl Encoder<'_> {
@@ -41,17 +51,17 @@ impl Encoder<'_> {
         watch: &mut Watch<'_>,
     ) -> Result<Vec<f64>, DataError> {
         let shares = self.survey.kept.iter().map(|_| Share::default()).collect();
-        self.look(scaled, None, shares, look, watch)
+        Ok(self.look(scaled, None, shares, look, watch)?.0)
     }
 
-    /// All rows, and ZᵀZ of their scaled raw features.
+    /// All rows, ZᵀZ of their scaled raw features, and their groups.
     pub(super) fn rows(
         &self,
         scaled: &ScaledColumns,
         standardisation: &Standardisation,
         look: usize,
         watch: &mut Watch<'_>,
-    ) -> Result<(Observations, Vec<f64>), DataError> {
+    ) -> Result<Filled, DataError> {
         let (n, dim) = (self.survey.rows.len(), self.features.len());
         let count = |on: bool| if on { n } else { 0 };
         let (has_target, has_exposure) = (self.target != TargetCode::None, self.exposure_position.is_some());
@@ -63,9 +73,10 @@ impl Encoder<'_> {
         let kept = self.survey.kept.iter();
         let shares = kept
             .map(|&kept| rest.split(kept * dim, count(has_target).min(kept), count(has_exposure).min(kept)));
-        let gram = self.look(scaled, Some(standardisation), shares.collect(), look, watch)?;
+        let (gram, groups) = self.look(scaled, Some(standardisation), shares.collect(), look, watch)?;
         let exposure = has_exposure.then_some(exposure);
-        Ok((Observations { features, dim, target, exposure }, gram))
+        let groups = self.groups_position.map(|_| groups.finish());
+        Ok(Filled { observations: Observations { features, dim, target, exposure }, gram, groups })
     }
 
     fn look(
@@ -75,9 +86,9 @@ impl Encoder<'_> {
         shares: Vec<Share<'_>>,
         look: usize,
         watch: &mut Watch<'_>,
-    ) -> Result<Vec<f64>, DataError> {
+    ) -> Result<(Vec<f64>, Grouping), DataError> {
         let p = scaled.columns.len();
-        let mut gram = vec![0.0; p * p];
+        let (mut gram, mut groups) = (vec![0.0; p * p], Grouping::default());
         let mut shares = shares.into_iter();
         let mut left = shares.len();
         let blocks = self.reader.blocks(self.wanted, self.markers)?;
@@ -87,15 +98,16 @@ impl Encoder<'_> {
             Ok((block?, shares.next().ok_or_else(changed)?))
         });
         let work = |(block, share): (Block<'_>, Share<'_>)| {
-            let mut part =
-                BlockFill { encoder: self, scaled, standardisation, share, done: 0, gram: vec![0.0; p * p] };
+            let (gram, groups) = (vec![0.0; p * p], Grouping::default());
+            let mut part = BlockFill { encoder: self, scaled, standardisation, share, done: 0, gram, groups };
             let upto = block.upto;
             let extent = block.read(&mut |batch| part.add(batch))?;
             part.check_full()?;
-            Ok(Worked { result: part.gram, extent, upto })
+            Ok(Worked { result: (part.gram, part.groups), extent, upto })
         };
         in_order(jobs, self.reader.first(), work, |before, worked| {
-            gram.iter_mut().zip(&worked.result).for_each(|(sum, value)| *sum += value);
+            gram.iter_mut().zip(&worked.result.0).for_each(|(sum, value)| *sum += value);
+            groups.append(&worked.result.1);
             report(self.reader, look, before.rows + worked.extent.rows, worked.upto, watch)
         })?;
         if left > 0 {
@@ -105,7 +117,7 @@ impl Encoder<'_> {
             stored.check_unchanged()?;
         }
         mirror_lower(&mut gram, p);
-        Ok(gram)
+        Ok((gram, groups))
     }
 
     /// The raw features of `kept` rows of a batch, row-major.
@@ -197,6 +209,7 @@ struct BlockFill<'a, 'o> {
     /// Rows of the share that are filled.
     done: usize,
     gram: Vec<f64>,
+    groups: Grouping,
 }
 
 impl BlockFill<'_, '_> {
@@ -226,7 +239,8 @@ impl BlockFill<'_, '_> {
         raw: &mut [f64],
         standardisation: &Standardisation,
     ) -> Result<(), Fault> {
-        let Encoder { features, target, target_position, exposure_position, .. } = self.encoder;
+        let Encoder { features, target, target_position, exposure_position, groups_position, .. } =
+            self.encoder;
         let dim = features.len();
         let rows = self.done..self.done + kept.len();
         let Some(out) = self.share.features.get_mut(rows.start * dim..rows.end * dim) else {
@@ -242,6 +256,9 @@ impl BlockFill<'_, '_> {
             (column(exposure_position), self.share.exposure.get_mut(rows.clone()))
         {
             TargetCode::Number.code(&cells, kept, out);
+        }
+        if let Some(cells) = column(groups_position) {
+            self.groups.add(&cells, kept);
         }
         self.done = rows.end;
         Ok(())

@@ -122,12 +122,10 @@ impl Cells<'_> {
 
 fn marked<'a>(cells: ValuesView<'a>, kind: Option<Kind>, markers: &Markers) -> Cells<'a> {
     match cells {
-        ValuesView::Number { values, .. } if kind == Some(Kind::Text) => {
-            Cells::Changed(Values::of_texts(values.iter().map(|value| {
-                let value = markers.number(value);
-                (!value.is_nan()).then(|| value.to_string())
-            })))
-        }
+        ValuesView::Number { values, .. } if kind == Some(Kind::Text) => Cells::Changed(Values::of_texts(
+            (0..values.len())
+                .map(|row| (!markers.number(values.get(row)).is_nan()).then(|| values.text(row))),
+        )),
         ValuesView::Bool(values) if kind == Some(Kind::Text) => {
             Cells::Changed(Values::of_texts(values.iter().map(|value| value.map(|value| value.to_string()))))
         }

@@ -6,7 +6,7 @@ use super::error::DataError;
 
 /// Bytes that this process may still take, where the system tells (Linux): the least of what the machine has, what
 /// its control group may have, and what its address space may grow by.
-pub(super) fn available() -> Option<u64> {
+pub(crate) fn available() -> Option<u64> {
     [machine(), control_group(), address_space()].into_iter().flatten().min()
 }
 
@@ -72,7 +72,7 @@ fn kilobytes(text: &str, key: &str) -> Option<u64> {
 }
 
 /// A number of bytes as people say it.
-pub(super) fn size(bytes: u64) -> String {
+pub(crate) fn size(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["bytes", "kB", "MB", "GB", "TB", "PB"];
     let mut value = bytes as f64;
     let mut unit = 0;

@@ -16,6 +16,7 @@ mod features;
 #[cfg(feature = "files")]
 mod files;
 mod fill;
+mod groups;
 mod in_memory;
 mod kept_rows;
 mod levels;
@@ -46,7 +47,9 @@ pub use files::{
     output::{Sink, ensure_place, is_same_file, write_whole},
     write::{Extra, ensure_writable, write_columns, write_rows},
 };
+pub use groups::Groups;
 pub use kept_rows::KeptRows;
+pub(crate) use memory::{available, size};
 pub use names::NameList;
 pub use place::Place;
 pub use source::Source;

@@ -13,6 +13,7 @@ pub(super) struct Roles {
     pub(super) target: Option<usize>,
     pub(super) exposure: Option<usize>,
     pub(super) features: Vec<usize>,
+    pub(super) groups: Option<usize>,
     /// Columns that are taken as text whatever they look like.
     categories: Vec<usize>,
 }
@@ -36,15 +37,21 @@ impl Roles {
             }
         };
         let exposure = options.exposure.as_ref().map(find).transpose()?;
+        let groups = options.groups.as_ref().map(find).transpose()?;
         let excluded = find_all(&options.exclude)?;
         let categories = find_all(&options.categories)?;
         let mut taken = vec![false; columns.len()];
-        target.iter().chain(&exposure).chain(&excluded).for_each(|&column| taken[column] = true);
+        target
+            .iter()
+            .chain(&exposure)
+            .chain(&groups)
+            .chain(&excluded)
+            .for_each(|&column| taken[column] = true);
         let features = match &options.features {
             Some(names) => find_all(names)?,
             None => (0..columns.len()).filter(|&j| !taken[j] && !columns[j].index).collect(),
         };
-        let roles = Self { target, exposure, features, categories };
+        let roles = Self { target, exposure, features, groups, categories };
         roles.check(source, &excluded)?;
         Ok(roles)
     }
@@ -54,8 +61,10 @@ impl Roles {
         let named = self.target.map(|column| (column, "the target"));
         let named = named.into_iter().chain(self.exposure.map(|column| (column, "the exposure")));
         let named = named.chain(self.features.iter().map(|&column| (column, "a feature")));
-        let mut seen: HashMap<usize, &'static str> =
-            excluded.iter().map(|&column| (column, "left out")).collect();
+        let named = named.chain(self.groups.map(|column| (column, "the group")));
+        // What tells groups apart is no feature, and may be left out of them by name as well.
+        let excluded = excluded.iter().filter(|&&column| self.groups != Some(column));
+        let mut seen: HashMap<usize, &'static str> = excluded.map(|&column| (column, "left out")).collect();
         for (column, second) in named {
             let (file, info) = (source.name().to_owned(), &columns[column]);
             if let Some(first) = seen.insert(column, second) {
@@ -72,11 +81,11 @@ impl Roles {
         Ok(())
     }
 
-    /// What the first look is asked: features in order, then the target, then the exposure.
+    /// What the first look is asked: features in order, then the target, the exposure and the groups.
     pub(super) fn asked(&self, source: &Source<'_>) -> Vec<Asked> {
         let columns = source.reader().columns();
         let kind = |column: usize| match columns[column].declared {
-            _ if self.categories.contains(&column) => Some(Kind::Text),
+            _ if self.categories.contains(&column) || self.groups == Some(column) => Some(Kind::Text),
             Declared::Kind(kind) => Some(kind),
             Declared::Categories => Some(Kind::Text),
             Declared::Nothing | Declared::Unsupported(_) => None,
@@ -84,13 +93,15 @@ impl Roles {
         let features =
             self.features.iter().map(|&column| Asked { column, kind: kind(column), values: false });
         let others = self.target.iter().chain(&self.exposure);
-        features.chain(others.map(|&column| Asked { column, kind: kind(column), values: true })).collect()
+        let others = others.map(|&column| Asked { column, kind: kind(column), values: true });
+        let groups = self.groups.map(|column| Asked { column, kind: kind(column), values: false });
+        features.chain(others).chain(groups).collect()
     }
 
     /// Whether a column is text because someone says so, and not by its looks.
     pub(super) fn is_declared_text(&self, source: &Source<'_>, column: usize) -> bool {
         let declared = &source.reader().columns()[column].declared;
-        self.categories.contains(&column) || *declared == Declared::Categories
+        self.categories.contains(&column) || self.groups == Some(column) || *declared == Declared::Categories
     }
 
     /// Where the target is among what was asked.
@@ -101,5 +112,11 @@ impl Roles {
     /// Where the exposure is among what was asked.
     pub(super) fn exposure_position(&self) -> Option<usize> {
         self.exposure.map(|_| self.features.len() + usize::from(self.target.is_some()))
+    }
+
+    /// Where the groups are among what was asked.
+    pub(super) fn groups_position(&self) -> Option<usize> {
+        let before = self.features.len() + usize::from(self.target.is_some());
+        self.groups.map(|_| before + usize::from(self.exposure.is_some()))
     }
 }

@@ -122,6 +122,15 @@ impl Numbers<'_> {
         }
     }
 
+    /// The number of `row` in digits, all of them.
+    pub(super) fn text(&self, row: usize) -> String {
+        match self {
+            Self::Long(values) => values.get(row).to_string(),
+            // Adding 0 makes -0 and 0 one number.
+            _ => (self.get(row) + 0.0).to_string(),
+        }
+    }
+
     /// The numbers of some rows.
     fn slice(&self, rows: Range<usize>) -> Self {
         match self {

@@ -61,6 +61,11 @@ impl<'a> Embedded<'a> {
         Ok(Self { rows, recipe, sum, sample, description, brought, asked: Mutex::default() })
     }
 
+    /// The rows.
+    pub(super) fn rows(&self) -> &'a dyn Rows {
+        self.rows
+    }
+
     /// How a row becomes a column.
     pub fn recipe(&self) -> &Arc<Recipe> {
         &self.recipe

@@ -7,6 +7,7 @@ mod choose;
 mod draws;
 mod embedded;
 mod gaussian;
+mod grouped;
 mod hermite;
 pub mod paper;
 mod recipe;
@@ -29,6 +30,7 @@ use serde::{Deserialize, Serialize};
 use sparse_nnls::Dictionary;
 use thiserror::Error;
 
+use crate::data::size;
 use crate::rows::RowsError;
 
 /// Why an embedding could not be made.
@@ -85,6 +87,25 @@ pub enum EmbedError {
         posterior: usize,
         /// Of the model.
         model: usize,
+    },
+    /// The columns of groups do not fit.
+    #[error(
+        "the columns of {groups} groups, {coordinates} coordinates each ({embedding}), need {}, but {} of memory are available; an \
+         embedding with fewer coordinates may do",
+        size(*needed),
+        size(*available)
+    )]
+    Memory {
+        /// Number of groups.
+        groups: usize,
+        /// Length of a column.
+        coordinates: usize,
+        /// Which embedding.
+        embedding: String,
+        /// Bytes.
+        needed: u64,
+        /// Bytes.
+        available: u64,
     },
     /// The rows did not answer.
     #[error(transparent)]

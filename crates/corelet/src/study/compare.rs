@@ -52,6 +52,7 @@ impl Study {
         done: &mut (dyn FnMut(&Cell) + Send),
         listener: &mut Listener<'_>,
     ) -> Result<Vec<Cell>, StudyError> {
+        self.of_rows("a comparison")?;
         let Comparison { methods, sizes, seeds, .. } = comparison;
         for &k in sizes {
             BuildOptions { k, ..BuildOptions::default() }.check(self.len())?;

@@ -24,9 +24,10 @@ use sparse_nnls::{Info, Status};
 use thiserror::Error;
 
 use crate::coreset::{
-    BuildError, BuildOptions, Built, Coreset, PathTable, Selector, Start, build_in_rounds, path, start_fit,
+    BuildError, BuildOptions, Built, Coreset, PathTable, Selector, Start, build_in_rounds, build_of_groups,
+    path, start_fit,
 };
-use crate::data::{DataError, Dataset, KeptRows, Outcome, Source, Standardisation, TextLevels};
+use crate::data::{DataError, Dataset, Groups, KeptRows, Outcome, Source, Standardisation, TextLevels};
 use crate::embed::{Choice, EmbedError, Embedding, embed};
 use crate::model::ModelError;
 use crate::posterior::{Gaussian, Laplace, LaplaceError, LaplaceStatus, Prior, SampleError, SampleProgress};
@@ -131,6 +132,8 @@ pub struct Frame {
     pub target: Option<String>,
     /// What tells these observations from others.
     pub fingerprint: String,
+    /// Which observations belong together, where groups of them are to be chosen.
+    pub groups: Option<Groups>,
 }
 
 /// Data, a model of them and a prior, ready to be asked.
@@ -209,6 +212,7 @@ impl Study {
             dropped,
             mut warnings,
             target_name,
+            groups,
         } = dataset;
         if dropped > 0 {
             let (dropped, all) = (count(dropped), count(rows.total()));
@@ -224,8 +228,18 @@ impl Study {
         let prior = model.prior()?;
         let source = source.to_owned();
         let target = target_name;
-        let frame =
-            Frame { source, names, features, rows, levels, standardisation, dropped, target, fingerprint };
+        let frame = Frame {
+            source,
+            names,
+            features,
+            rows,
+            levels,
+            standardisation,
+            dropped,
+            target,
+            fingerprint,
+            groups,
+        };
         let (rows, full) = (Counted::new(Box::new(memory)), OnceLock::new());
         Ok(Self { frame, model, rows, prior, tight_prior, warnings, read_seconds, full })
     }
@@ -238,6 +252,16 @@ impl Study {
     /// Number of usable rows, n.
     pub fn len(&self) -> usize {
         self.rows.len()
+    }
+
+    /// What is chosen from: groups of rows where there are any, else rows.
+    fn units(&self) -> usize {
+        self.frame.groups.as_ref().map_or(self.len(), Groups::len)
+    }
+
+    /// Refuses what is not made of groups.
+    fn of_rows(&self, what: &'static str) -> Result<(), BuildError> {
+        self.frame.groups.as_ref().map_or(Ok(()), |_| Err(BuildError::RowsOnly { what }))
     }
 
     /// True where there is no row.
@@ -360,7 +384,8 @@ impl Study {
         Ok(self.rows.newton(&At { theta: &theta, derivatives: 0 })?.value > -1.0)
     }
 
-    /// Builds in rounds and judges; none where the listener stopped it before there was a coreset.
+    /// Builds in rounds, or once where groups of rows are chosen, and judges; none where the listener stopped it before there
+    /// was a coreset.
     ///
     /// # Errors
     /// See [`StudyError`].
@@ -369,8 +394,9 @@ impl Study {
         specification: &BuildSpecification,
         listener: &mut Listener<'_>,
     ) -> Result<Option<Chosen>, StudyError> {
-        let options = specification.options(self.len());
-        options.check(self.len())?;
+        let options = specification.options(self.units());
+        let groups = self.frame.groups.as_ref();
+        groups.map_or_else(|| options.check(self.len()), |groups| options.check_groups(groups))?;
         let clock = Instant::now();
         let from_part;
         let (start, full) = match specification.start {
@@ -392,14 +418,15 @@ impl Study {
         let clock = Instant::now();
         let _ = listener(Progress::Embedding);
         let held_out = HeldOut::new(&self.rows, &start.posterior, options.seed);
-        let built = build_in_rounds(
-            self.problem(),
-            &start.posterior,
-            &held_out,
-            &options,
-            &specification.rounds(),
-            &mut |info| listener(Progress::Choosing { info, run: (1, 1), method: &options.method }),
-        )?;
+        let (problem, posterior, rounds) = (self.problem(), &start.posterior, specification.rounds());
+        let mut callback =
+            |info: &Info| listener(Progress::Choosing { info, run: (1, 1), method: &options.method });
+        let built = match groups {
+            None => build_in_rounds(problem, posterior, &held_out, &options, &rounds, &mut callback),
+            Some(groups) => {
+                build_of_groups(problem.rows, groups, posterior, &held_out, &options, &mut callback)
+            }
+        }?;
         let build = clock.elapsed().as_secs_f64();
         if built.coreset.status == Status::Stopped && built.coreset.rows.is_empty() {
             return Ok(None);
@@ -469,6 +496,7 @@ impl Study {
         specification: &BuildSpecification,
         listener: &mut Listener<'_>,
     ) -> Result<PathTable, StudyError> {
+        self.of_rows("a path")?;
         let options = specification.options(self.len());
         options.check(self.len())?;
         let full = &self.full(listener)?.posterior;
@@ -504,6 +532,7 @@ impl Study {
             model,
             dropped: *dropped,
             fingerprint: Some(fingerprint),
+            groups: self.frame.groups.as_ref().map(Groups::len),
         }
     }
 }

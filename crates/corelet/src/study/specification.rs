@@ -126,6 +126,15 @@ pub enum UsageError {
         /// The setting.
         setting: &'static str,
     },
+    /// Two settings that do not go together.
+    Apart {
+        /// The one.
+        setting: &'static str,
+        /// The other.
+        other: &'static str,
+        /// The value of the other, where only that is at fault.
+        value: Option<&'static str>,
+    },
     /// A setting that there is not.
     Unknown {
         /// Its name.
@@ -149,6 +158,10 @@ impl UsageError {
             }
             Self::NotPositive { setting, value } => {
                 format!("{} is {value}, but it must be a finite number above 0", name(setting))
+            }
+            Self::Apart { setting, other, value } => {
+                let value = value.map_or_else(String::new, |value| format!(" {value}"));
+                format!("{} and {}{value} do not go together", name(setting), name(other))
             }
             Self::Zero { setting } => format!("{} is 0, but it must be at least 1", name(setting)),
             Self::Unknown { setting } => format!("{} is no setting", name(setting)),
@@ -192,7 +205,8 @@ impl Specification {
     /// See [`UsageError`].
     pub fn check(&self) -> Result<(), UsageError> {
         self.check_model()?;
-        self.build.check()
+        self.build.check()?;
+        if self.design.groups.is_some() { self.build.check_groups() } else { Ok(()) }
     }
 
     fn check_model(&self) -> Result<(), UsageError> {
@@ -236,6 +250,20 @@ impl BuildSpecification {
             return Err(UsageError::Zero { setting: "rounds" });
         }
         positive("max_kl", self.max_kl)
+    }
+
+    /// Groups are chosen once, in one embedding.
+    fn check_groups(&self) -> Result<(), UsageError> {
+        let given = [
+            ("method", Some("sparse-vi"), matches!(self.method, Selector::SparseVi(_))),
+            ("max_kl", None, self.max_kl.is_some()),
+            ("rounds", None, self.rounds.is_some_and(|rounds| rounds > 1)),
+            ("rounds_by", None, self.rounds_by != RoundsBy::Laplace),
+        ];
+        match given.into_iter().find(|&(.., given)| given) {
+            Some((other, value, _)) => Err(UsageError::Apart { setting: "groups", other, value }),
+            None => Ok(()),
+        }
     }
 
     /// The rounds that are asked for.

@@ -59,7 +59,7 @@ impl<'a> HeldOut<'a> {
     /// # Errors
     /// Where the rows did not answer.
     pub fn residual(&self, ids: &[usize], weights: &[f64]) -> Result<f64, RowsError> {
-        Columns::new(self).residual(ids, weights)
+        Ok(root_mean_square(&self.rest(ids, weights)?))
     }
 
     /// The same with its standard error, which the draws tell themselves.
@@ -67,12 +67,24 @@ impl<'a> HeldOut<'a> {
     /// # Errors
     /// Where the rows did not answer.
     pub fn estimate(&self, ids: &[usize], weights: &[f64]) -> Result<Estimate, RowsError> {
-        let rest = Columns::new(self).rest(ids, weights)?;
+        let rest = self.rest(ids, weights)?;
         let squares: Vec<f64> = rest.iter().map(|x| x * x).collect();
         let count = squares.len() as f64;
         let variance = squares.iter().sum::<f64>() / count;
         let spread = squares.iter().map(|x| (x - variance).powi(2)).sum::<f64>() / count;
         Ok(Estimate { residual: variance.sqrt(), standard_error: 0.5 * (spread / count).sqrt() })
+    }
+
+    /// L − L_w at each draw, less its mean; some of the rows at a time, since there may be many where they come in groups.
+    fn rest(&self, ids: &[usize], weights: &[f64]) -> Result<Vec<f64>, RowsError> {
+        let mut rest = self.target()?.to_vec();
+        for (ids, weights) in ids.chunks(AT_ONCE).zip(weights.chunks(AT_ONCE)) {
+            for (column, weight) in self.columns(ids)?.chunks_exact(self.draws()).zip(weights) {
+                rest.iter_mut().zip(column).for_each(|(rest, x)| *rest -= weight * x);
+            }
+        }
+        centre(&mut rest);
+        Ok(rest)
     }
 
     /// Σᵢ ℓᵢ(θₛ) − ℓᵢ(θ̂) for each draw.
@@ -99,6 +111,19 @@ impl<'a> HeldOut<'a> {
 /// Columns computed by one thread at a time.
 const PART: usize = 16;
 
+/// Columns held at a time where each is needed once.
+const AT_ONCE: usize = 4096;
+
+/// √(Σx²/S).
+fn root_mean_square(x: &[f64]) -> f64 {
+    (x.iter().map(|x| x * x).sum::<f64>() / x.len() as f64).sqrt()
+}
+
+fn centre(x: &mut [f64]) {
+    let mean = x.iter().sum::<f64>() / x.len() as f64;
+    x.iter_mut().for_each(|x| *x -= mean);
+}
+
 /// Columns of chosen rows, computed once each.
 pub struct Columns<'h, 'a> {
     held_out: &'h HeldOut<'a>,
@@ -116,8 +141,7 @@ impl<'h, 'a> Columns<'h, 'a> {
     /// # Errors
     /// Where the rows did not answer.
     pub fn residual(&mut self, ids: &[usize], weights: &[f64]) -> Result<f64, RowsError> {
-        let rest = self.rest(ids, weights)?;
-        Ok((rest.iter().map(|x| x * x).sum::<f64>() / rest.len() as f64).sqrt())
+        Ok(root_mean_square(&self.rest(ids, weights)?))
     }
 
     /// L − L_w at each draw, less its mean.
@@ -132,8 +156,7 @@ impl<'h, 'a> Columns<'h, 'a> {
         for (id, weight) in ids.iter().zip(weights) {
             rest.iter_mut().zip(&self.known[id]).for_each(|(rest, x)| *rest -= weight * x);
         }
-        let mean = rest.iter().sum::<f64>() / rest.len() as f64;
-        rest.iter_mut().for_each(|rest| *rest -= mean);
+        centre(&mut rest);
         Ok(rest)
     }
 }

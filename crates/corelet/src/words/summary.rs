@@ -63,6 +63,7 @@ struct OfData {
     fingerprint: Option<String>,
     model: &'static str,
     rows_dropped: usize,
+    groups: Option<usize>,
     version: &'static str,
 }
 
@@ -83,6 +84,7 @@ struct OfPoints {
 struct OfBuild {
     method: Option<String>,
     k: Option<usize>,
+    groups_chosen: Option<usize>,
     status: Option<Status>,
     passes: Option<f64>,
     looks: Option<Looks>,
@@ -135,6 +137,7 @@ impl Summary {
         let build = OfBuild {
             method: Some(coreset.method.clone()),
             k: Some(options.k),
+            groups_chosen: coreset.groups,
             status: Some(coreset.status),
             passes: Some(coreset.passes),
             looks: None,
@@ -164,6 +167,7 @@ impl Summary {
                 fingerprint: subject.fingerprint.map(str::to_owned),
                 model: subject.model,
                 rows_dropped: subject.dropped,
+                groups: subject.groups,
                 version: env!("CARGO_PKG_VERSION"),
             },
             points: OfPoints {
@@ -246,8 +250,13 @@ impl Summary {
         let (points, n) = (count(self.points.points), count(self.subject.n));
         let by = self.build.method.as_ref().map_or_else(String::new, |method| format!("{method}, "));
         let OfPoints { embedding, coordinates, .. } = &self.points;
-        let mut lines =
-            vec![format!("{points} of {n} rows stand for all ({by}{embedding}, {coordinates} coordinates)")];
+        let groups = match (self.build.groups_chosen, self.subject.groups) {
+            (Some(chosen), Some(groups)) => format!(", {} of {} groups,", count(chosen), count(groups)),
+            _ => String::new(),
+        };
+        let mut lines = vec![format!(
+            "{points} of {n} rows{groups} stand for all ({by}{embedding}, {coordinates} coordinates)"
+        )];
         lines.extend(self.divergence_lines());
         if let Some(shift) = self.largest_shift() {
             let (sd, ratio) = (number(shift.shift.mean_shift), number(shift.shift.sd_ratio));
@@ -366,6 +375,8 @@ pub struct Subject<'a> {
     pub dropped: usize,
     /// What tells these observations from others, where that is known.
     pub fingerprint: Option<&'a str>,
+    /// Number of groups of rows, where groups are to be chosen.
+    pub groups: Option<usize>,
 }
 
 /// What is judged, and in which embedding.

@@ -1,0 +1,145 @@
+//! Which group each observation belongs to.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use super::view::ValuesView;
+
+/// Observations in groups (all visits of a patient), numbered from 0 in the order in which they first come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Groups {
+    /// The group of each observation.
+    of: Vec<usize>,
+    /// The observations, group by group, ascending within each.
+    members: Vec<usize>,
+    /// Where each group begins among them, and where the last one ends.
+    starts: Vec<usize>,
+}
+
+impl Groups {
+    /// From the name of each observation's group.
+    pub fn of_names<S: AsRef<str>>(names: &[S]) -> Self {
+        let mut grouping = Grouping::default();
+        names.iter().for_each(|name| grouping.add_name(name.as_ref()));
+        grouping.finish()
+    }
+
+    /// Number of groups.
+    pub fn len(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    /// True where there is no group, since there is no observation.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The group of an observation.
+    pub fn group_of(&self, observation: usize) -> usize {
+        self.of[observation]
+    }
+
+    /// The observations of a group, ascending.
+    pub fn members(&self, group: usize) -> &[usize] {
+        &self.members[self.starts[group]..self.starts[group + 1]]
+    }
+
+    /// Weighted groups as weighted observations, ascending: each has the weight of its group.
+    pub fn expand(&self, groups: &[usize], weights: &[f64]) -> (Vec<usize>, Vec<f64>) {
+        let each = groups.iter().zip(weights);
+        let mut pairs: Vec<(usize, f64)> = each
+            .flat_map(|(&group, &weight)| self.members(group).iter().map(move |&i| (i, weight)))
+            .collect();
+        pairs.sort_unstable_by_key(|&(observation, _)| observation);
+        pairs.into_iter().unzip()
+    }
+}
+
+/// Groups in the making, by what their cells say.
+#[derive(Debug, Default)]
+pub(super) struct Grouping {
+    of: Vec<usize>,
+    names: Vec<String>,
+    known: HashMap<String, usize>,
+}
+
+impl Grouping {
+    /// Adds these rows of a batch.
+    pub(super) fn add(&mut self, cells: &ValuesView<'_>, rows: &[usize]) {
+        rows.iter().for_each(|&row| self.add_name(&cell_text(cells, row)));
+    }
+
+    /// Adds a later part of the same rows.
+    pub(super) fn append(&mut self, next: &Self) {
+        let numbers: Vec<usize> = next.names.iter().map(|name| self.number(name)).collect();
+        self.of.extend(next.of.iter().map(|&group| numbers[group]));
+    }
+
+    fn add_name(&mut self, name: &str) {
+        let group = self.number(name);
+        self.of.push(group);
+    }
+
+    fn number(&mut self, name: &str) -> usize {
+        if let Some(&group) = self.known.get(name) {
+            return group;
+        }
+        let group = self.names.len();
+        self.names.push(name.to_owned());
+        self.known.insert(name.to_owned(), group);
+        group
+    }
+
+    /// The groups, by counting.
+    pub(super) fn finish(self) -> Groups {
+        let mut starts = vec![0; self.names.len() + 1];
+        self.of.iter().for_each(|&group| starts[group + 1] += 1);
+        (0..self.names.len()).for_each(|group| starts[group + 1] += starts[group]);
+        let mut next = starts.clone();
+        let mut members = vec![0; self.of.len()];
+        for (observation, &group) in self.of.iter().enumerate() {
+            members[next[group]] = observation;
+            next[group] += 1;
+        }
+        Groups { of: self.of, members, starts }
+    }
+}
+
+/// A cell that is not missing, as text: the same text is the same group. Formats that know nothing but numbers give numbers.
+fn cell_text<'a>(cells: &ValuesView<'a>, row: usize) -> Cow<'a, str> {
+    match *cells {
+        ValuesView::Text { codes, levels } => {
+            levels.get(codes[row] as usize).map_or(Cow::Borrowed(""), |level| Cow::Borrowed(level.as_str()))
+        }
+        ValuesView::Number { values, .. } => Cow::Owned(values.text(row)),
+        ValuesView::Bool(values) => Cow::Borrowed(if values[row] == Some(true) { "true" } else { "false" }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_numbered_as_they_come_and_parts_add_up() {
+        let names = ["b", "a", "b", "c", "a"];
+        let groups = Groups::of_names(&names);
+        assert_eq!((groups.len(), groups.is_empty()), (3, false));
+        assert_eq!((0..5).map(|i| groups.group_of(i)).collect::<Vec<_>>(), [0, 1, 0, 2, 1]);
+        assert_eq!(
+            (groups.members(0), groups.members(1), groups.members(2)),
+            (&[0, 2][..], &[1, 4][..], &[3][..])
+        );
+        assert_eq!(groups.expand(&[1, 2], &[2.0, 3.0]), (vec![1, 3, 4], vec![2.0, 3.0, 2.0]));
+        for cut in 0..=names.len() {
+            let mut all = Grouping::default();
+            for part in [&names[..cut], &names[cut..]] {
+                let mut next = Grouping::default();
+                part.iter().for_each(|name| next.add_name(name));
+                all.append(&next);
+            }
+            assert_eq!(all.finish(), groups, "{cut}");
+        }
+        assert!(Groups::of_names::<&str>(&[]).is_empty());
+    }
+}
