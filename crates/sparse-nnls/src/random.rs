@@ -7,6 +7,8 @@ pub(crate) enum Purpose {
     Batch = 1,
     /// The exponential clocks of importance sampling.
     Race = 2,
+    /// Which columns a pursuit shakes out.
+    Shake = 3,
 }
 
 /// The finaliser of SplitMix64: a bijection whose output bits pass as independent.

@@ -66,9 +66,10 @@ impl Gram {
         self.columns.len() / self.len().max(1)
     }
 
-    /// How many columns to ask for at once.
-    pub(super) fn worth_asking(&self) -> usize {
-        if self.columns.len() < CACHED { FEW } else { MANY }
+    /// How many columns to ask for at once where about `room` are to enter: not all that promise anything will.
+    pub(super) fn worth_asking(&self, room: usize) -> usize {
+        let most = if self.columns.len() < CACHED { FEW } else { MANY };
+        (room / 2).clamp(FEW, most)
     }
 
     /// Computes the products of these columns with all others, where they are not known yet.

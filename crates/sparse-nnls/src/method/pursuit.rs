@@ -14,6 +14,9 @@
 //! share where nothing is. Then look outside again, for as long as that gains more than a few per cent. At last single columns
 //! are exchanged. Every size passed on the way is recorded, so one run yields the whole path 1 … k.
 //!
+//! *Shake.* Where the problem is small, columns of the best support are thrown out at random, others must take their places,
+//! and single columns are exchanged again: what is better stays.
+//!
 //! All this works with the inner products of the pool ([`search`](super::search)), and in the last digits with the columns
 //! ([`floor`](super::floor)).
 
@@ -92,8 +95,12 @@ const ALIGNED: f64 = 0.25;
 /// A look outside that lowers the residual by less than this share is the last.
 const LEAST_GAIN: f64 = 0.03;
 
-/// Multiply-adds that all restarts together may cost, by what their growths and swaps look at.
-const RESTART_WORK: usize = 25_000_000;
+/// Times that the best support is shaken: at most, and by the multiply-adds of as many scorings of all exchanges.
+const MOST_SHAKES: usize = 100;
+const SHAKE_WORK: usize = 25_000_000;
+
+/// Shares of the support that are shaken out, in turn.
+const SHAKEN: [f64; 3] = [0.1, 0.15, 0.25];
 
 /// Scorings of all single exchanges at the end: this many, and more of them where k is small.
 const SWAPS: usize = 3;
@@ -108,7 +115,7 @@ enum Stage {
     Look,
     Grow,
     Swap { left: usize },
-    Restart { first: usize },
+    Shake { round: usize },
     Floor,
 }
 
@@ -131,6 +138,7 @@ pub(super) struct Engine {
     /// Points and residual before the last looks.
     before_look: (usize, f64),
     slice: usize,
+    seed: u64,
 }
 
 /// Columns exchanged by the first round: a share of k, but enough to be worth trying where k is small.
@@ -159,6 +167,7 @@ impl Engine {
             looks: EARLY_LOOKS,
             before_look: (0, f64::INFINITY),
             slice: SLICE,
+            seed: problem.seed,
         }
     }
 
@@ -257,23 +266,26 @@ impl Engine {
         SWAPS.max(600 / self.k)
     }
 
-    /// Starts again from another first column, as many as a fixed amount of work allows: small problems are searched
-    /// from every side, large ones not at all.
-    fn restart(&mut self, first: usize) -> Step {
-        // A step of a growth, and a swap, each look at the inner products of the pool with the support.
-        let work = self.search.pool.len() * self.k * (self.k + self.swaps());
-        if first >= (RESTART_WORK / work.max(1)).min(self.search.pool.len()) {
+    /// Shakes the best support, as often as a fixed amount of work allows: small problems are searched from every side, large
+    /// ones not at all.
+    fn shake(&mut self, round: usize) -> Step {
+        // Scoring all exchanges looks at the inner products of the pool with the support, half of them k times.
+        let work = self.search.pool.len() * self.k * self.k;
+        if self.k == 1 || round >= (SHAKE_WORK / work.max(1)).min(MOST_SHAKES) {
             return self.finish(Status::Completed);
         }
-        self.search.restart(first);
+        let share = SHAKEN[round % SHAKEN.len()];
+        let count = ((share * self.k as f64).ceil() as usize).max(2).min(self.k - 1);
+        self.search.shake(count, round, self.seed);
         self.search.grow(self.k, 0.0, usize::MAX);
+        self.search.tableau.unbar();
         for _ in 0..self.swaps() {
             if !self.search.swap(self.k) {
                 break;
             }
         }
         self.search.keep_better();
-        self.stage = Stage::Restart { first: first + 1 };
+        self.stage = Stage::Shake { round: round + 1 };
         Step::Continue
     }
 
@@ -350,11 +362,11 @@ impl Algorithm for Engine {
                 if !helped {
                     self.search.settle(&problem.target);
                     self.search.keep_better();
-                    self.stage = Stage::Restart { first: 0 };
+                    self.stage = Stage::Shake { round: 0 };
                 }
                 return Ok(Step::Continue);
             }
-            Stage::Restart { first } => return Ok(self.restart(first)),
+            Stage::Shake { round } => return Ok(self.shake(round)),
             Stage::Floor => return self.step_at_floor(problem, oracle),
         }
         self.stage = Stage::Grow;

@@ -6,6 +6,7 @@ use crate::error::Error;
 use crate::method::path::Path;
 use crate::method::pool::Pool;
 use crate::method::tableau::Tableau;
+use crate::random::{Purpose, uniform};
 
 /// Relative residual below which inner products no longer tell columns apart, nor a residual from rounding.
 pub(super) const FLOOR: f64 = 1e-6;
@@ -96,7 +97,8 @@ impl Search {
             if work > slice {
                 return false;
             }
-            let Some(at) = self.tableau.best(&mut self.pool.gram) else { break };
+            let room = goal - self.tableau.len();
+            let Some(at) = self.tableau.best(&mut self.pool.gram, room) else { break };
             if self.tableau.enter(at, &self.pool.gram) {
                 self.entered += 1;
                 self.record();
@@ -169,7 +171,7 @@ impl Search {
             self.tableau.enter_column(enters, gram);
             self.tableau.unbar();
             while self.tableau.len() < k {
-                let Some(at) = self.tableau.best(gram) else { break };
+                let Some(at) = self.tableau.best(gram, k - self.tableau.len()) else { break };
                 self.tableau.enter(at, gram);
             }
             if self.tableau.residual_norm() < self.before.residual_norm() * (1.0 - KEPT_FALL) {
@@ -185,8 +187,16 @@ impl Search {
         helped
     }
 
-    /// Forgets the support and starts from one column.
-    pub(super) fn restart(&mut self, first: usize) {
-        self.tableau = Tableau::start(&mut self.pool.gram, self.target_norm, self.capacity, &[first], &[0.0]);
+    /// Throws `count` columns out of the support at random and bars their return, and that of their likes.
+    pub(super) fn shake(&mut self, count: usize, round: usize, seed: u64) {
+        let support = self.tableau.support();
+        let lot = |place: usize| uniform(seed, Purpose::Shake, round * self.capacity + place);
+        let mut places: Vec<usize> = (0..support.len()).collect();
+        places.sort_by(|&a, &b| lot(a).total_cmp(&lot(b)));
+        let mut kept = places.split_off(count.min(support.len().saturating_sub(1)));
+        let gone: Vec<usize> = places.into_iter().map(|place| support[place]).collect();
+        kept.sort_unstable();
+        self.tableau.retain(&kept, &mut self.pool.gram);
+        self.tableau.bar(&gone, &self.pool.gram);
     }
 }

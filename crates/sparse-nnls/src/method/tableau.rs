@@ -16,6 +16,9 @@ pub(super) const LEAST_HEIGHT: f64 = 1e-10;
 /// A fall of the squared residual by less than this share of it is rounding.
 const LEAST_FALL: f64 = 2e-9;
 
+/// Unit columns with a product above this could stand in for each other.
+const ALIKE: f64 = 1.0 - 1e-6;
+
 /// Numbers in the tiles from which changes are first applied to a panel of the most promising columns alone.
 const BLOCKED: usize = 1 << 19;
 
@@ -115,13 +118,14 @@ impl Tableau {
         Elimination::new(&self.weights, |i| self.row(i))
     }
 
-    /// The open column whose entry would lower the residual most, by its place in the panel, or else the pool.
-    pub(super) fn best(&mut self, gram: &mut Gram) -> Option<usize> {
+    /// The open column whose entry would lower the residual most, by its place in the panel, or else the pool; about `room` are to
+    /// enter.
+    pub(super) fn best(&mut self, gram: &mut Gram, room: usize) -> Option<usize> {
         if self.barred.len() * self.len() < BLOCKED {
             self.bring_up_to_date(gram);
             let (best, column) = self.best_of(&self.pool)?;
             if !gram.knows(column) {
-                gram.ask(&self.promising(&self.pool, gram.worth_asking()));
+                gram.ask(&self.promising(&self.pool, gram.worth_asking(room)));
             }
             return Some(best);
         }
@@ -134,14 +138,14 @@ impl Tableau {
         match found {
             Some((panel, (at, column))) => {
                 if !gram.knows(column) {
-                    gram.ask(&self.promising(panel, gram.worth_asking()));
+                    gram.ask(&self.promising(panel, gram.worth_asking(room)));
                 }
                 Some(at)
             }
             None if self.pending.is_empty() => None,
             None => {
                 self.bring_up_to_date(gram);
-                self.best(gram)
+                self.best(gram, room)
             }
         }
     }
@@ -222,6 +226,14 @@ impl Tableau {
         gram.ask(&[column]);
         self.bring_up_to_date(gram);
         self.enter(column, gram)
+    }
+
+    /// Keeps columns that were in a support, and their likes, from entering until all are opened again.
+    pub(super) fn bar(&mut self, columns: &[usize], gram: &Gram) {
+        for &column in columns {
+            let likes = gram.row(column).iter().map(|&product| product > ALIKE);
+            self.barred.iter_mut().zip(likes).for_each(|(barred, like)| *barred |= like);
+        }
     }
 
     /// Opens every column outside the support.
