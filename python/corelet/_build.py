@@ -8,7 +8,7 @@ from os import PathLike, fspath
 from typing import Any, Optional
 
 from . import _lib
-from ._columns import column, length, names_of, parts_of
+from ._columns import column, first_missing, length, names_of, parts_of
 from ._coreset import Coreset, coreset_from
 from ._progress import ProgressOption, reporter
 from ._types import Part
@@ -26,6 +26,7 @@ def build(
     categories: Sequence[str] = (),
     missing: Sequence[str] = (),
     exposure: Any = None,
+    groups: Any = None,
     positive: Optional[object] = None,
     intercept: bool = True,
     standardise: str = "scale",
@@ -71,6 +72,10 @@ def build(
         besides empty ones, NA, NaN and null.
     exposure
         Poisson: the exposure of each row, as a column of `X` or as an array.
+    groups
+        Which rows belong together (all visits of a patient), as a column of `X` or as an array: whole groups are chosen
+        instead of rows, k of them, each with one weight for all of its rows. They are chosen once, in one embedding:
+        `max_kl`, further rounds and `sparse-vi` are refused.
     positive
         Logistic: the level of the target that counts as success, needed where the target is text.
     intercept, standardise, drop_missing
@@ -125,6 +130,7 @@ def build(
             categories=categories,
             missing=missing,
             exposure=exposure,
+            groups=groups,
             positive=positive,
             intercept=intercept,
             standardise=standardise,
@@ -145,13 +151,14 @@ def build(
     )
     threads = _count("threads", threads)
     with reporter(progress) as report:
-        path = path_of(X, y, exposure)
+        path = path_of(X, y, exposure, groups)
         if path is not None:
             fields = _lib.build_file(path, format, keywords, report, threads)
         else:
-            parts = data_parts(X, y, exposure, keywords)
+            parts = data_parts(X, y, exposure, keywords, groups)
             fields = _lib.build_columns("data", parts, keywords, report, threads)
-    coreset = coreset_from(fields, keywords)
+    # An array of groups is not at hand when the coreset is checked, nor needed.
+    coreset = coreset_from(fields, {**keywords, "groups": groups if isinstance(groups, str) else None})
     for warning in coreset.warnings:
         warnings.warn(warning, stacklevel=2)
     return coreset
@@ -165,23 +172,29 @@ def native(keywords: Mapping[str, Any]) -> dict[str, object]:
             asked[name] = [str(text) for text in asked[name]]
     for name in ("k", "rounds", "seed"):
         asked[name] = _count(name, asked.get(name))
-    asked["exposure"] = asked["exposure"] if isinstance(asked.get("exposure"), str) else None
+    for name in ("exposure", "groups"):
+        asked[name] = asked[name] if isinstance(asked.get(name), str) else None
     asked["positive"] = None if asked.get("positive") is None else _label(asked["positive"])
     return asked
 
 
-def path_of(X: Any, y: Any, exposure: Any) -> Optional[str]:
+def path_of(X: Any, y: Any, exposure: Any, groups: Any = None) -> Optional[str]:
     """The path of a file, where X is one: what else belongs to the rows must then be columns of it."""
     if not isinstance(X, (str, PathLike)):
         return None
-    if y is not None or (exposure is not None and not isinstance(exposure, str)):
-        raise _lib.CoreletError("X is a file, so name its columns with target and exposure")
+    if y is not None or any(beside is not None and not isinstance(beside, str) for beside in (exposure, groups)):
+        raise _lib.CoreletError("X is a file, so name its columns with target, exposure and groups")
     return str(fspath(X))
 
 
-def data_parts(X: Any, y: Any, exposure: Any, keywords: dict[str, object]) -> list[Part]:
-    """The columns of X with the target and the exposure beside them, which `keywords` then name."""
+def data_parts(X: Any, y: Any, exposure: Any, keywords: dict[str, object], groups: Any = None) -> list[Part]:
+    """The columns of X with the target, the exposure and the groups beside them, which `keywords` then name."""
     parts = parts_of(X)
+    if groups is not None and not isinstance(groups, str):
+        keywords["groups"] = _append(parts, "groups", groups)
+        missing = first_missing(parts[-1])
+        if missing is not None:
+            raise _lib.CoreletError(f"the group of row {missing} is missing")
     if exposure is not None and not isinstance(exposure, str):
         keywords["exposure"] = _append(parts, "exposure", exposure)
     if y is not None:

@@ -67,6 +67,18 @@ def names_of(parts: Iterable[Part]) -> list[str]:
     return [name for part in parts for name in part[0]]
 
 
+def first_missing(part: Part) -> Optional[int]:
+    """The first row in which the cell of a single column is missing."""
+    _, array, _, levels = part
+    if levels is not None:
+        missing = array == MISSING_TEXT
+    elif array.dtype == np.uint8:
+        missing = array == MISSING_BOOL
+    else:
+        missing = np.isnan(array)
+    return int(np.argmax(missing)) if missing.any() else None
+
+
 def cells_of(parts: Iterable[Part], rows: NDArray[np.int64]) -> Iterator[tuple[str, NDArray[Any]]]:
     """These rows of each column: numbers (NaN where missing) or text (None where missing)."""
     for names, array, _, levels in parts:

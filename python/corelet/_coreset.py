@@ -118,7 +118,7 @@ class Coreset:
     groups: Optional[NDArray[Any]] = None
     """The labels of the chosen groups, where groups were chosen; `rows` are then all rows of these."""
     group_ids: Optional[NDArray[np.int64]] = None
-    """The place of each chosen group among all labels, in their order."""
+    """The place of each chosen group among all: of labels in their order, of a column in that in which they first come."""
     group_weights: Optional[NDArray[np.float64]] = None
     """The weight of each chosen group, which all of its rows have."""
     sketch: Optional[Sketch] = field(default=None, repr=False)
@@ -306,7 +306,7 @@ def coreset_from(fields: Mapping[str, Any], options: Optional[Mapping[str, Any]]
         map_distance=summary.get("map_distance"),
     )
     options, sampling = dict(options or {}), dict(fields["sampling"])
-    return Coreset(
+    coreset = Coreset(
         rows=fields["rows"],
         weights=fields["weights"],
         quality=quality,
@@ -319,3 +319,9 @@ def coreset_from(fields: Mapping[str, Any], options: Optional[Mapping[str, Any]]
         names=fields.get("names", []),
         options=options,
     )
+    column = fields.get("group_column")
+    if column is not None:
+        ids, first = np.unique(fields["groups"], return_index=True)
+        labels = np.asarray(coreset.columns[column])[first]
+        coreset.groups, coreset.group_ids, coreset.group_weights = labels, ids, coreset.weights[first]
+    return coreset

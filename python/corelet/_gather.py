@@ -92,7 +92,7 @@ def expanded(coreset: Coreset, units: Units) -> Coreset:
         return coreset
     ids, weights = coreset.rows, coreset.weights
     rows, row_weights = units.expand(ids, weights)
-    summary = {**coreset.summary, "n": units.n, "groups": units.count}
+    summary = {**coreset.summary, "n": units.n, "groups": units.count, "groups_chosen": len(ids)}
     labels = units.labels[ids]
     return replace(
         coreset, rows=rows, weights=row_weights, summary=summary, groups=labels, group_ids=ids, group_weights=weights

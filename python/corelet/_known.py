@@ -60,7 +60,7 @@ def fit(
         A callable that gets a `corelet.FitProgress` now and then; True for lines on the standard error stream, False for
         none; by default lines where a person is watching. Ctrl-C returns the best so far with its verdict.
     keywords
-        All others are those of `corelet.build`: `target`, `features`, `exposure`, `positive`, `prior_sd`, ….
+        All others are those of `corelet.build`: `target`, `features`, `exposure`, `groups`, `positive`, `prior_sd`, ….
 
     Returns
     -------
@@ -144,7 +144,7 @@ class Known:
                 rounds.append(replace(this, next=words))
                 if step == "stop":
                     break
-                k = min(2 * k, max_k, _rows(this))
+                k = min(2 * k, max_k, _units(this))
         except KeyboardInterrupt:
             if not rounds:
                 raise
@@ -167,7 +167,7 @@ class Known:
         shift, scale = (np.nan, np.nan) if not rounds else new.moved_from(rounds[-1].posterior or new)
         return Round(
             k=k,
-            points=len(coreset),
+            points=len(coreset.unit_ids),
             draws=verdict.n_draws,
             variance=verdict.variance,
             variance_upper=verdict.variance_upper,
@@ -229,7 +229,7 @@ class Known:
 def next_step(this: Round, k: int, max_k: int) -> tuple[str, str]:
     """What to do after this round, and why: `stop` or `more`."""
     assert this.verdict is not None
-    most = min(2 * k, max_k, _rows(this))
+    most = min(2 * k, max_k, _units(this))
     if this.verdict.grade == "A":
         return "stop", "certified"
     if DRAWS_AT_FAULT & set(this.verdict.reasons):
@@ -241,9 +241,10 @@ def next_step(this: Round, k: int, max_k: int) -> tuple[str, str]:
     return "stop", f"V is still large with {k} points, the most allowed (max_k)"
 
 
-def _rows(this: Round) -> int:
+def _units(this: Round) -> int:
+    """Rows, or groups, that there are to choose from."""
     assert this.coreset is not None
-    return int(this.coreset.summary["n"])
+    return int(this.coreset.summary["groups"] or this.coreset.summary["n"])
 
 
 def _grade(this: Round) -> str:

@@ -359,3 +359,48 @@ def test_an_array_is_copied_once_on_the_way_in(tmp_path):
     np.save(tmp_path / "y.npy", (rng.random(500_000) < 0.5).astype(float))
     done = subprocess.run([sys.executable, "-c", MEMORY], cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert 0.6 < float(done.stdout) < 1.0, done.stdout + done.stderr
+
+
+def test_groups_are_chosen_whole_from_a_column_or_an_array(logistic, command, tmp_path):
+    X, y = logistic
+    patients = np.array([f"p{j}" for j in (np.arange(len(y)) * 31) % 150])
+    frame = frame_of(X, y).assign(patient=patients)
+    cs = corelet.build(frame, target="y", groups="patient", k=40)
+    assert same(cs, corelet.build(X, y, groups=patients, k=40))
+    assert len(cs.groups) <= 40 and cs.summary["groups"] == 150 and cs.summary["groups_chosen"] == len(cs.groups)
+    assert np.array_equal(cs.rows, np.flatnonzero(np.isin(patients, cs.groups)))
+    weights = dict(zip(cs.groups, cs.group_weights))
+    assert np.array_equal(cs.weights, [weights[patient] for patient in patients[cs.rows]])
+    assert corelet.check(cs, frame, chains=2).grade == "A"
+
+    frame.to_parquet(tmp_path / "data.parquet")
+    arguments = ["build", "data.parquet", "--target", "y", "--groups", "patient", "-k", "40", "-o", "core.parquet"]
+    assert command(*arguments, cwd=tmp_path).returncode == 0
+    written = pyarrow.parquet.read_table(tmp_path / "core.parquet")
+    assert np.array_equal(cs.rows, written["row"].to_numpy()) and np.array_equal(cs.weights, written["weight"].to_numpy())
+
+
+def test_groups_are_checked_and_fitted_where_they_are_an_array(logistic):
+    X, y = logistic
+    patients = (np.arange(len(y)) * 31) % 150
+    fit = corelet.fit(X, y, groups=patients, k=40, chains=2)
+    assert fit.verdict.grade == "A" and len(fit.coreset.groups) <= 40
+    assert set(patients[fit.coreset.rows]) == set(fit.coreset.groups)
+
+
+@pytest.mark.parametrize(
+    ("groups", "flags", "words"),
+    [
+        (np.arange(10), {}, "groups has 10 values"),
+        ("doctor", {}, "there is no column 'doctor'"),
+        ("every", {"max_kl": 0.1}, "groups and max_kl do not go together"),
+        ("every", {"method": "sparse-vi"}, "groups and method sparse-vi do not go together"),
+        ("missing", {}, "the group of row 3 is missing"),
+    ],
+)
+def test_groups_that_cannot_be_are_refused(groups, flags, words, logistic):
+    X, y = logistic
+    every = np.arange(len(y)) % 50
+    given = {"every": every, "missing": np.where(np.arange(len(y)) == 3, np.nan, every)}.get(str(groups), groups)
+    with pytest.raises(corelet.CoreletError, match=words):
+        corelet.build(X, y, groups=given, **flags)

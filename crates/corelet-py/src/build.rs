@@ -67,7 +67,9 @@ fn build_source<'py>(
         let chosen = choose(control, &study, &asked.build)?;
         Ok((study, chosen))
     })?;
-    fields(py, source, &study, &chosen)
+    let fields = fields(py, source, &study, &chosen)?;
+    fields.set_item("group_column", design.groups)?;
+    Ok(fields)
 }
 
 fn choose<T: Send>(

@@ -13,7 +13,7 @@ use corelet::model::Logistic;
 use corelet::posterior::{Laplace, LaplaceSettings, Prior, laplace};
 use corelet::rows::{All, Memory, Problem};
 use corelet::sparse_vi::SparseViSettings;
-use corelet::study::{Specification, Study, StudyError, UsageError, unheard};
+use corelet::study::{BuildSpecification, Specification, Study, StudyError, UsageError, unheard};
 use corelet::trust::{Grade, HeldOut};
 use sparse_nnls::{Dictionary, Info, Method};
 
@@ -150,14 +150,10 @@ fn visits() -> Source<'static> {
 }
 
 fn asked(k: usize) -> Specification {
-    let mut asked = Specification::default();
-    asked.design = DesignOptions {
-        target: Some("y".into()),
-        groups: Some("patient".into()),
-        ..DesignOptions::default()
-    };
-    asked.build.k = Some(k);
-    asked
+    let (target, groups) = (Some("y".to_owned()), Some("patient".to_owned()));
+    let design = DesignOptions { target, groups, ..DesignOptions::default() };
+    let build = BuildSpecification { k: Some(k), ..BuildSpecification::default() };
+    Specification { design, build, ..Specification::default() }
 }
 
 #[test]
