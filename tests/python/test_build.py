@@ -311,14 +311,15 @@ INTERRUPTED = """
 import os, signal, sys, threading, time
 import numpy as np, corelet
 rng = np.random.default_rng(1)
-X, y = rng.normal(size=(1_000_000, 12)), rng.random(1_000_000) < 0.5
+X, y = rng.normal(size=(100_000, 12)), rng.random(100_000) < 0.5
 asked = []
 def ask():
     asked.append(time.perf_counter())
     os.kill(os.getpid(), signal.SIGINT)
 threading.Timer(1.5, ask).start()
 try:
-    corelet.build(X, y, k=1000)
+    # A pass for every point: minutes of work.
+    corelet.build(X, y, k=1000, method="omp", embedding="draws:2000")
 except KeyboardInterrupt:
     print("interrupted", time.perf_counter() - asked[0])
     sys.stdout.flush()
