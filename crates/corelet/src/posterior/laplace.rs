@@ -218,6 +218,13 @@ pub fn laplace(
     Ok(Laplace { posterior, log_posterior: value, gradient_norm: norm, iterations, status })
 }
 
+/// A coefficient of which a rough picture knows fewer rows than this stays at the prior mean there: out where a few rows of one
+/// kind would carry it, all rows hardly bend the log-likelihood, and Newton's first step would be far too long.
+const LEAST_ROWS: f64 = 300.0;
+
+/// The precision that holds a coefficient where it is, whatever the rows say.
+const HELD: f64 = 1e12;
+
 /// The mode of a rough picture of the likelihood: a few posterior standard deviations off, from where Newton's steps
 /// converge quadratically at once.
 fn rough_mode(
@@ -228,5 +235,10 @@ fn rough_mode(
     let Some(rough) = likelihood.rough()? else { return Ok(None) };
     // Half the digits are all that a start needs.
     let settings = LaplaceSettings { tolerance: 1e-3, ..*settings };
-    Ok(laplace(&rough, prior, Some(&prior.mean), &settings).ok().map(|fit| fit.posterior.mean))
+    let mut prior = prior.clone();
+    let dim = prior.dim();
+    for j in rough.scarce_features(LEAST_ROWS).into_iter().filter(|&j| j < dim) {
+        prior.precision[j * dim + j] += HELD;
+    }
+    Ok(laplace(&rough, &prior, Some(&prior.mean), &settings).ok().map(|fit| fit.posterior.mean))
 }

@@ -102,6 +102,14 @@ impl Weighted {
         laplace(self, prior, None, &LaplaceSettings::default())
     }
 
+    /// The features of which these rows know little: (Σx²)²/Σx⁴, of an indicator the rows that have it, is below `least`.
+    pub(crate) fn scarce_features(&self, least: f64) -> Vec<usize> {
+        let rows = self.model.observations();
+        let power =
+            |j: usize, p: i32| (0..rows.len()).map(|i| f64::from(rows.row(i)[j]).powi(p)).sum::<f64>();
+        (0..rows.dim).filter(|&j| power(j, 2).powi(2) < least * power(j, 4)).collect()
+    }
+
     /// L_w(θ̂ + Δₛ) − L_w(θ̂) for each shift, in f64.
     pub fn differences(&self, anchor: &[f64], shifts: &Shifts) -> Vec<f64> {
         weighted_differences(&self.model, anchor, shifts, &self.weights)

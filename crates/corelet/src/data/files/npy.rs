@@ -10,7 +10,7 @@ use arrow_array::{ArrayRef, Float64Array, Int64Array, UInt64Array};
 use super::cells::{CellColumn, check_range};
 use super::content::Content;
 use crate::data::blocks::{Batch, BatchColumn, Block, Blocks, ColumnInfo, Declared, Kind, Wanted};
-use crate::data::error::DataError;
+use crate::data::error::{DataError, excerpt};
 use crate::data::place::Extent;
 use crate::data::source::{Reader, Stored};
 use crate::data::table::{MAX_COLUMNS, Values};
@@ -170,7 +170,7 @@ impl ArrayName<'_> {
 
     fn unsupported(self, dtype: &str) -> DataError {
         let (file, array) = (self.file.to_owned(), self.array.to_owned());
-        DataError::ArrayType { file, array, dtype: dtype.to_owned() }
+        DataError::ArrayType { file, array, dtype: excerpt(dtype) }
     }
 }
 
