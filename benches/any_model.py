@@ -5,7 +5,8 @@
 TOOL is `pymc` or `numpyro`, MODEL is `poisson` (random intercepts of two factors, 38 parameters) or `student` (a regression
 with unknown σ and ν, 9 parameters). Needs the environment of `make integrations`. Prints one line of JSON.
 
-Times are seconds of the processor, which do not depend on who else is on the machine; `wall` are those of the clock, and
+Times are seconds of the processor, which depend little on who else is on the machine where OPENBLAS_NUM_THREADS is 1 (threads of
+BLAS that wait for each other count as work); `wall` are those of the clock, and
 `steps` where they went. What the same sampler would take on all rows is extrapolated: the gradient evaluations that the last
 chains made for each draw, times as many draws and as much warm-up, times the measured seconds of one gradient on all rows. With
 `full` it really runs where that is less than ten minutes, and the posteriors are compared: the largest shift of a mean in
