@@ -31,6 +31,8 @@ fn stands_alone(page: &str) {
     for part in ["src=\"http", "href=\"http", "@import", "<script", "<link"] {
         assert!(!page.contains(part), "{part}");
     }
+    // And a browser would refuse to, whatever the cells of the data say.
+    assert!(page.contains("Content-Security-Policy\" content=\"default-src 'none';"), "{page}");
 }
 
 #[test]
