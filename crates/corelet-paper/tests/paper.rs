@@ -66,7 +66,8 @@ fn an_experiment_end_to_end() {
     }
     let report = place.read("out/report.html");
     assert_well_formed(&report);
-    assert!(!report.contains("<script") && !report.contains("http-equiv") && !report.contains("src="));
+    assert!(report.contains(r#"http-equiv="Content-Security-Policy" content="default-src 'none';"#));
+    assert!(!report.contains("<script") && !report.contains("src="));
     for text in ["The mean of a Gaussian", "A-IHT II", "pursuit has the lowest reverse KL", "holds"] {
         assert!(report.contains(text), "{text}");
     }
