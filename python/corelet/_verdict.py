@@ -211,7 +211,7 @@ def drawn(
 ) -> dict[str, Any]:
     """What the native part says of draws from the posterior of a coreset of these data, or of all their rows."""
     keywords = dict(options)
-    chosen = None if coreset is None else (coreset.rows, coreset.weights)
+    chosen = None if coreset is None else (coreset.rows, coreset.weights, coreset.summary.get("fingerprint"))
     path = path_of(X, y, exposure)
     if path is not None:
         return _lib.check_file(path, format, keywords, chosen, settings, report, threads)

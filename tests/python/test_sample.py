@@ -188,3 +188,10 @@ def test_other_data_and_another_order_are_known(logistic):
         corelet.check(coreset, table.assign(colour=np.where(colour == "red", "blue", "red")), **settings)
     with pytest.raises(corelet.CoreletError, match="column 'late' of row"):
         corelet.check(coreset, table.assign(late=y == 0), **settings)
+    chosen = set(coreset.rows)
+    others = [row for row in range(len(X)) if row not in chosen]
+    changed = table.copy()
+    changed.loc[others[0], "a"] += 1.0
+    verdict = corelet.check(coreset, changed, **settings)
+    assert verdict.grade != "A" and "other_data" in verdict.reasons
+    assert "built on other observations" in str(verdict)

@@ -21,7 +21,7 @@ pub(crate) fn run(
     let outputs: Vec<&Path> = args.json.iter().map(|path| path.as_path()).collect();
     output::check(&outputs, &[&args.data.data, &args.coreset])?;
     let specification = args.specification(seed);
-    let opened = load::open(&args.data, &specification, terminal)?;
+    let mut opened = load::open(&args.data, &specification, terminal)?;
     let (observations, weighted) = opened.coreset(&args.coreset)?;
     let mut follower = Follower::new(terminal, interrupt);
     let summary = opened

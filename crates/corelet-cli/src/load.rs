@@ -54,11 +54,12 @@ pub(crate) fn study(
 
 impl Opened {
     /// The weighted rows of a coreset file, as observations and fetched.
-    pub(crate) fn coreset(&self, path: &Path) -> anyhow::Result<(Vec<usize>, Weighted)> {
+    pub(crate) fn coreset(&mut self, path: &Path) -> anyhow::Result<(Vec<usize>, Weighted)> {
         let coreset = read_coreset(path)?;
         let named = || path.display().to_string();
-        let observations = self.study.observations_of(&coreset.rows).with_context(named)?;
+        let observations = self.study.frame().observations_of(&coreset.rows).with_context(named)?;
         coreset.check_rows(&self.source)?;
+        self.study.expect(coreset.fingerprint.as_deref());
         let weighted = self.study.weighted(&observations, &coreset.weights).with_context(named)?;
         Ok((observations, weighted))
     }
@@ -72,7 +73,7 @@ impl Opened {
         path: &Path,
     ) -> anyhow::Result<()> {
         let frame = self.study.frame();
-        let rows = self.study.rows_of(observations);
+        let rows = self.study.frame().rows_of(observations);
         let weights = Extra::Float(weights.to_vec());
         let metadata = summary.metadata(&frame.levels, &frame.standardisation)?;
         Ok(write_rows(&self.source.cells(&rows)?, &[("weight", weights)], &metadata, path)?)

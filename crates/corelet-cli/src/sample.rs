@@ -39,7 +39,7 @@ pub(crate) fn run(
     let inputs: Vec<&Path> =
         std::iter::once(&args.data.data).chain(&args.coreset).map(|p| p.as_path()).collect();
     posterior::check_files(&args.files, &[], &inputs)?;
-    let opened = load::open(&args.data, &specification, terminal)?;
+    let mut opened = load::open(&args.data, &specification, terminal)?;
     let coreset = args.coreset.as_ref().map(|path| opened.coreset(path)).transpose()?;
     let weighted = coreset.as_ref().map(|(_, weighted)| weighted);
     let drawn = posterior::draw(&opened, weighted, &specification.sample, seed, terminal, interrupt)?;

@@ -94,7 +94,7 @@ fn fields<'py>(
     let mut warnings = study.warnings();
     warnings.extend(summary.warnings());
     let failed = |error: serde_json::Error| refuse(error.to_string());
-    let rows = study.rows_of(&coreset.rows);
+    let rows = study.frame().rows_of(&coreset.rows);
     let cells = source.cells(&rows).map_err(|error| Failure::new(&error))?;
     let fields = PyDict::new(py);
     fields.set_item("columns", columns::chosen(py, &cells)?)?;

@@ -115,8 +115,8 @@ pub(crate) fn check_file<'py>(
     check_source(py, &open(py, &path, format)?, build, coreset, keywords, progress, threads)
 }
 
-/// Rows as the data number them, and their weights.
-type WeightedRows<'py> = (PyReadonlyArray1<'py, i64>, PyReadonlyArray1<'py, f64>);
+/// Rows as the data number them, their weights, and what tells the observations that they were chosen from from others.
+type WeightedRows<'py> = (PyReadonlyArray1<'py, i64>, PyReadonlyArray1<'py, f64>, Option<String>);
 
 fn check_source<'py>(
     py: Python<'py>,
@@ -129,8 +129,8 @@ fn check_source<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let (settings, seed) = sampling(keywords)?;
     let asked = specification(build)?;
-    let study = py.detach(|| Study::open(source, &asked)).map_err(|error| Failure::new(&error))?;
-    let coreset = coreset.map(|(rows, weights)| chosen(&study, &rows, &weights)).transpose()?;
+    let mut study = py.detach(|| Study::open(source, &asked)).map_err(|error| Failure::new(&error))?;
+    let coreset = coreset.map(|coreset| chosen(&mut study, &coreset)).transpose()?;
     let points = coreset.as_ref().map_or(study.len(), |(rows, _)| rows.len());
     let (study, drawn) = run(py, progress, threads, move |control| {
         let draw = || -> Result<_, StudyError> {
@@ -145,13 +145,13 @@ fn check_source<'py>(
 
 /// The observations and weights of a coreset of these data.
 fn chosen(
-    study: &Study,
-    rows: &PyReadonlyArray1<'_, i64>,
-    weights: &PyReadonlyArray1<'_, f64>,
+    study: &mut Study,
+    (rows, weights, fingerprint): &WeightedRows<'_>,
 ) -> PyResult<(Vec<usize>, Vec<f64>)> {
     let known: Result<Vec<usize>, _> = rows.as_slice()?.iter().map(|&row| usize::try_from(row)).collect();
     let known = known.map_err(|_| refuse("a row of the coreset is negative"))?;
-    let observations = study.observations_of(&known).map_err(|error| Failure::new(&error))?;
+    let observations = study.frame().observations_of(&known).map_err(|error| Failure::new(&error))?;
+    study.expect(fingerprint.as_deref());
     Ok((observations, weights.as_slice()?.to_vec()))
 }
 
@@ -183,7 +183,7 @@ fn drawn_fields<'py>(
 /// What the posterior of all rows is the posterior of.
 fn all_rows<'py>(py: Python<'py>, study: &Study) -> PyResult<Bound<'py, PyDict>> {
     let observations: Vec<usize> = (0..study.len()).collect();
-    let rows = study.rows_of(&observations).into_iter().map(|row| row as i64);
+    let rows = study.frame().rows_of(&observations).into_iter().map(|row| row as i64);
     let all = PyDict::new(py);
     all.set_item("rows", PyArray1::from_iter(py, rows))?;
     all.set_item("names", study.frame().names.clone())?;

@@ -124,6 +124,35 @@ fn sample_reads_what_build_writes_and_all_rows_agree() {
 }
 
 #[test]
+fn a_coreset_of_other_observations_is_no_a() {
+    let place = place_with_data(400);
+    let rows = place.read("data.csv");
+    for core in ["core.parquet", "core.json"] {
+        place.write("data.csv", &rows);
+        place.succeed(&format!("build data.csv {MODEL} -k 60 -o {core}"));
+        place.succeed(&format!("build data.csv {MODEL} -k 60 -o chosen.csv"));
+        let chosen = place.read("chosen.csv");
+        let is_chosen = |row: usize| chosen.lines().any(|line| line.starts_with(&format!("{row},")));
+        let other = (0..400).find(|&row| !is_chosen(row)).unwrap();
+        // A row that was not chosen is now another one; the cells of the chosen rows are what they were.
+        let mut lines: Vec<&str> = rows.lines().collect();
+        let copied = lines[1 + (other + 7) % 400];
+        lines[1 + other] = copied;
+        place.write("data.csv", lines.join("\n"));
+        for line in ["evaluate", "sample --draws 500 --warmup 200 -o draws.csv"] {
+            let output = place.run(&format!("{line} data.csv {MODEL} --coreset {core}"));
+            assert!(output.status.success(), "{}", stderr(&output));
+            assert!(stderr(&output).contains("built on other observations"), "{line}: {}", stderr(&output));
+            assert!(
+                !String::from_utf8_lossy(&output.stdout).starts_with('A'),
+                "{line}: {}",
+                String::from_utf8_lossy(&output.stdout)
+            );
+        }
+    }
+}
+
+#[test]
 fn the_same_seed_draws_the_same_bytes() {
     let place = place_with_data(200);
     for threads in [1, 3] {

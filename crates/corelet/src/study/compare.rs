@@ -112,6 +112,6 @@ impl Study {
             build: cell.build_seconds,
             evaluate: cell.evaluate_seconds,
         };
-        self.summary_of(&options, &cell.coreset, &cell.evaluation, seconds)
+        Summary::of_build(&self.subject(), &options, &cell.coreset, &cell.evaluation, seconds)
     }
 }

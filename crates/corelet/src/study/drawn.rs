@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::{Listener, Progress, Resolved, Study, StudyError};
 use crate::posterior::{Chains, Diagnostics, Marginal, SampleProgress, SampleSettings, resample, sample};
 use crate::rows::{All, LogLikelihood, Memory, Observations, Weighted};
-use crate::trust::{Draws, Grade, Reason, Verdict, verdict};
+use crate::trust::{Draws, Grade, Verdict, verdict};
 
 /// Draws on which a verdict rests at most; further ones are thinned.
 const VERDICT_DRAWS: usize = 4000;
@@ -59,8 +59,7 @@ impl Study {
             Some(coreset) => {
                 let _ = listener(Progress::Judging);
                 let judged = verdict(&self.rows, coreset, &Draws::from_chains(&chains, VERDICT_DRAWS))?;
-                let known: &[Reason] = if self.tight_prior { &[Reason::TightPrior] } else { &[] };
-                Some(judged.with(known))
+                Some(judged.with(&self.known))
             }
             None => None,
         };

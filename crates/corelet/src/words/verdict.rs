@@ -94,6 +94,7 @@ fn why(reason: Reason) -> &'static str {
              too narrow"
         }
         Reason::TightPrior => "the prior holds coefficients away from where the data want them",
+        Reason::OtherData => "the coreset was built on other observations than these",
         Reason::Wide => {
             "over these draws the log-likelihood varies more than a posterior of so many parameters allows"
         }

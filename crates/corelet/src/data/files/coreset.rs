@@ -10,9 +10,13 @@ use serde_json::{Map, Value};
 use super::cell_text::CellTexts;
 use super::cells::RowCells;
 use super::content::{Content, source_name};
+use super::parquet::ParquetFile;
 use super::write::{Output, written_names};
 use crate::data::error::{DataError, excerpt};
 use crate::data::source::Source;
+
+/// Under this name a file's metadata have the summary of what is in it.
+const SUMMARY: &str = "corelet";
 
 /// A weight stands for so many rows; beyond this it is a slip.
 const MOST_WEIGHT: f64 = 1e30;
@@ -24,10 +28,14 @@ pub struct CoresetFile {
     pub rows: Vec<usize>,
     /// Their weights, finite and not negative.
     pub weights: Vec<f64>,
+    /// What tells the observations that it was built on from others; CSV has no place for it.
+    pub fingerprint: Option<String>,
     file: String,
     /// The other columns, as text; none where a cell is missing.
-    cells: BTreeMap<String, Vec<Option<String>>>,
+    cells: Cells,
 }
+
+type Cells = BTreeMap<String, Vec<Option<String>>>;
 
 /// Reads a coreset file.
 ///
@@ -35,18 +43,43 @@ pub struct CoresetFile {
 /// Names the file, and the row that is no row or has no weight.
 pub fn read_coreset(path: &Path) -> Result<CoresetFile, DataError> {
     let file = source_name(path);
-    let (rows, weights, cells) = match Output::from_path(path)? {
+    let written = match Output::from_path(path)? {
         Output::Json => read_json(path, &file)?,
-        Output::Csv | Output::Parquet => {
-            let source = Source::open(path, None)?;
-            let [rows, weights] = ["row", "weight"].map(|name| numbers(&source, name));
-            let (rows, weights) = (rows?, weights?);
-            let all: Vec<usize> = (0..rows.len()).collect();
-            (rows, weights, texts(&source.cells(&all)?))
+        Output::Csv => read_table(&Source::open(path, None)?, None)?,
+        Output::Parquet => {
+            let parquet = ParquetFile::open(Content::open(path)?)?;
+            let fingerprint = parquet.note(SUMMARY).and_then(fingerprint_of);
+            read_table(&Source::of_reader(file.clone(), Box::new(parquet)), fingerprint)?
         }
     };
+    let Written { rows, weights, cells, fingerprint } = written;
     check(&rows, &weights).map_err(|reason| DataError::NotCoreset { file: file.clone(), reason })?;
-    Ok(CoresetFile { rows: rows.into_iter().map(|row| row as usize).collect(), weights, file, cells })
+    let rows = rows.into_iter().map(|row| row as usize).collect();
+    Ok(CoresetFile { rows, weights, fingerprint, file, cells })
+}
+
+/// What is in a coreset file, before it is looked at.
+struct Written {
+    rows: Vec<f64>,
+    weights: Vec<f64>,
+    cells: Cells,
+    fingerprint: Option<String>,
+}
+
+fn read_table(source: &Source<'_>, fingerprint: Option<String>) -> Result<Written, DataError> {
+    let [rows, weights] = ["row", "weight"].map(|name| numbers(source, name));
+    let (rows, weights) = (rows?, weights?);
+    let all: Vec<usize> = (0..rows.len()).collect();
+    Ok(Written { rows, weights, cells: texts(&source.cells(&all)?), fingerprint })
+}
+
+/// What a summary says of the observations that it is about.
+fn fingerprint_of(summary: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Known {
+        fingerprint: Option<String>,
+    }
+    serde_json::from_str::<Known>(summary).ok()?.fingerprint
 }
 
 impl CoresetFile {
@@ -83,7 +116,7 @@ fn same(a: Option<&str>, b: Option<&str>) -> bool {
     a.eq_ignore_ascii_case(b) || matches!((a.parse::<f64>(), b.parse::<f64>()), (Ok(a), Ok(b)) if a == b)
 }
 
-fn texts(cells: &RowCells) -> BTreeMap<String, Vec<Option<String>>> {
+fn texts(cells: &RowCells) -> Cells {
     let of_column = |column: &super::cells::CellColumn| {
         let mut texts = Vec::with_capacity(cells.rows.len());
         let Ok(()) = CellTexts::new(column.spelling.as_ref().unwrap_or(&column.values)).for_each(|text| {
@@ -97,6 +130,8 @@ fn texts(cells: &RowCells) -> BTreeMap<String, Vec<Option<String>>> {
 
 #[derive(Deserialize)]
 struct JsonCoreset {
+    #[serde(default)]
+    metadata: BTreeMap<String, String>,
     rows: Vec<JsonPoint>,
 }
 
@@ -108,9 +143,7 @@ struct JsonPoint {
     cells: Map<String, Value>,
 }
 
-type Columns = (Vec<f64>, Vec<f64>, BTreeMap<String, Vec<Option<String>>>);
-
-fn read_json(path: &Path, file: &str) -> Result<Columns, DataError> {
+fn read_json(path: &Path, file: &str) -> Result<Written, DataError> {
     let coreset: JsonCoreset = serde_json::from_reader(Content::open(path)?.reader(0))
         .map_err(|e| DataError::NotCoreset { file: file.to_owned(), reason: e.to_string() })?;
     let text = |value: &Value| match value {
@@ -125,7 +158,8 @@ fn read_json(path: &Path, file: &str) -> Result<Columns, DataError> {
     };
     let cells = names.unwrap_or_default().into_iter().map(column).collect();
     let (rows, weights) = coreset.rows.iter().map(|point| (point.row, point.weight)).unzip();
-    Ok((rows, weights, cells))
+    let fingerprint = coreset.metadata.get(SUMMARY).and_then(|summary| fingerprint_of(summary));
+    Ok(Written { rows, weights, cells, fingerprint })
 }
 
 fn numbers(source: &Source<'_>, name: &str) -> Result<Vec<f64>, DataError> {

@@ -47,6 +47,12 @@ impl ParquetFile {
         })
     }
 
+    /// What the file's metadata have under a name.
+    pub(super) fn note(&self, key: &str) -> Option<&str> {
+        let notes = self.metadata.metadata().file_metadata().key_value_metadata()?;
+        notes.iter().find(|note| note.key == key)?.value.as_deref()
+    }
+
     /// Rows of a row group.
     fn rows(&self, group: usize) -> usize {
         self.starts[group + 1] - self.starts[group]

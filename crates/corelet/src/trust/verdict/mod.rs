@@ -64,6 +64,8 @@ pub enum Reason {
     PriorDominates,
     /// The prior holds coefficients away from where the data want them.
     TightPrior,
+    /// The coreset was built on other observations.
+    OtherData,
     /// L_w varies more over the draws than that of a posterior with so many parameters can.
     Wide,
     /// V is far below the residual that was held out when the coreset was built.
@@ -80,6 +82,7 @@ impl Reason {
             | Self::Share
             | Self::PriorDominates
             | Self::TightPrior
+            | Self::OtherData
             | Self::Wide
             | Self::Disagrees
             | Self::NoChains => Grade::B,

@@ -1,0 +1,158 @@
+//! Building coresets of a study's rows, and judging them.
+
+use std::time::Instant;
+
+use sparse_nnls::{Info, Status};
+
+use super::{BuildSpecification, Listener, Progress, Study, StudyError};
+use crate::coreset::{
+    Built, Coreset, PathTable, Selector, Start, build_in_rounds, build_of_groups, path, start_fit,
+};
+use crate::embed::{Choice, Embedding, embed};
+use crate::posterior::{Gaussian, Laplace};
+use crate::trust::{Evaluation, HeldOut, evaluate, residual_in};
+use crate::words::{Judged, Seconds, Summary};
+
+/// A coreset, judged.
+pub struct Chosen {
+    /// The π̂ that the first round was built under.
+    pub start: Gaussian,
+    /// The best of all rounds.
+    pub built: Built,
+    /// How good it is.
+    pub evaluation: Evaluation,
+    /// All of it, to be written and said.
+    pub summary: Summary,
+}
+
+impl Chosen {
+    /// The coreset.
+    pub fn coreset(&self) -> &Coreset {
+        &self.built.coreset
+    }
+}
+
+impl Study {
+    /// Builds in rounds, or once where groups of rows are chosen, and judges; none where the listener stopped it before there
+    /// was a coreset.
+    ///
+    /// # Errors
+    /// See [`StudyError`].
+    pub fn build(
+        &self,
+        specification: &BuildSpecification,
+        listener: &mut Listener<'_>,
+    ) -> Result<Option<Chosen>, StudyError> {
+        let options = specification.options(self.units());
+        let groups = self.frame.groups.as_ref();
+        groups.map_or_else(|| options.check(self.len()), |groups| options.check_groups(groups))?;
+        let clock = Instant::now();
+        let from_part;
+        let (start, full) = match specification.start {
+            Start::Full => {
+                let full = self.full(listener)?;
+                (full, Some(full))
+            }
+            start => {
+                let _ = listener(Progress::Fitting);
+                from_part = start_fit(self.problem(), start, options.seed)?;
+                (&from_part, None)
+            }
+        };
+        let laplace = self
+            .full
+            .get()
+            .filter(|_| full.is_some())
+            .map_or(clock.elapsed().as_secs_f64(), |full| full.seconds);
+        let clock = Instant::now();
+        let _ = listener(Progress::Embedding);
+        let held_out = HeldOut::new(&self.rows, &start.posterior, options.seed);
+        let (problem, posterior, rounds) = (self.problem(), &start.posterior, specification.rounds());
+        let mut callback =
+            |info: &Info| listener(Progress::Choosing { info, run: (1, 1), method: &options.method });
+        let built = match groups {
+            None => build_in_rounds(problem, posterior, &held_out, &options, &rounds, &mut callback),
+            Some(groups) => {
+                build_of_groups(problem.rows, groups, posterior, &held_out, &options, &mut callback)
+            }
+        }?;
+        let build = clock.elapsed().as_secs_f64();
+        if built.coreset.status == Status::Stopped && built.coreset.rows.is_empty() {
+            return Ok(None);
+        }
+        let clock = Instant::now();
+        let _ = listener(Progress::Evaluating);
+        let evaluation = self.evaluate_built(full, &held_out, &built, options.seed)?;
+        let evaluate = clock.elapsed().as_secs_f64();
+        let seconds = Seconds { read: self.read_seconds, laplace, build, evaluate };
+        let summary = Summary::of_build(&self.subject(), &options, &built.coreset, &evaluation, seconds);
+        let in_memory = matches!(options.method, Selector::SparseVi(_)).then_some(built.coreset.passes);
+        let summary = summary
+            .with_rounds(specification.start, &built.rounds, built.chosen)
+            .with_looks(self.rows.looks(), in_memory.unwrap_or_default());
+        Ok(Some(Chosen { start: start.posterior.clone(), built, evaluation, summary }))
+    }
+
+    /// On fresh draws of the π̂ that it was last built under. A coreset that was stopped is not held up by the pass over
+    /// the data that these take.
+    fn evaluate_built(
+        &self,
+        full: Option<&Laplace>,
+        held_out: &HeldOut<'_>,
+        built: &Built,
+        seed: u64,
+    ) -> Result<Evaluation, StudyError> {
+        let Coreset { rows, weights, status, .. } = &built.coreset;
+        let last = built.posterior.as_ref().map(|last| HeldOut::new(&self.rows, last, seed));
+        let held_out = (*status != Status::Stopped).then_some(last.as_ref().unwrap_or(held_out));
+        Ok(evaluate(self.problem(), full, held_out, rows, weights)?)
+    }
+
+    /// Judges a coreset that came from elsewhere.
+    ///
+    /// # Errors
+    /// See [`StudyError`].
+    pub fn evaluate(
+        &self,
+        observations: &[usize],
+        weights: &[f64],
+        choice: Choice,
+        seed: u64,
+        listener: &mut Listener<'_>,
+    ) -> Result<Summary, StudyError> {
+        if observations.is_empty() {
+            return Err(StudyError::EmptyCoreset);
+        }
+        let full = self.full(listener)?;
+        let clock = Instant::now();
+        let _ = listener(Progress::Evaluating);
+        let embedding = embed(&self.rows, &full.posterior, choice, observations.len(), seed)?;
+        let residual = residual_in(&embedding, observations, weights)?;
+        let held_out = HeldOut::new(&self.rows, &full.posterior, seed);
+        let evaluation = evaluate(self.problem(), Some(full), Some(&held_out), observations, weights)?;
+        let (read, evaluate) = (self.read_seconds, clock.elapsed().as_secs_f64());
+        let seconds = Seconds { read, laplace: self.laplace_seconds(), build: 0.0, evaluate };
+        let judged = Judged { embedding: embedding.description(), residual, weights, seed };
+        Ok(Summary::of_file(&self.subject(), &judged, &evaluation, seconds))
+    }
+
+    /// The divergence against the number of points.
+    ///
+    /// # Errors
+    /// See [`StudyError`].
+    pub fn path(
+        &self,
+        specification: &BuildSpecification,
+        listener: &mut Listener<'_>,
+    ) -> Result<PathTable, StudyError> {
+        self.of_rows("a path")?;
+        let options = specification.options(self.len());
+        options.check(self.len())?;
+        let full = &self.full(listener)?.posterior;
+        let _ = listener(Progress::Embedding);
+        let held_out = HeldOut::new(&self.rows, full, options.seed);
+        Ok(path(self.problem(), full, &held_out, Some(full), &options, &mut |info| {
+            listener(Progress::Choosing { info, run: (1, 1), method: &options.method })
+        })?)
+    }
+}

@@ -1,0 +1,54 @@
+//! What can go wrong in a study.
+
+use thiserror::Error;
+
+use crate::coreset::BuildError;
+use crate::data::DataError;
+use crate::embed::EmbedError;
+use crate::model::ModelError;
+use crate::posterior::{LaplaceError, SampleError};
+use crate::rows::RowsError;
+use crate::trust::VerdictError;
+
+/// Why a study could not do what it was asked.
+#[derive(Debug, Error)]
+pub enum StudyError {
+    /// The data.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// The observations do not suit the model.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// The prior or the fit.
+    #[error(transparent)]
+    Laplace(#[from] LaplaceError),
+    /// The rows did not answer.
+    #[error(transparent)]
+    Rows(#[from] RowsError),
+    /// The build.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// The embedding.
+    #[error(transparent)]
+    Embed(#[from] EmbedError),
+    /// The solver.
+    #[error(transparent)]
+    Solver(#[from] sparse_nnls::Error),
+    /// The chains.
+    #[error(transparent)]
+    Sample(#[from] SampleError),
+    /// The verdict.
+    #[error(transparent)]
+    Verdict(#[from] VerdictError),
+    /// A row that a coreset names and the data do not have, or left out.
+    #[error("row {row} is named, but {reason}")]
+    NoSuchRow {
+        /// As the coreset counts.
+        row: usize,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A coreset without a row.
+    #[error("the coreset has no row, so it has no posterior but the prior")]
+    EmptyCoreset,
+}
