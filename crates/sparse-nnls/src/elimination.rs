@@ -2,18 +2,32 @@
 //!
 //! With A = QR, the rows tᵢ of R⁻¹ are the dual basis of the support, (AᵀA)⁻¹ᵢⱼ = ⟨tᵢ, tⱼ⟩. Taking column j out of
 //! the least-squares fit costs wⱼ²/‖tⱼ‖² in squared residual, moves the other weights to wᵢ − wⱼ⟨tᵢ, tⱼ⟩/‖tⱼ‖², and
-//! projects the other duals off tⱼ: O(m²) a deletion, without squaring the condition number.
+//! projects the other duals off tⱼ. The duals stay as they are: with an orthonormal basis of those that are gone, a deletion is
+//! one look at the triangle R⁻¹, without squaring the condition number.
 
-use crate::kernel::{axpy, dot};
+use crate::kernel::{axpy, dot, norm};
+use crate::parallel::by_blocks;
+
+/// Duals that one worker takes.
+const CHUNK: usize = 32;
+
+/// A squared length that has fallen to this share of what it was when last computed has lost too many digits.
+const WORN: f64 = 1e-4;
+
+/// A projection that leaves less than this share of a vector is made again, for what it has left along the basis.
+const SHORT: f64 = 0.1;
 
 /// A support on its way down. Positions are those of the columns of R.
 #[derive(Debug)]
 pub(crate) struct Elimination {
     size: usize,
-    /// The dual of every column, left or not, by its position.
+    /// R⁻¹: the dual of every column, left or not, by its position, as if none were gone.
     duals: Vec<f64>,
-    /// ‖tᵢ‖².
+    /// An orthonormal basis of the duals of those that are gone.
+    gone: Vec<f64>,
+    /// ‖tᵢ‖², tᵢ now orthogonal to that basis, and what it was when last computed from tᵢ itself.
     lengths: Vec<f64>,
+    computed: Vec<f64>,
     weights: Vec<f64>,
     positions: Vec<usize>,
     /// What the deletions have added to the squared residual.
@@ -35,8 +49,17 @@ impl Elimination {
             }
             dual[i] = 1.0 / row[0];
         }
-        let lengths = duals.chunks_exact(size.max(1)).map(|t| dot(t, t)).collect();
-        Self { size, duals, lengths, weights: weights.to_vec(), positions: (0..size).collect(), cost: 0.0 }
+        let lengths: Vec<f64> = duals.chunks_exact(size.max(1)).map(|t| dot(t, t)).collect();
+        Self {
+            size,
+            duals,
+            gone: Vec::new(),
+            computed: lengths.clone(),
+            lengths,
+            weights: weights.to_vec(),
+            positions: (0..size).collect(),
+            cost: 0.0,
+        }
     }
 
     /// The rows of R⁻¹ at unit length, and the share of y along each: what leaves the span with each column.
@@ -104,18 +127,50 @@ impl Elimination {
 
     /// Takes column `j` (of those left) out of the least-squares fit.
     fn delete(&mut self, j: usize) {
-        let size = self.size;
-        let (weight, length) = (self.weights.remove(j), self.lengths.remove(j));
+        let weight = self.weights.remove(j);
+        self.lengths.remove(j);
+        self.computed.remove(j);
         let position = self.positions.remove(j);
-        let gone = self.duals[position * size..(position + 1) * size].to_vec();
-        self.cost += weight * weight / length;
-        let left = self.positions.iter().zip(self.weights.iter_mut().zip(&mut self.lengths));
-        for (&position, (other, squared)) in left {
-            let dual = &mut self.duals[position * size..(position + 1) * size];
-            let share = dot(dual, &gone) / length;
-            *other -= weight * share;
-            axpy(-share, &gone, dual);
-            *squared = dot(dual, dual);
+        let mut direction = self.dual(position);
+        let length = norm(&direction);
+        direction.iter_mut().for_each(|t| *t /= length);
+        self.cost += (weight / length).powi(2);
+        let overlaps = self.overlaps(&direction);
+        self.gone.extend(direction);
+        for (i, overlap) in overlaps.into_iter().enumerate() {
+            self.weights[i] -= weight / length * overlap;
+            self.lengths[i] -= overlap * overlap;
+            if self.lengths[i] < WORN * self.computed[i] {
+                let dual = self.dual(self.positions[i]);
+                self.lengths[i] = dot(&dual, &dual);
+                self.computed[i] = self.lengths[i];
+            }
         }
+    }
+
+    /// The dual at a position, orthogonal to those that are gone.
+    fn dual(&self, position: usize) -> Vec<f64> {
+        let mut dual = self.duals[position * self.size..(position + 1) * self.size].to_vec();
+        for _ in 0..2 {
+            let before = norm(&dual);
+            self.gone.chunks_exact(self.size).for_each(|q| axpy(-dot(q, &dual), q, &mut dual));
+            if norm(&dual) > SHORT * before {
+                break;
+            }
+        }
+        dual
+    }
+
+    /// ⟨tᵢ, direction⟩ for those left.
+    fn overlaps(&self, direction: &[f64]) -> Vec<f64> {
+        let mut overlaps = vec![0.0; self.len()];
+        let work = self.len() * self.size / 2;
+        by_blocks(work, (&self.positions, CHUNK), (&mut overlaps, CHUNK), |positions, overlaps| {
+            for (&at, overlap) in positions.iter().zip(overlaps) {
+                // An upper triangle.
+                *overlap = dot(&self.duals[at * self.size + at..(at + 1) * self.size], &direction[at..]);
+            }
+        });
+        overlaps
     }
 }

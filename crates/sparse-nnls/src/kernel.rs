@@ -174,15 +174,15 @@ dispatched! {
 }
 
 dispatched! {
-    /// out[i·stride + j] ← ⟨row i, column j⟩ over contiguous blocks of vectors of length `dim`: a product of matrices, a part of
-    /// the coordinates at a time, so that what is multiplied stays in a cache.
-    fn inner_products<'a>(rows: &'a [f64], columns: &'a [f64], dim: usize, out: &'a mut [f64], stride: usize) |simd| {
+    /// out[i·n + j] ← ⟨vector `ids[i]` of the pool, column j of n⟩ over contiguous vectors of length `dim`: a product of matrices, a part
+    /// of the coordinates at a time, so that what is multiplied stays in a cache.
+    fn inner_products<'a>(pool: &'a [f64], ids: &'a [usize], columns: &'a [f64], dim: usize, out: &'a mut [f64]) |simd| {
         const PART: usize = 512;
-        let (m, n) = (rows.len() / dim, columns.len() / dim);
-        out.chunks_mut(stride).take(m).for_each(|out| out[..n].fill(0.0));
+        let (m, n) = (ids.len(), columns.len() / dim);
+        out.fill(0.0);
         for start in (0..dim).step_by(PART) {
             let end = dim.min(start + PART);
-            let row = |i: usize| &rows[i * dim + start..i * dim + end];
+            let row = |i: usize| &pool[ids[i] * dim + start..ids[i] * dim + end];
             let column = |j: usize| &columns[j * dim + start..j * dim + end];
             for i in (0..m).step_by(4) {
                 for j in (0..n).step_by(2) {
@@ -190,12 +190,12 @@ dispatched! {
                         let four = [row(i), row(i + 1), row(i + 2), row(i + 3)];
                         let [a, b] = dots_four_by_two(simd, four, [column(j), column(j + 1)]);
                         for at in 0..4 {
-                            out[(i + at) * stride + j] += a[at];
-                            out[(i + at) * stride + j + 1] += b[at];
+                            out[(i + at) * n + j] += a[at];
+                            out[(i + at) * n + j + 1] += b[at];
                         }
                     } else {
                         for (i, j) in (i..m.min(i + 4)).flat_map(|i| (j..n.min(j + 2)).map(move |j| (i, j))) {
-                            out[i * stride + j] += dot_f64(simd, row(i), column(j));
+                            out[i * n + j] += dot_f64(simd, row(i), column(j));
                         }
                     }
                 }

@@ -37,7 +37,7 @@ impl Gram {
         correlate(columns, target, &mut self.with_target[known..]);
         let asked: Vec<usize> = (0..known).filter(|&column| self.places[column] != ABSENT).collect();
         self.places.resize(len, ABSENT);
-        let products = self.products(&asked, known);
+        let products = self.products(&asked, &(known..len).collect::<Vec<_>>());
         for (at, column) in asked.iter().enumerate() {
             let row = &mut self.rows[self.places[*column]];
             row.truncate(known);
@@ -72,30 +72,35 @@ impl Gram {
         (room / 2).clamp(FEW, most)
     }
 
-    /// Computes the products of these columns with all others, where they are not known yet.
+    /// Computes the products of these columns with all others, where they are not known yet. Those with a column that was asked
+    /// for before are among its own.
     pub(super) fn ask(&mut self, columns: &[usize]) {
         let asked: Vec<usize> = columns.iter().copied().filter(|&at| self.places[at] == ABSENT).collect();
-        let products = self.products(&asked, 0);
-        for (at, column) in asked.iter().enumerate() {
-            let mut row = Vec::with_capacity(self.len().next_multiple_of(LANES));
-            row.extend(products.iter().skip(at).step_by(asked.len()));
-            row.resize(self.len().next_multiple_of(LANES), 0.0);
-            self.places[*column] = self.rows.len();
+        let unknown: Vec<usize> = (0..self.len()).filter(|&at| self.places[at] == ABSENT).collect();
+        let products = self.products(&asked, &unknown);
+        for (at, &column) in asked.iter().enumerate() {
+            let mut row = vec![0.0; self.len().next_multiple_of(LANES)];
+            for (product, &place) in row.iter_mut().zip(&self.places).filter(|pair| *pair.1 != ABSENT) {
+                *product = self.rows[place][column];
+            }
+            let new = products.iter().skip(at).step_by(asked.len());
+            unknown.iter().zip(new).for_each(|(&other, product)| row[other] = *product);
             self.rows.push(row);
         }
+        let first = self.rows.len() - asked.len();
+        asked.into_iter().enumerate().for_each(|(at, column)| self.places[column] = first + at);
     }
 
-    /// The products of `asked` with the columns from `first` on, those of one of the latter side by side.
-    fn products(&self, asked: &[usize], first: usize) -> Vec<f64> {
+    /// The products of `asked` with the columns `others`, those of one of the latter side by side.
+    fn products(&self, asked: &[usize], others: &[usize]) -> Vec<f64> {
         let (dim, count) = (self.dim(), asked.len());
-        let mut out = vec![0.0; count * (self.len() - first)];
+        let mut out = vec![0.0; count * others.len()];
         if count == 0 {
             return out;
         }
         let block: Vec<f64> = asked.iter().flat_map(|&at| self.column(at)).copied().collect();
-        let columns = (&self.columns[first * dim..], CHUNK * dim);
-        by_blocks(out.len() * dim, columns, (&mut out, CHUNK * count), |columns, out| {
-            inner_products(columns, &block, dim, out, count);
+        by_blocks(out.len() * dim, (others, CHUNK), (&mut out, CHUNK * count), |others, out| {
+            inner_products(&self.columns, others, &block, dim, out);
         });
         out
     }

@@ -60,10 +60,8 @@ impl Search {
         oracle: &Oracle<'_>,
     ) -> Result<(), Error> {
         self.pool.add(candidates, problem, oracle)?;
-        let (gram, norm, capacity) = (&mut self.pool.gram, self.target_norm, self.capacity);
-        for tableau in [&mut self.tableau, &mut self.best] {
-            *tableau = Tableau::start(gram, norm, capacity, tableau.support(), tableau.weights());
-        }
+        self.tableau.extend(&self.pool.gram);
+        self.best.extend(&self.pool.gram);
         Ok(())
     }
 

@@ -67,6 +67,21 @@ impl Tableau {
         }
     }
 
+    /// Takes note of columns that have joined the pool: those of the support enter for them alone.
+    pub(super) fn extend(&mut self, gram: &Gram) {
+        self.bring_up_to_date(gram);
+        let stride = self.capacity;
+        let entry = |(place, &column): (usize, &usize)| Change::Enter {
+            column,
+            coefficients: (0..place).map(|i| self.triangle[i * stride + place]).collect(),
+            height: self.triangle[place * stride + place],
+            share: self.shares[place],
+        };
+        let entries: Vec<Change> = self.support.iter().enumerate().map(entry).collect();
+        self.pool.extend(self.barred.len(), &entries, gram);
+        self.barred.resize(gram.len(), false);
+    }
+
     /// Becomes a copy of another, with the memory it has.
     pub(super) fn copy_from(&mut self, other: &Self) {
         let size = other.len();

@@ -62,6 +62,20 @@ impl Tiles {
         Self { columns: None, capacity, coefficients, correlations, heights: vec![[1.0; LANES]; tiles] }
     }
 
+    /// Takes in the columns that have joined a pool of `known`, for a support that those changes have made.
+    pub(super) fn extend(&mut self, known: usize, changes: &[Change], gram: &Gram) {
+        // A tile that was not full is made again.
+        let (first, tiles) = (known / LANES, gram.len().div_ceil(LANES));
+        self.coefficients.truncate(first * self.capacity);
+        self.coefficients.resize(tiles * self.capacity, [0.0; LANES]);
+        self.heights.truncate(first);
+        self.heights.resize(tiles, [1.0; LANES]);
+        self.correlations.resize(tiles, [0.0; LANES]);
+        let from = first * LANES;
+        self.correlations.as_flattened_mut()[from..gram.len()].copy_from_slice(&gram.with_target()[from..]);
+        self.apply_from(first, changes, gram);
+    }
+
     /// A copy of a few of the columns, to which changes can be applied ahead of the others.
     pub(super) fn some(&self, columns: &[usize], size: usize) -> Self {
         let tiles = columns.len().div_ceil(LANES);
@@ -125,10 +139,15 @@ impl Tiles {
 
     /// Applies changes of the support, in their order.
     pub(super) fn apply(&mut self, changes: &[Change], gram: &Gram) {
-        let columns = &self.columns;
-        let work: usize = changes.iter().map(|change| change.size() * LANES * self.heights.len()).sum();
+        self.apply_from(0, changes, gram);
+    }
+
+    /// The same for the tiles from `first` on.
+    fn apply_from(&mut self, first: usize, changes: &[Change], gram: &Gram) {
+        let (columns, count) = (&self.columns, self.heights.len() - first);
+        let work: usize = changes.iter().map(|change| change.size() * LANES * count).sum();
         let tiles = self.coefficients.chunks_mut(self.capacity.max(1));
-        let tiles = tiles.zip(self.correlations.iter_mut().zip(&mut self.heights)).enumerate();
+        let tiles = tiles.zip(self.correlations.iter_mut().zip(&mut self.heights)).enumerate().skip(first);
         let update =
             |(at, (tile, (correlations, heights))): (usize, (&mut [Lane], (&mut Lane, &mut Lane)))| {
                 for change in changes {
