@@ -22,6 +22,8 @@ pub enum Stream {
     Generate = 7,
     /// The parameters of generated data.
     Parameters = 8,
+    /// Draws over which weights descend a divergence.
+    Descent = 9,
 }
 
 impl Stream {

@@ -1,6 +1,7 @@
 //! From a model and its rough posterior to a coreset: options, the build, and draws that no method sees.
 
 mod build;
+mod divergence;
 mod groups;
 mod need;
 mod options;

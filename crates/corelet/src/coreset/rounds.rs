@@ -1,11 +1,12 @@
 //! Rounds: a coreset's own posterior is a better π̂ than the one it was built under, so build again under it.
 
 use serde::{Deserialize, Serialize};
-use sparse_nnls::Status;
+use sparse_nnls::{Method, Status};
 
 use crate::coreset::build::{Callback, Confirm, build, select};
+use crate::coreset::divergence::descend;
 use crate::coreset::{BuildError, BuildOptions, Coreset, Selector, select_by_sparse_vi};
-use crate::embed::{Choice, Embedded, Recipe, embed};
+use crate::embed::{Choice, Embedded, Embedding, Recipe, embed};
 #[cfg(feature = "sampling")]
 use crate::linalg::{Cholesky, LinalgError, gram};
 use crate::model::Shifts;
@@ -14,7 +15,7 @@ use crate::posterior::Gaussian;
 use crate::posterior::{Chains, SampleSettings, sample};
 use crate::rows::{Problem, RowsError, Weighted};
 use crate::sparse_vi::SparseViSettings;
-use crate::trust::{Draws, HeldOut, Reason, Verdict, VerdictError, verdict};
+use crate::trust::{Draws, HeldOut, Reason, Verdict, VerdictError, residual_in, verdict};
 
 /// Rounds that automatic mode makes at most.
 pub const MOST_ROUNDS: usize = 4;
@@ -27,6 +28,9 @@ const STALLED: f64 = 0.7;
 
 /// V beyond which it says nothing but that the coreset is of no use: of two such, draws cannot tell the better.
 const MEANINGLESS: f64 = 100.0;
+
+/// Two values of V on the same draws that are as close as this are one.
+const NOISE: f64 = 0.03;
 
 /// V is what π̂ said where it is at most this many times the squared residual on the held-out draws.
 const AS_EXPECTED: f64 = 1.5;
@@ -157,7 +161,11 @@ pub fn build_in_rounds(
             let built = best.map_or(first, |(_, built)| built);
             return Ok(Built { rounds: made, ..built });
         }
-        let (variance, next) = judge.judge(&coreset, round)?;
+        let (coreset, (variance, next)) = {
+            let judged = judge.judge(&coreset, round)?;
+            let under = centre.as_ref().map_or(posterior, |centre| &centre.gaussian);
+            judge.descend(coreset, judged, under, options, round)?
+        };
         made.push(Round { points, variance: Some(variance).filter(|v| v.is_finite()) });
         let before = best.as_ref().map(|(variance, _)| *variance);
         let over = rounds.rounds.is_none() && is_over(rounds, &coreset, variance, before, residual);
@@ -218,6 +226,9 @@ fn is_better(
         _ => variance < before && (variance < MEANINGLESS || !rounds.from_all_rows),
     }
 }
+
+/// A coreset, its V, and the π̂ of the next round, where there is one.
+type Judged = (Coreset, (f64, Option<Centre>));
 
 struct Judge<'a> {
     problem: Problem<'a>,
@@ -281,6 +292,41 @@ impl Judge<'_> {
         }
         let variance = self.variance(&coreset, &fit.posterior, round as u64)?;
         Ok((variance, Some(Centre { gaussian: fit.posterior, shifts: None })))
+    }
+
+    /// Lets the weights descend the divergence from π̂, and keeps them where that has not raised V: the divergence is one of
+    /// Gaussian fits, V is not.
+    fn descend(
+        &self,
+        coreset: Coreset,
+        (variance, next): (f64, Option<Centre>),
+        posterior: &Gaussian,
+        options: &BuildOptions,
+        round: usize,
+    ) -> Result<Judged, BuildError> {
+        let as_it_is = (coreset, (variance, next));
+        let (coreset, _) = &as_it_is;
+        let pursuit = matches!(options.method, Selector::Embedded(Method::Pursuit(_)));
+        let sized = options.max_kl.is_some() || coreset.too_few.is_some();
+        if !pursuit || sized || self.by != RoundsBy::Laplace {
+            return Ok(as_it_is);
+        }
+        let Problem { rows, prior } = self.problem;
+        let points = Weighted::fetch(rows, &coreset.rows, &coreset.weights)?;
+        let Some(weights) = descend(&points, prior, posterior, options.seed) else { return Ok(as_it_is) };
+        let kept = coreset.rows.iter().copied().zip(weights).filter(|(_, weight)| *weight > 0.0);
+        let (ids, weights): (Vec<usize>, Vec<f64>) = kept.unzip();
+        let mut descended = Coreset { rows: ids, weights, ..coreset.clone() };
+        let judged = self.judge(&descended, round)?;
+        if judged.0 > (1.0 + NOISE) * variance {
+            return Ok(as_it_is);
+        }
+        let embedding = embed(rows, posterior, options.embedding, coreset.k, options.seed)?;
+        if *embedding.description() != coreset.embedding {
+            return Ok(as_it_is);
+        }
+        descended.residual = residual_in(&embedding, &descended.rows, &descended.weights)?;
+        Ok((descended, judged))
     }
 
     #[cfg(feature = "sampling")]

@@ -84,6 +84,12 @@ impl Weighted {
         Ok(Self { model: rows.bind(rows.fetch(ids)?)?, weights: weights.to_vec() })
     }
 
+    /// The same rows with other weights, as many, finite and ≥ 0.
+    pub(crate) fn with_weights(&self, weights: Vec<f64>) -> Self {
+        debug_assert_eq!(weights.len(), self.weights.len());
+        Self { model: Arc::clone(&self.model), weights }
+    }
+
     /// The rows, in the order of their weights.
     pub fn model(&self) -> &Arc<dyn Model> {
         &self.model
