@@ -24,6 +24,7 @@ pub use linear::Linear;
 pub use logistic::Logistic;
 pub use poisson::{Link, Poisson};
 pub use prepared::Differences;
+pub(crate) use prepared::WIDE_TILE;
 pub use rbf::RbfMap;
 pub use shifts::Shifts;
 pub use total::{total_differences, weighted_differences};

@@ -18,6 +18,9 @@ pub trait Differences: Send + Sync {
 /// Rows that the tile product takes at once.
 const TILE: usize = 4;
 
+/// Rows that go by a block of shifts in f64.
+pub(crate) const WIDE_TILE: usize = 16;
+
 impl<F: Family + 'static> Glm<F> {
     pub(super) fn narrow_differences(
         &self,
@@ -42,12 +45,18 @@ impl<F: Family + 'static> Glm<F> {
     }
 
     pub(super) fn wide_differences(&self, ids: &[usize], anchor: &[f64], shifts: &Shifts, out: &mut [f64]) {
+        let count = shifts.len().max(1);
         let observations = self.observations();
-        for (&i, deltas) in ids.iter().zip(out.chunks_exact_mut(shifts.len().max(1))) {
-            let (y, exposure) = observations.target(i);
-            let x = observations.row(i);
-            shifts.products_f64(x, deltas);
-            self.family().differences_row_f64(dot_features(x, anchor), y, exposure, deltas);
+        let mut features = Vec::with_capacity(WIDE_TILE * observations.dim);
+        for (ids, out) in ids.chunks(WIDE_TILE).zip(out.chunks_mut(WIDE_TILE * count)) {
+            features.clear();
+            ids.iter().for_each(|&i| features.extend_from_slice(observations.row(i)));
+            shifts.products_f64(&features, out);
+            for (&i, deltas) in ids.iter().zip(out.chunks_exact_mut(count)) {
+                let (y, exposure) = observations.target(i);
+                let eta = dot_features(observations.row(i), anchor);
+                self.family().differences_row_f64(eta, y, exposure, deltas);
+            }
         }
     }
 }

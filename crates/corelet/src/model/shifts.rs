@@ -75,10 +75,11 @@ impl Shifts {
         &self.rows[s * self.dim..][..self.dim]
     }
 
-    /// xᵀΔₛ of one row x for each s, in f64.
-    pub fn products_f64<T: Copy + Into<f64>>(&self, x: &[T], out: &mut [f64]) {
+    /// xᵀΔₛ for each row x of `rows` (m × D, row-major) and each s, into `out` (m × S, row-major), in f64. The numbers of a row
+    /// do not depend on which rows stand beside it.
+    pub fn products_f64<T: Copy + Into<f64>>(&self, rows: &[T], out: &mut [f64]) {
         if self.count > 0 && self.dim > 0 {
-            dispatch(WideProducts(self, x, out));
+            dispatch(WideProducts(self, rows, out));
         }
     }
 
@@ -90,20 +91,29 @@ impl Shifts {
     }
 }
 
-/// xᵀΔₛ of one row x, in f64.
+/// xᵀΔₛ of each row x, in f64.
 struct WideProducts<'a, T>(&'a Shifts, &'a [T], &'a mut [f64]);
+
+/// Shifts that stay in a cache while rows go by.
+const WIDE_BLOCK: usize = 256;
 
 impl<T: Copy + Into<f64>> Kernel for WideProducts<'_, T> {
     type Output = ();
 
     #[inline(always)]
     fn run<const FMA: bool>(self) {
-        let WideProducts(shifts, x, out) = self;
-        out.fill(0.0);
-        for (column, &x) in shifts.wide_columns.chunks_exact(shifts.count).zip(x) {
-            let x: f64 = x.into();
-            for (out, shift) in out.iter_mut().zip(column) {
-                *out = if FMA { x.mul_add(*shift, *out) } else { *out + x * shift };
+        let WideProducts(Shifts { count, dim, wide_columns, .. }, rows, out) = self;
+        for start in (0..*count).step_by(WIDE_BLOCK) {
+            let block = start..(*count).min(start + WIDE_BLOCK);
+            for (x, out) in rows.chunks_exact(*dim).zip(out.chunks_exact_mut(*count)) {
+                let out = &mut out[block.clone()];
+                out.fill(0.0);
+                for (column, &x) in wide_columns.chunks_exact(*count).zip(x) {
+                    let x: f64 = x.into();
+                    for (out, shift) in out.iter_mut().zip(&column[block.clone()]) {
+                        *out = if FMA { x.mul_add(*shift, *out) } else { *out + x * shift };
+                    }
+                }
             }
         }
     }
@@ -195,7 +205,9 @@ mod tests {
 
     #[test]
     fn products_equal_plain_sums() {
-        for (dim, count, rows) in [(1, 1, 1), (3, 16, 4), (5, 17, 6), (10, 100, 9), (2, 47, 3), (7, 64, 8)] {
+        for (dim, count, rows) in
+            [(1, 1, 1), (3, 16, 4), (5, 17, 6), (10, 100, 9), (2, 47, 3), (7, 64, 8), (3, 600, 5)]
+        {
             let values: Vec<f64> = (0..dim * count).map(|i| (i as f64 * 0.7).sin()).collect();
             let features: Vec<f32> = (0..dim * rows).map(|i| (i as f32 * 1.3).cos()).collect();
             let shifts = Shifts::new(values, dim);
@@ -207,6 +219,18 @@ mod tests {
                         shifts.row(s).iter().zip(&features[i * dim..]).map(|(a, b)| a * *b as f64).sum();
                     assert!((out[i * count + s] as f64 - want).abs() < 1e-5, "{dim} {count} {rows} {i} {s}");
                 }
+            }
+            let mut wide = vec![f64::NAN; rows * count];
+            shifts.products_f64(&features, &mut wide);
+            for i in 0..rows {
+                for s in 0..count {
+                    let want: f64 =
+                        shifts.row(s).iter().zip(&features[i * dim..]).map(|(a, b)| a * *b as f64).sum();
+                    assert!((wide[i * count + s] - want).abs() < 1e-14, "{dim} {count} {rows} {i} {s}");
+                }
+                let mut alone = vec![f64::NAN; count];
+                shifts.products_f64(&features[i * dim..(i + 1) * dim], &mut alone);
+                assert_eq!(alone, wide[i * count..(i + 1) * count]);
             }
         }
     }

@@ -95,8 +95,10 @@ const ALIGNED: f64 = 0.25;
 /// A look outside that lowers the residual by less than this share is the last.
 const LEAST_GAIN: f64 = 0.03;
 
-/// Times that the best support is shaken: at most, and by the multiply-adds of as many scorings of all exchanges.
+/// Times that the best support is shaken: at most, and by the multiply-adds of as many scorings of all exchanges; not at all
+/// where they would be too few to find anything.
 const MOST_SHAKES: usize = 100;
+const FEWEST_SHAKES: usize = 10;
 const SHAKE_WORK: usize = 25_000_000;
 
 /// Shares of the support that are shaken out, in turn.
@@ -271,7 +273,8 @@ impl Engine {
     fn shake(&mut self, round: usize) -> Step {
         // Scoring all exchanges looks at the inner products of the pool with the support, half of them k times.
         let work = self.search.pool.len() * self.k * self.k;
-        if self.k == 1 || round >= (SHAKE_WORK / work.max(1)).min(MOST_SHAKES) {
+        let shakes = (SHAKE_WORK / work.max(1)).min(MOST_SHAKES);
+        if self.k == 1 || shakes < FEWEST_SHAKES || round >= shakes {
             return self.finish(Status::Completed);
         }
         let share = SHAKEN[round % SHAKEN.len()];

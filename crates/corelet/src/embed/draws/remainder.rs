@@ -1,6 +1,6 @@
 //! Differences less a quadratic polynomial of each row's own predictor: what draws see once orders 1 and 2 are exact.
 
-use crate::model::{Differences, LinearPredictor, Shifts};
+use crate::model::{Differences, LinearPredictor, Shifts, WIDE_TILE};
 use crate::rows::RowsError;
 
 /// aᵢδ + bᵢδ² of δ = xᵢᵀ(θ − θ̂), to be subtracted from ℓᵢ(θ) − ℓᵢ(θ̂).
@@ -77,12 +77,18 @@ impl Differences for Remainder {
 
     fn wide(&self, ids: &[usize], out: &mut [f64]) {
         let count = self.shifts.len();
-        let mut deltas = vec![0.0; count];
+        let mut deltas = vec![0.0; WIDE_TILE.min(ids.len()) * count];
+        let mut features = Vec::new();
         self.whole.wide(ids, out);
-        for (&i, out) in ids.iter().zip(out.chunks_exact_mut(count)) {
-            self.shifts.products_f64(self.linear.observations.row(i), &mut deltas);
-            let (a, b) = (self.polynomials.slope[i], self.polynomials.curvature[i]);
-            out.iter_mut().zip(&deltas).for_each(|(out, delta)| *out -= delta * (a + b * delta));
+        for (ids, out) in ids.chunks(WIDE_TILE).zip(out.chunks_mut(WIDE_TILE * count.max(1))) {
+            features.clear();
+            ids.iter().for_each(|&i| features.extend_from_slice(self.linear.observations.row(i)));
+            self.shifts.products_f64(&features, &mut deltas[..ids.len() * count]);
+            let rows = out.chunks_exact_mut(count.max(1)).zip(deltas.chunks_exact(count.max(1)));
+            for (&i, (out, deltas)) in ids.iter().zip(rows) {
+                let (a, b) = (self.polynomials.slope[i], self.polynomials.curvature[i]);
+                out.iter_mut().zip(deltas).for_each(|(out, delta)| *out -= delta * (a + b * delta));
+            }
         }
     }
 }
