@@ -15,7 +15,7 @@ endif
 # The Python tests and the demo run what ships.
 CARGO_TEST := cargo test --release --workspace --features sparse-nnls/simd-variable --config .ci/checked.toml
 
-# What stands on the kernels, for the instruction sets that this machine would not choose by itself.
+# What stands on the kernels, for the instruction sets that this machine would not choose by itself (AVX2 only beside AVX-512).
 KERNELS := $(CARGO_TEST) --quiet --lib \
 	--test draws --test hermite --test models --test invariants --test nnls --test rank
 
@@ -33,7 +33,7 @@ lint:
 
 rust:
 	$(CARGO_TEST)
-	CORELET_SIMD=avx2 $(KERNELS)
+	if grep -qs avx512f /proc/cpuinfo; then CORELET_SIMD=avx2 $(KERNELS); fi
 	CORELET_SIMD=portable $(KERNELS)
 
 # The tests run against the built wheel, installed as a user would install it.
