@@ -26,11 +26,14 @@ from ._rounds import FitProgress, Round
 from ._verdict import Verdict, check
 
 if TYPE_CHECKING:
+    from ._estimators import CoresetClassifier, CoresetRegressor
     from ._selector import CoresetSelector
 
 __all__ = [
     "CoreletError",
     "Coreset",
+    "CoresetClassifier",
+    "CoresetRegressor",
     "CoresetSelector",
     "Fit",
     "FitProgress",
@@ -56,6 +59,10 @@ def __getattr__(name: str) -> object:
         from ._selector import CoresetSelector
 
         return CoresetSelector
+    if name in ("CoresetClassifier", "CoresetRegressor"):
+        from . import _estimators
+
+        return getattr(_estimators, name)
     if name in ("numpyro", "pymc"):
         from importlib import import_module
 

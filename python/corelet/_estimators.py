@@ -1,0 +1,228 @@
+"""`corelet.CoresetClassifier` and `corelet.CoresetRegressor`: any scikit-learn estimator, fitted on the weighted rows of a coreset."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, RegressorMixin, clone
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
+
+from ._build import build
+from ._coreset import Coreset
+
+
+def _estimator_has(name: str) -> Any:
+    return available_if(lambda self: hasattr(getattr(self, "estimator_", self._wanted()), name))
+
+
+class _OnCoreset(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+    """Chooses weighted rows, fits the estimator on them, and hands everything else on to it."""
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        k: Optional[int] = 200,
+        *,
+        model: str,
+        standardise: str = "scale",
+        prior_sd: Optional[float] = None,
+        max_kl: Optional[float] = None,
+        seed: int = 0,
+        threads: Optional[int] = None,
+    ) -> None:
+        self.estimator = estimator
+        self.k = k
+        self.model = model
+        self.standardise = standardise
+        self.prior_sd = prior_sd
+        self.max_kl = max_kl
+        self.seed = seed
+        self.threads = threads
+
+    def _wanted(self) -> Any:
+        raise NotImplementedError
+
+    def _fit(self, features: Any, target: Any, coded: Any) -> None:
+        estimator = clone(self._wanted())
+        if not has_fit_parameter(estimator, "sample_weight"):
+            raise TypeError(f"{type(estimator).__name__} takes no sample_weight, so it cannot be fitted on weighted rows")
+        rows, weights = self._choose(features, coded)
+        self.rows_: NDArray[np.int64] = rows
+        self.weights_: NDArray[np.float64] = weights
+        self._check_chosen(target)
+        self.estimator_ = estimator.fit(features[rows], target[rows], sample_weight=weights)
+
+    def _check_chosen(self, target: Any) -> None:
+        """What the chosen rows must have for an estimator to be fitted on them."""
+
+    def _choose(self, features: Any, target: Any) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        self.coreset_: Optional[Coreset] = None
+        n = len(features)
+        if self.k is not None and self.k >= n:
+            return np.arange(n), np.ones(n)  # All rows stand for themselves.
+        keywords = self.get_params(deep=False)
+        del keywords["estimator"]
+        self.coreset_ = build(features, target, progress=False, **keywords)
+        return self.coreset_.rows, self.coreset_.weights
+
+    def predict(self, X: Any) -> Any:
+        """What the fitted estimator predicts."""
+        features = self._features(X)
+        return self.estimator_.predict(features)
+
+    def _features(self, X: Any) -> Any:
+        check_is_fitted(self)
+        return validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+
+
+class CoresetClassifier(ClassifierMixin, _OnCoreset):  # type: ignore[misc]
+    """A classifier of two classes, fitted on the k weighted rows of a coreset of a logistic regression.
+
+    The rows are chosen so that the weighted log-likelihood of a logistic regression is that of all rows around its posterior;
+    an estimator of another kind is fitted on the same rows, without that promise.
+
+    Parameters
+    ----------
+    estimator
+        Anything with `fit(X, y, sample_weight=)`; a `LogisticRegression` where there is none.
+    k
+        Rows to choose. Where there are no more rows than that, all are taken with weight 1.
+    model, standardise, prior_sd, max_kl, seed, threads
+        As in `corelet.build`.
+
+    Attributes
+    ----------
+    estimator_
+        The fitted estimator.
+    rows_, weights_ : arrays of shape (n_points,)
+        The rows it was fitted on, and their weights.
+    coreset_ : Coreset or None
+        All that is known about them; none where all rows were taken.
+    classes_ : array of shape (2,)
+        The labels.
+
+    Examples
+    --------
+    >>> import numpy as np, corelet
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(3000, 3))
+    >>> y = np.where(rng.random(3000) < 1 / (1 + np.exp(-X[:, 0])), "yes", "no")
+    >>> small = corelet.CoresetClassifier(LogisticRegression(), k=60).fit(X, y)
+    >>> full = LogisticRegression().fit(X, y)
+    >>> bool((small.predict(X) == full.predict(X)).mean() > 0.97)
+    True
+    """
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        k: Optional[int] = 200,
+        *,
+        model: str = "logistic",
+        standardise: str = "scale",
+        prior_sd: Optional[float] = None,
+        max_kl: Optional[float] = None,
+        seed: int = 0,
+        threads: Optional[int] = None,
+    ) -> None:
+        super().__init__(
+            estimator,
+            k,
+            model=model,
+            standardise=standardise,
+            prior_sd=prior_sd,
+            max_kl=max_kl,
+            seed=seed,
+            threads=threads,
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+    def _wanted(self) -> Any:
+        return LogisticRegression() if self.estimator is None else self.estimator
+
+    def fit(self, X: Any, y: Any) -> CoresetClassifier:
+        """Chooses rows of X, and fits the estimator on them."""
+        features, target = validate_data(self, X, y, dtype=[np.float64, np.float32], order="C", ensure_min_samples=2)
+        check_classification_targets(target)
+        self.classes_ = np.unique(target)
+        if len(self.classes_) != 2:
+            plural = "" if len(self.classes_) == 1 else "es"
+            raise ValueError(f"Only binary classification is supported: y has {len(self.classes_)} class{plural}")
+        self._fit(features, target, target == self.classes_[1])
+        return self
+
+    def _check_chosen(self, target: Any) -> None:
+        if len(np.unique(target[self.rows_])) != 2:
+            raise ValueError(f"the {len(self.rows_)} chosen rows are all of one class: a larger k is needed")
+
+    @_estimator_has("predict_proba")  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> Any:
+        """The probabilities of the classes, by the fitted estimator."""
+        features = self._features(X)
+        return self.estimator_.predict_proba(features)
+
+    @_estimator_has("decision_function")  # type: ignore[untyped-decorator]
+    def decision_function(self, X: Any) -> Any:
+        """The decision function of the fitted estimator."""
+        features = self._features(X)
+        return self.estimator_.decision_function(features)
+
+
+class CoresetRegressor(RegressorMixin, _OnCoreset):  # type: ignore[misc]
+    """A regressor, fitted on the k weighted rows of a coreset of a linear regression (or of another `model` of numbers).
+
+    Parameters and attributes are those of `CoresetClassifier`; the estimator is a `LinearRegression` where there is none.
+
+    Examples
+    --------
+    >>> import numpy as np, corelet
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(3000, 3))
+    >>> y = X @ [1.0, 2.0, -1.0] + rng.normal(size=3000)
+    >>> small = corelet.CoresetRegressor(k=60).fit(X, y)
+    >>> bool(np.abs(small.estimator_.coef_ - [1.0, 2.0, -1.0]).max() < 0.1)
+    True
+    """
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        k: Optional[int] = 200,
+        *,
+        model: str = "linear",
+        standardise: str = "scale",
+        prior_sd: Optional[float] = None,
+        max_kl: Optional[float] = None,
+        seed: int = 0,
+        threads: Optional[int] = None,
+    ) -> None:
+        super().__init__(
+            estimator,
+            k,
+            model=model,
+            standardise=standardise,
+            prior_sd=prior_sd,
+            max_kl=max_kl,
+            seed=seed,
+            threads=threads,
+        )
+
+    def _wanted(self) -> Any:
+        return LinearRegression() if self.estimator is None else self.estimator
+
+    def fit(self, X: Any, y: Any) -> CoresetRegressor:
+        """Chooses rows of X, and fits the estimator on them."""
+        checks = {"dtype": [np.float64, np.float32], "order": "C", "ensure_min_samples": 2}
+        features, target = validate_data(self, X, y, y_numeric=True, **checks)
+        self._fit(features, target, target)
+        return self
