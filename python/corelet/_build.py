@@ -81,7 +81,8 @@ def build(
     intercept, standardise, drop_missing
         Whether to add a column of ones; `none`, `scale` or `whiten`; whether rows with missing values are left out.
     link, sigma, prior_sd
-        Poisson: `log` or `softplus`. Noise standard deviation of a linear or Gaussian model. The prior is
+        Poisson: `log` or `softplus`. Noise standard deviation of a linear model (a parameter, `log_sigma`, where it is not
+        given) or of a Gaussian one (1). The prior is
         N(0, prior_sd²) for each coefficient of the standardised features; by default prior_sd is 1, and for a linear
         model 2.5 times the target's standard deviation, with the intercept around the target's mean.
     max_kl

@@ -107,7 +107,7 @@ pub(crate) struct ModelArgs {
     /// How a Poisson rate follows from the linear predictor [default: log]
     #[arg(long)]
     link: Option<LinkArg>,
-    /// Noise standard deviation: of a linear target [default: estimated], of Gaussian data [default: 1]
+    /// Noise standard deviation: of a linear target [default: a parameter, log_sigma], of Gaussian data [default: 1]
     #[arg(long, value_parser = positive_number)]
     sigma: Option<f64>,
     /// Standard deviation of the prior N(0, sd²) of each coefficient of the standardised features [default: 1; of a

@@ -181,7 +181,7 @@ fn regression(
         other => other?,
     };
     let asked = ModelSpecification { model, link: Some(Link::Softplus), ..Default::default() };
-    let resolved = Resolved::new(&asked, &dataset.observations, None)?;
+    let resolved = Resolved::new(&asked, &dataset.observations, None);
     let (model, prior) = (resolved.bind(dataset.observations)?, resolved.prior()?);
     Problem::new(Likelihood::Other(model), prior, None)
 }

@@ -21,7 +21,7 @@ struct Fit {
 }
 
 fn fit(observations: Observations, asked: &ModelSpecification) -> Fit {
-    let model = Resolved::new(asked, &observations, None).unwrap();
+    let model = Resolved::new(asked, &observations, None);
     let rows = Memory::new(model.bind(observations).unwrap());
     let prior = model.prior().unwrap();
     let laplace = laplace(&All(&rows), &prior, None, &LaplaceSettings::default()).unwrap();

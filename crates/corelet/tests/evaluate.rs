@@ -20,7 +20,7 @@ struct Fit {
 
 impl Fit {
     fn new(observations: Observations, asked: &ModelSpecification) -> Self {
-        let model = Resolved::new(asked, &observations, None).unwrap();
+        let model = Resolved::new(asked, &observations, None);
         let rows = Memory::new(model.bind(observations).unwrap());
         let prior = model.prior().unwrap();
         let laplace = laplace(&All(&rows), &prior, None, &LaplaceSettings::default()).unwrap();

@@ -45,7 +45,10 @@ const CHEAP: f64 = 3e9;
 ///    more points would gain nothing); else order 2 with draws on what it leaves over;
 /// 3. else order 2, where it has at most 6000 coordinates (D ≤ 108): whether that is enough is seen afterwards, and
 ///    [`richer`] is what to go on with;
-/// 4. else draws.
+/// 4. else draws;
+///
+/// and of a model with several predictors a row, which has no order 3, what is left of these: order 2 with draws where that
+/// costs little, else order 2, else draws.
 ///
 /// The Gaussian mean has its own exact embedding, whatever the order asked for.
 ///
@@ -83,9 +86,9 @@ pub fn embed<'a>(
                     return Ok(third);
                 }
             }
-            let rich = recipes.work(n, recipes.size(2), recipes.count) <= CHEAP;
-            made(if rich { recipes.both() } else { recipes.hermite(2) })
+            made(recipes.second(n))
         }
+        (Choice::Auto, Kind::Joint) => made(recipes.second(rows.len())),
     }
 }
 
@@ -105,7 +108,8 @@ pub fn richer(
         return Ok(None);
     }
     let recipes = Recipes::new(posterior, Choice::Auto, k, seed)?;
-    let third = recipes.size(3) <= MOST_COORDINATES && 2 * k <= recipes.size(3);
+    let one_predictor = Kind::of(embedding.rows(), posterior)? != Kind::Joint;
+    let third = one_predictor && recipes.size(3) <= MOST_COORDINATES && 2 * k <= recipes.size(3);
     Ok(Some(if third { recipes.hermite(3) } else { recipes.both() }))
 }
 
@@ -145,6 +149,12 @@ impl Recipes {
         Recipe::Hermite { posterior: Arc::clone(&self.posterior), order }
     }
 
+    /// Order 2 of `n` rows, with draws where these cost little.
+    fn second(&self, n: usize) -> Recipe {
+        let rich = self.work(n, self.size(2), self.count) <= CHEAP;
+        if rich { self.both() } else { self.hermite(2) }
+    }
+
     fn both(&self) -> Recipe {
         Recipe::HermiteDraws { posterior: Arc::clone(&self.posterior), shifts: self.shifts() }
     }
@@ -165,6 +175,8 @@ enum Kind {
     Linear {
         quadratic: bool,
     },
+    /// θ enters through several predictors a row.
+    Joint,
     Other,
 }
 
@@ -174,6 +186,9 @@ impl Kind {
         let model = rows.bind(rows.fetch(&ids)?).map_err(crate::rows::RowsError::from)?;
         if model.gaussian_mean().is_some() {
             return Ok(Self::GaussianMean);
+        }
+        if model.joint().is_some() {
+            return Ok(Self::Joint);
         }
         let Some(linear) = model.linear() else { return Ok(Self::Other) };
         let quadratic = (0..model.len()).all(|i| {

@@ -20,7 +20,7 @@ pub use choice::Choice;
 pub use choose::{embed, richer};
 pub use draws::{Draws, RowPolynomials};
 pub use embedded::Embedded;
-pub use hermite::Hermite;
+pub use hermite::{Hermite, JointHermite, JointPolynomials};
 pub use recipe::{Prepared, Recipe};
 pub use stacked::Stacked;
 pub use stored::{Layout, Precision, Stored};
@@ -77,6 +77,16 @@ pub enum EmbedError {
     /// An order that the Hermite embedding does not have.
     #[error("Hermite order {order} is not one of 1, 2 and 3")]
     Order {
+        /// What was asked for.
+        order: usize,
+    },
+    /// An order that a model with several predictors a row does not have.
+    #[error(
+        "the {model} model has several predictors a row, so its Hermite embedding has order 1 or 2, not {order}; draws see the rest"
+    )]
+    JointOrder {
+        /// The model's name.
+        model: &'static str,
         /// What was asked for.
         order: usize,
     },

@@ -6,18 +6,18 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use sparse_nnls::{Candidate, Dictionary, DictionaryError, Query, Sum};
 
-use super::draws::{columns_of, remainder};
+use super::draws::{columns_of, joint_remainder, remainder};
 use super::gaussian::GaussianColumns;
-use super::hermite::{HermiteColumns, coordinates};
-use super::{Draws, EmbedError, Hermite, Stacked};
-use crate::model::{Model, Shifts};
+use super::hermite::{HermiteColumns, JointColumns, coordinates};
+use super::{Draws, EmbedError, Hermite, JointHermite, Stacked};
+use crate::model::{Differences, JointPredictors, Model, Shifts};
 use crate::posterior::Gaussian;
 use crate::rows::RowsError;
 
 /// An embedding of log-likelihoods under π̂.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Recipe {
-    /// Hermite polynomials up to an order, for a linear predictor.
+    /// Hermite polynomials up to an order, for one linear predictor a row or, up to order 2, several.
     Hermite {
         /// π̂.
         posterior: Arc<Gaussian>,
@@ -71,6 +71,9 @@ impl Recipe {
     /// # Errors
     /// Where the rows have no such embedding, or a log-likelihood is not finite.
     pub fn prepare(&self, model: &Arc<dyn Model>, first: usize) -> Result<Prepared, RowsError> {
+        if let Some(joint) = model.joint() {
+            return self.prepare_joint(model, joint, first);
+        }
         let hermite = |posterior: &Arc<Gaussian>, order| {
             let linear = model.linear().ok_or_else(|| self.refusal(&**model))?;
             let made = Hermite::starting_at(linear, Arc::clone(posterior), order, first);
@@ -101,6 +104,37 @@ impl Recipe {
         })
     }
 
+    /// The same of a model with several predictors a row.
+    fn prepare_joint(
+        &self,
+        model: &Arc<dyn Model>,
+        joint: JointPredictors,
+        first: usize,
+    ) -> Result<Prepared, RowsError> {
+        let hermite = |posterior: &Arc<Gaussian>, order| {
+            let made = JointHermite::starting_at(joint, Arc::clone(posterior), order, first);
+            made.map_err(|error| self.unsuited(&error))
+        };
+        Ok(match self {
+            Self::Hermite { posterior, order } => {
+                let hermite = hermite(posterior, *order)?;
+                Prepared { dropped: hermite.dropped().to_vec(), dictionary: Box::new(hermite) }
+            }
+            Self::Draws { anchor, shifts } => {
+                let draws = Draws::new(model, anchor, shifts.clone(), first)?;
+                Prepared { dictionary: Box::new(draws), dropped: Vec::new() }
+            }
+            Self::HermiteDraws { posterior, shifts } => {
+                let upper = hermite(posterior, 2)?;
+                let rest = upper.polynomials();
+                let lower = Draws::joint_remainder(model, &posterior.mean, shifts.clone(), rest, first)?;
+                let both = Stacked::new(upper, lower).map_err(|error| self.unsuited(&error))?;
+                Prepared { dictionary: Box::new(both), dropped: Vec::new() }
+            }
+            Self::GaussianMean { .. } => return Err(self.refusal(&**model)),
+        })
+    }
+
     /// The columns of all rows of this model, in f64, one after the other.
     ///
     /// # Errors
@@ -109,10 +143,7 @@ impl Recipe {
         let (n, length) = (model.len(), self.coordinates());
         let ids: Vec<usize> = (0..n).collect();
         let mut out = vec![0.0; n * length];
-        let hermite = |posterior: &Arc<Gaussian>, order| {
-            let linear = model.linear().ok_or_else(|| self.refusal(&**model))?;
-            HermiteColumns::new(linear, Arc::clone(posterior), order).map_err(|error| self.unsuited(&error))
-        };
+        let hermite = |posterior, order| self.exact_columns(model, posterior, order);
         match self {
             Self::Hermite { posterior, order } => hermite(posterior, *order)?.write(&ids, &mut out),
             Self::Draws { anchor, shifts } => {
@@ -122,7 +153,7 @@ impl Recipe {
             Self::HermiteDraws { posterior, shifts } => {
                 let upper = hermite(posterior, 2)?;
                 let cut = length - shifts.len();
-                let differences = remainder(model, &posterior.mean, shifts.clone(), upper.polynomials())?;
+                let differences = upper.remainder(model, &posterior.mean, shifts)?;
                 let (mut above, mut below) = (vec![0.0; n * cut], vec![0.0; n * shifts.len()]);
                 upper.write(&ids, &mut above);
                 columns_of(&*differences, &ids, shifts.len(), &mut below);
@@ -142,12 +173,55 @@ impl Recipe {
         Ok(out)
     }
 
+    fn exact_columns(
+        &self,
+        model: &Arc<dyn Model>,
+        posterior: &Arc<Gaussian>,
+        order: usize,
+    ) -> Result<ExactColumns, RowsError> {
+        let posterior = Arc::clone(posterior);
+        let made = match (model.joint(), model.linear()) {
+            (Some(joint), _) => JointColumns::new(joint, posterior, order).map(ExactColumns::Joint),
+            (None, Some(linear)) => HermiteColumns::new(linear, posterior, order).map(ExactColumns::One),
+            (None, None) => return Err(self.refusal(&**model)),
+        };
+        made.map_err(|error| self.unsuited(&error))
+    }
+
     fn refusal(&self, model: &dyn Model) -> RowsError {
         RowsError::NoEmbedding { model: model.name(), embedding: self.name() }
     }
 
     fn unsuited(&self, error: &EmbedError) -> RowsError {
         RowsError::Place { place: self.name(), reason: error.to_string() }
+    }
+}
+
+/// Columns of Hermite polynomials, of one predictor a row or of several.
+enum ExactColumns {
+    One(HermiteColumns),
+    Joint(JointColumns),
+}
+
+impl ExactColumns {
+    fn write(&self, ids: &[usize], out: &mut [f64]) {
+        match self {
+            Self::One(columns) => columns.write(ids, out),
+            Self::Joint(columns) => columns.write(ids, out),
+        }
+    }
+
+    /// What orders 1 and 2 leave of each log-likelihood.
+    fn remainder(
+        &self,
+        model: &Arc<dyn Model>,
+        anchor: &[f64],
+        shifts: &Shifts,
+    ) -> Result<Box<dyn Differences>, RowsError> {
+        match self {
+            Self::One(columns) => remainder(model, anchor, shifts.clone(), columns.polynomials()),
+            Self::Joint(columns) => joint_remainder(model, anchor, shifts, columns.polynomials()),
+        }
     }
 }
 

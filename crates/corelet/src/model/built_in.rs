@@ -35,21 +35,34 @@ pub(super) struct Card {
     pub(super) outcome: Outcome,
     /// The settings that not every model takes.
     pub(super) settings: &'static [&'static str],
-    /// σ where none is given.
-    pub(super) sigma: fn(&Observations) -> Result<f64, ModelError>,
+    /// σ where none is given; none where it is then a parameter.
+    pub(super) sigma: Option<f64>,
+    /// The parameters besides the coefficients of the features, in the order of θ.
+    pub(super) dispersions: fn(Numbers) -> &'static [Dispersion],
     /// Whether its coefficients have the scale of its target, and so its default prior.
     pub(super) scaled_by_target: bool,
     /// The model of these observations.
     pub(super) bind: fn(Observations, Numbers) -> Result<Arc<dyn Model>, ModelError>,
 }
 
+/// A parameter that belongs to no feature.
+pub struct Dispersion {
+    /// Its name among the parameters.
+    pub name: &'static str,
+    /// Mean and standard deviation of its normal prior, given the targets: weakly informative, on the scale of the target.
+    pub prior: fn(&[f64]) -> (f64, f64),
+}
+
+/// What a model without parameters besides its coefficients has for [`Card::dispersions`].
+pub(super) const NONE: fn(Numbers) -> &'static [Dispersion] = |_| &[];
+
 /// What a model may need besides its data.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Numbers {
     /// How a Poisson rate follows from η.
     pub link: Link,
-    /// Noise standard deviation of a linear or a Gaussian model.
-    pub sigma: f64,
+    /// Noise standard deviation of a linear or a Gaussian model; none where it is a parameter.
+    pub sigma: Option<f64>,
 }
 
 impl BuiltIn {
@@ -95,12 +108,14 @@ impl BuiltIn {
         self.card().scaled_by_target
     }
 
-    /// σ where none is given: 1, or what the data say.
-    ///
-    /// # Errors
-    /// Where it cannot be estimated.
-    pub fn default_sigma(self, observations: &Observations) -> Result<f64, ModelError> {
-        (self.card().sigma)(observations)
+    /// σ where none is given; none where it is then a parameter.
+    pub fn default_sigma(self) -> Option<f64> {
+        self.card().sigma
+    }
+
+    /// The parameters besides the coefficients of the features, in the order of θ.
+    pub fn dispersions(self, numbers: Numbers) -> &'static [Dispersion] {
+        (self.card().dispersions)(numbers)
     }
 
     /// The model of these observations.
@@ -110,11 +125,6 @@ impl BuiltIn {
     pub fn bind(self, observations: Observations, numbers: Numbers) -> Result<Arc<dyn Model>, ModelError> {
         (self.card().bind)(observations, numbers)
     }
-}
-
-/// σ of a model in which it is a scale, or nothing at all.
-pub(super) fn unit_sigma(_: &Observations) -> Result<f64, ModelError> {
-    Ok(1.0)
 }
 
 impl fmt::Display for BuiltIn {

@@ -57,7 +57,7 @@ pub trait Family: Send + Sync {
 }
 
 /// The positive nodes and the weights of the 8-point Gauss–Legendre rule on [−1, 1].
-const LEGENDRE: [(f64, f64); 4] = [
+pub(super) const LEGENDRE: [(f64, f64); 4] = [
     (0.183_434_642_495_649_8, 0.362_683_783_378_362),
     (0.525_532_409_916_329, 0.313_706_645_877_887_3),
     (0.796_666_477_413_626_7, 0.222_381_034_453_374_48),

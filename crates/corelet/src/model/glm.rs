@@ -230,7 +230,7 @@ pub(super) fn check_features(observations: &Observations) -> Result<(), ModelErr
     }
 }
 
-fn check_column(what: &'static str, column: &[f64], n: usize) -> Result<(), ModelError> {
+pub(super) fn check_column(what: &'static str, column: &[f64], n: usize) -> Result<(), ModelError> {
     if column.len() != n {
         return Err(ModelError::Length { what, got: column.len(), expected: n });
     }

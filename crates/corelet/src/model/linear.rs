@@ -1,8 +1,9 @@
-//! Linear regression: y ~ N(η, σ²) with σ² known, or plugged in from the least-squares residuals.
+//! Linear regression: y ~ N(η, σ²) with σ² known, or plugged in from the least-squares residuals; [`Normal`] has it unknown.
 
 use super::built_in::Card;
 use super::glm::check_features;
-use super::{Family, Glm, ModelError};
+use super::normal::LOG_SIGMA;
+use super::{Family, Glm, ModelError, Normal};
 use crate::data::Outcome;
 use crate::rows::{Moments, Observations};
 use crate::vector_math::{Pointwise, Real, map_in_place};
@@ -13,9 +14,13 @@ pub(super) const CARD: Card = Card {
     about: "Linear regression",
     outcome: Outcome::Number,
     settings: &["sigma"],
-    sigma: |observations| residual_variance(observations).map(f64::sqrt),
+    sigma: None,
+    dispersions: |numbers| if numbers.sigma.is_some() { &[] } else { &[LOG_SIGMA] },
     scaled_by_target: true,
-    bind: |observations, numbers| Ok(Arc::new(Linear::model(observations, numbers.sigma * numbers.sigma)?)),
+    bind: |observations, numbers| match numbers.sigma {
+        Some(sigma) => Ok(Arc::new(Linear::model(observations, sigma * sigma)?)),
+        None => Ok(Arc::new(Normal::model(observations)?)),
+    },
 };
 
 /// ℓ = −(y − η)²/(2σ²) − ½ log(2πσ²).

@@ -1,6 +1,6 @@
 //! Logistic regression: y = ±1, ℓ = −log(1 + e^{−yη}).
 
-use super::built_in::{Card, unit_sigma};
+use super::built_in::{Card, NONE};
 use super::special::{
     log_sigmoid_difference, log_sigmoid_long_series, log_sigmoid_series, sigmoid, softplus,
 };
@@ -15,7 +15,8 @@ pub(super) const CARD: Card = Card {
     about: "Logistic regression",
     outcome: Outcome::Classes,
     settings: &["positive"],
-    sigma: unit_sigma,
+    sigma: Some(1.0),
+    dispersions: NONE,
     scaled_by_target: false,
     bind: |observations, _| Ok(Arc::new(Logistic::model(observations)?)),
 };

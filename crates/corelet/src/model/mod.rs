@@ -5,8 +5,11 @@ mod built_in;
 mod family;
 pub mod gaussian;
 pub mod glm;
+pub mod joint;
+mod joint_family;
 pub mod linear;
 pub mod logistic;
+pub mod normal;
 mod outer;
 pub mod poisson;
 mod prepared;
@@ -16,12 +19,16 @@ pub mod special;
 mod total;
 
 pub(crate) use blocks::BLOCK;
-pub use built_in::{BuiltIn, Numbers};
+pub use built_in::{BuiltIn, Dispersion, Numbers};
 pub use family::Family;
 pub use gaussian::GaussianMean;
 pub use glm::Glm;
+pub use joint::Joint;
+pub(crate) use joint::PredictorShifts;
+pub use joint_family::{Inputs, JointFamily, Layout};
 pub use linear::Linear;
 pub use logistic::Logistic;
+pub use normal::Normal;
 pub use poisson::{Link, Poisson};
 pub use prepared::Differences;
 pub(crate) use prepared::WIDE_TILE;
@@ -85,6 +92,11 @@ pub trait Model: Send + Sync {
         None
     }
 
+    /// Where ℓᵢ(θ) = ℓ(Aᵢθ; yᵢ, eᵢ) with several predictors a row: the rows, and the ℓ of r numbers.
+    fn joint(&self) -> Option<JointPredictors> {
+        None
+    }
+
     /// The model itself where it is the mean of a Gaussian, which has an exact embedding of its own.
     fn gaussian_mean(&self) -> Option<&GaussianMean> {
         None
@@ -105,6 +117,17 @@ impl LinearPredictor {
     pub fn target(&self, i: usize) -> (f64, f64) {
         self.observations.target(i)
     }
+}
+
+/// A model in which θ enters each datum only through r predictors ζ = Aθ.
+#[derive(Clone)]
+pub struct JointPredictors {
+    /// Features x, targets y and exposures e.
+    pub observations: Arc<Observations>,
+    /// ℓ(ζ; y, e).
+    pub family: Arc<dyn JointFamily>,
+    /// Which parameters each predictor has.
+    pub layout: Arc<Layout>,
 }
 
 /// Which data a sum goes over.

@@ -1,6 +1,6 @@
 //! Poisson regression: y ~ Poisson(λ) with λ = e·exp(η) or λ = e·log(1 + exp(η)), e the exposure.
 
-use super::built_in::{Card, unit_sigma};
+use super::built_in::{Card, NONE};
 use super::logistic::{AboveZero, BelowZero};
 use super::special::{
     expm1_minus_x, ln_factorial, log_of_series, log_sigmoid_difference, log_sigmoid_long_series,
@@ -21,7 +21,8 @@ pub(super) const CARD: Card = Card {
     about: "Poisson regression",
     outcome: Outcome::Count,
     settings: &["link", "exposure"],
-    sigma: unit_sigma,
+    sigma: Some(1.0),
+    dispersions: NONE,
     scaled_by_target: false,
     bind: |observations, numbers| Ok(Arc::new(Poisson::model(observations, numbers.link)?)),
 };

@@ -111,23 +111,120 @@ pub fn log1p_minus_x(x: f64) -> f64 {
     2.0 * s * tail - x * s
 }
 
-/// log y! = log Γ(y + 1), for y ≥ 0, by Stirling's series above 15 and the recurrence below.
+/// eˣ, held between e⁻³⁰⁰ and e³⁰⁰: its square and what is multiplied with it stay finite.
+pub fn bounded_exp(x: f64) -> f64 {
+    x.clamp(-300.0, 300.0).exp()
+}
+
+/// log y! = log Γ(y + 1), for y ≥ 0.
 pub fn ln_factorial(y: f64) -> f64 {
-    if y == 0.0 || y == 1.0 {
-        return 0.0;
-    }
-    let (mut x, mut product) = (y + 1.0, 1.0);
+    if y == 0.0 || y == 1.0 { 0.0 } else { ln_gamma(y + 1.0) }
+}
+
+/// log Γ(x), for x > 0, by Stirling's series above 15 and the recurrence below.
+pub fn ln_gamma(x: f64) -> f64 {
+    let (mut x, mut product) = (x, 1.0);
     while x < 15.0 {
         product *= x;
         x += 1.0;
     }
+    (x - 0.5) * x.ln() - x + 0.5 * (2.0 * PI).ln() + stirling(x) - f64::ln(product)
+}
+
+/// What is left of log Γ(x) beside (x − ½) log x − x + ½ log 2π, for x ≥ 15.
+pub(super) fn stirling(x: f64) -> f64 {
     let inverse = 1.0 / x;
     let square = inverse * inverse;
-    let series = [-691.0 / 360_360.0, 1.0 / 1188.0, -1.0 / 1680.0, 1.0 / 1260.0, -1.0 / 360.0, 1.0 / 12.0]
+    [-691.0 / 360_360.0, 1.0 / 1188.0, -1.0 / 1680.0, 1.0 / 1260.0, -1.0 / 360.0, 1.0 / 12.0]
         .into_iter()
         .fold(0.0, |sum, c| sum * square + c)
-        * inverse;
-    (x - 0.5) * x.ln() - x + 0.5 * (2.0 * PI).ln() + series - f64::ln(product)
+        * inverse
+}
+
+/// What is left of ψ(x) beside log x − 1/(2x), for x ≥ 15.
+pub(super) fn digamma_rest(x: f64) -> f64 {
+    let square = (1.0 / x).powi(2);
+    [691.0 / 32_760.0, -1.0 / 132.0, 1.0 / 240.0, -1.0 / 252.0, 1.0 / 120.0, -1.0 / 12.0]
+        .into_iter()
+        .fold(0.0, |sum, c| (sum + c) * square)
+}
+
+/// What is left of ψ′(x) beside 1/x + 1/(2x²), for x ≥ 15.
+pub(super) fn trigamma_rest(x: f64) -> f64 {
+    let inverse = 1.0 / x;
+    let square = inverse * inverse;
+    [-691.0 / 2730.0, 5.0 / 66.0, -1.0 / 30.0, 1.0 / 42.0, -1.0 / 30.0, 1.0 / 6.0]
+        .into_iter()
+        .fold(0.0, |sum, c| (sum + c) * square)
+        * inverse
+}
+
+/// ψ(x), the derivative of log Γ, for x > 0.
+pub fn digamma(x: f64) -> f64 {
+    let (mut x, mut sum) = (x, 0.0);
+    while x < 15.0 {
+        sum -= 1.0 / x;
+        x += 1.0;
+    }
+    sum + x.ln() - 0.5 / x + digamma_rest(x)
+}
+
+/// ψ′(x), for x > 0.
+pub fn trigamma(x: f64) -> f64 {
+    let (mut x, mut sum) = (x, 0.0);
+    while x < 15.0 {
+        sum += 1.0 / (x * x);
+        x += 1.0;
+    }
+    sum + 1.0 / x + 0.5 / (x * x) + trigamma_rest(x)
+}
+
+/// Splits Γ's rise by the count `y` from `x` into the steps below 15, which `step` sums, and the rest from there on.
+fn steps(x: f64, y: f64, mut step: impl FnMut(f64)) -> (f64, f64) {
+    let (mut x, mut left) = (x, y);
+    while x < 15.0 && left > 0.0 {
+        step(x);
+        x += 1.0;
+        left -= 1.0;
+    }
+    (x, left)
+}
+
+/// log Γ(x + y) − log Γ(x) for x > 0 and a count y, relatively precise also where x is large.
+pub fn ln_gamma_rise(x: f64, y: f64) -> f64 {
+    let mut product = 1.0;
+    let (x, left) = steps(x, y, |x| product *= x);
+    let below = f64::ln(product);
+    if left == 0.0 {
+        return below;
+    }
+    // (x + l − ½) log(1 + l/x) − l, where the two nearly cancel.
+    let ratio = left / x;
+    let curved = (x + left - 0.5) * log1p_minus_x(ratio) + (left - 0.5) * ratio;
+    below + left * x.ln() + curved + stirling(x + left) - stirling(x)
+}
+
+/// ψ(x + y) − ψ(x) for x > 0 and a count y.
+pub fn digamma_rise(x: f64, y: f64) -> f64 {
+    let mut below = 0.0;
+    let (x, left) = steps(x, y, |x| below += 1.0 / x);
+    if left == 0.0 {
+        return below;
+    }
+    let end = x + left;
+    below + (left / x).ln_1p() + 0.5 * left / (x * end) + digamma_rest(end) - digamma_rest(x)
+}
+
+/// ψ′(x + y) − ψ′(x) for x > 0 and a count y.
+pub fn trigamma_rise(x: f64, y: f64) -> f64 {
+    let mut below = 0.0;
+    let (x, left) = steps(x, y, |x| below -= 1.0 / (x * x));
+    if left == 0.0 {
+        return below;
+    }
+    let end = x + left;
+    let squares = 0.5 * left * (x + end) / ((x * end) * (x * end));
+    below - left / (x * end) - squares + trigamma_rest(end) - trigamma_rest(x)
 }
 
 #[cfg(test)]
@@ -149,6 +246,39 @@ mod tests {
         assert!(close(ln_factorial(1e6), 12_815_518.384_658_169, 1e-15));
         // Γ(3/2) = √π/2.
         assert!(close(ln_factorial(0.5), (0.5 * PI.sqrt()).ln(), 1e-13));
+    }
+
+    #[test]
+    fn gamma_functions() {
+        // Γ(½) = √π, ψ(1) = −γ, ψ(½) = −γ − 2 log 2, ψ′(1) = π²/6, ψ′(½) = π²/2.
+        const EULER: f64 = 0.577_215_664_901_532_9;
+        assert!(close(ln_gamma(0.5), 0.5 * PI.ln(), 1e-14));
+        assert!(
+            close(digamma(1.0), -EULER, 1e-14) && close(digamma(0.5), -EULER - 2.0 * 2.0_f64.ln(), 1e-14)
+        );
+        assert!(close(trigamma(1.0), PI * PI / 6.0, 1e-14) && close(trigamma(0.5), PI * PI / 2.0, 1e-14));
+        for x in [1e-3, 0.7, 3.0, 14.5, 40.0, 1e4] {
+            for y in [0.0, 1.0, 5.0, 30.0, 2000.0] {
+                let noise = 1e-12;
+                assert!(
+                    (ln_gamma_rise(x, y) - (ln_gamma(x + y) - ln_gamma(x))).abs()
+                        <= noise * (1.0 + ln_gamma(x + y).abs())
+                );
+                assert!(
+                    (digamma_rise(x, y) - (digamma(x + y) - digamma(x))).abs()
+                        <= noise * digamma(x).abs().max(1.0)
+                );
+                assert!(
+                    (trigamma_rise(x, y) - (trigamma(x + y) - trigamma(x))).abs()
+                        <= noise * trigamma(x).max(1.0)
+                );
+            }
+        }
+        // Far out Γ(x + y)/Γ(x) is xʸ, and its logarithm grows by y/x.
+        assert!(close(ln_gamma_rise(1e60, 7.0), 7.0 * 1e60_f64.ln(), 1e-14));
+        assert!(
+            close(digamma_rise(1e60, 7.0), 7e-60, 1e-14) && close(trigamma_rise(1e60, 7.0), -7e-120, 1e-14)
+        );
     }
 
     #[test]

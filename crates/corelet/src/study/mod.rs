@@ -121,7 +121,7 @@ impl Study {
     ) -> Result<Self, StudyError> {
         let Dataset {
             observations,
-            names,
+            mut names,
             rows,
             levels,
             standardisation,
@@ -136,7 +136,8 @@ impl Study {
         }
         let features = names.len();
         let fingerprint = observations.fingerprint();
-        let model = Resolved::new(model, &observations, standardisation.intercept)?;
+        let model = Resolved::new(model, &observations, standardisation.intercept);
+        names.extend(model.dispersions().iter().map(|dispersion| dispersion.name.to_owned()));
         let tight = model.tight_prior(&observations.target);
         let known = tight.iter().map(|_| Reason::TightPrior).collect();
         warnings.extend(tight);

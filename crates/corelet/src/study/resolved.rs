@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ModelSpecification;
 use crate::data::{Outcome, Standardisation};
-use crate::model::{BuiltIn, Model, ModelError, Numbers};
+use crate::model::{BuiltIn, Dispersion, Model, ModelError, Numbers};
 use crate::posterior::{LaplaceError, Prior};
 use crate::rows::Observations;
 use crate::words::number;
@@ -33,17 +33,15 @@ impl Resolved {
     /// Fills in what `specification` leaves out; `intercept` is the feature that is constant, and its value.
     ///
     /// The prior is N(0, 1) on the standardised features. Of a linear model, whose target has whatever scale it has, it is
-    /// N(0, (2.5·sd y)²), and N(ȳ, (2.5·sd y)²) of the intercept. σ of a linear model is that of least squares.
-    ///
-    /// # Errors
-    /// Where σ cannot be estimated.
+    /// N(0, (2.5·sd y)²), and N(ȳ, (2.5·sd y)²) of the intercept. What a model has besides the coefficients of its features has a
+    /// prior of its own, see [`Dispersion`].
     pub fn new(
         specification: &ModelSpecification,
         observations: &Observations,
         intercept: Option<(usize, f64)>,
-    ) -> Result<Self, ModelError> {
+    ) -> Self {
         let ModelSpecification { model, link, sigma, prior_sd } = *specification;
-        let sigma = sigma.map_or_else(|| model.default_sigma(observations), Ok)?;
+        let sigma = sigma.or(model.default_sigma());
         let dim = observations.dim;
         let mut resolved = Self {
             model,
@@ -54,7 +52,17 @@ impl Resolved {
         if model.is_scaled_by_target() && prior_sd.is_none() {
             resolved.scale_prior(&observations.target, intercept);
         }
-        Ok(resolved)
+        for dispersion in resolved.dispersions() {
+            let (mean, sd) = (dispersion.prior)(&observations.target);
+            resolved.prior_mean.push(mean);
+            resolved.prior_sd.push(sd);
+        }
+        resolved
+    }
+
+    /// The parameters besides the coefficients of the features.
+    pub fn dispersions(&self) -> &'static [Dispersion] {
+        self.model.dispersions(self.numbers)
     }
 
     fn scale_prior(&mut self, target: &[f64], intercept: Option<(usize, f64)>) {
@@ -99,9 +107,11 @@ impl Resolved {
 
     /// What to say where the prior of a linear model holds its coefficients away from the data.
     pub(super) fn tight_prior(&self, target: &[f64]) -> Option<String> {
-        let widest = self.prior_sd.iter().copied().fold(0.0, f64::max);
+        let coefficients = self.prior_sd.len() - self.dispersions().len();
+        let widest = self.prior_sd[..coefficients].iter().copied().fold(0.0, f64::max);
+        let centred = self.prior_mean[..coefficients].iter().all(|&mean| mean == 0.0);
         let (mean, sd, rms) = spread(target);
-        (self.model.is_scaled_by_target() && rms > 10.0 * widest && self.prior_mean.iter().all(|&m| m == 0.0)).then(|| {
+        (self.model.is_scaled_by_target() && rms > 10.0 * widest && centred).then(|| {
             format!(
                 "the target has mean {} and sd {}, so that a prior of sd {} holds its coefficients near 0; by default \
                  its sd would be {}",

@@ -36,7 +36,7 @@ pub struct Specification {
 /// | --- | --- | --- | --- |
 /// | `model` | `logistic` | the likelihood | see [`BuiltIn`] |
 /// | `link` | `log` | how a Poisson rate follows from η | see [`Link`] |
-/// | `sigma` | plug-in | noise sd σ: of a linear target; Σ = σ²I of a Gaussian, where the default is 1 | > 0 |
+/// | `sigma` | a parameter, `log_sigma` | noise sd σ: of a linear target; Σ = σ²I of a Gaussian, where the default is 1 | > 0 |
 /// | `prior_sd` | 1; of a linear model 2.5 sd of the target, its intercept around the target's mean | the prior is N(0, sd²·I) on the standardised features | > 0 |
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]

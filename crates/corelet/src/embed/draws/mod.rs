@@ -12,12 +12,12 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use sparse_nnls::{Candidate, Dictionary, DictionaryError, Error, Query, Sum};
 
-use self::remainder::Remainder;
+use self::remainder::{JointRemainder, Remainder};
 use self::survey::{Survey, survey};
 pub(super) use self::survey::{centre, norm};
 use super::tiles::{Correlations, Tiles, Workers, top};
-use crate::embed::{Description, Embedding};
-use crate::model::{Differences, Model, Shifts};
+use crate::embed::{Description, Embedding, JointPolynomials};
+use crate::model::{Differences, JointPredictors, Model, Shifts};
 use crate::rows::RowsError;
 
 /// f32 numbers of Φ computed at once, which fit the first-level cache beside the draws.
@@ -96,6 +96,22 @@ impl Draws {
     ) -> Result<Self, RowsError> {
         let count = shifts.len();
         let differences = remainder(model, anchor, shifts, subtract)?;
+        Self::of_differences(differences, model.len(), count, first)
+    }
+
+    /// The same of a model with several predictors a row.
+    ///
+    /// # Errors
+    /// As [`Draws::remainder`].
+    pub(super) fn joint_remainder(
+        model: &Arc<dyn Model>,
+        anchor: &[f64],
+        shifts: Shifts,
+        subtract: JointPolynomials,
+        first: usize,
+    ) -> Result<Self, RowsError> {
+        let count = shifts.len();
+        let differences = joint_remainder(model, anchor, &shifts, subtract)?;
         Self::of_differences(differences, model.len(), count, first)
     }
 
@@ -219,6 +235,20 @@ pub(in crate::embed) fn remainder(
     let linear = model.linear().ok_or(RowsError::NoEmbedding { model: model_name, embedding })?;
     let whole = Arc::clone(model).prepare(anchor, shifts.clone());
     Ok(Box::new(Remainder::new(whole, linear, shifts, subtract)?))
+}
+
+/// ℓᵢ(θₛ) − ℓᵢ(θ̂) less a polynomial of each row's own predictors.
+pub(in crate::embed) fn joint_remainder(
+    model: &Arc<dyn Model>,
+    anchor: &[f64],
+    shifts: &Shifts,
+    subtract: JointPolynomials,
+) -> Result<Box<dyn Differences>, RowsError> {
+    let (model_name, embedding) = (model.name(), "Hermite".to_owned());
+    let joint: JointPredictors =
+        model.joint().ok_or(RowsError::NoEmbedding { model: model_name, embedding })?;
+    let whole = Arc::clone(model).prepare(anchor, shifts.clone());
+    Ok(Box::new(JointRemainder::new(whole, joint, shifts, subtract)?))
 }
 
 impl Embedding for Draws {

@@ -1,6 +1,7 @@
-//! Differences less a quadratic polynomial of each row's own predictor: what draws see once orders 1 and 2 are exact.
+//! Differences less a quadratic polynomial of each row's own predictors: what draws see once orders 1 and 2 are exact.
 
-use crate::model::{Differences, LinearPredictor, Shifts, WIDE_TILE};
+use crate::embed::JointPolynomials;
+use crate::model::{Differences, JointPredictors, LinearPredictor, PredictorShifts, Shifts, WIDE_TILE};
 use crate::rows::RowsError;
 
 /// aᵢδ + bᵢδ² of δ = xᵢᵀ(θ − θ̂), to be subtracted from ℓᵢ(θ) − ℓᵢ(θ̂).
@@ -89,6 +90,47 @@ impl Differences for Remainder {
                 let (a, b) = (self.polynomials.slope[i], self.polynomials.curvature[i]);
                 out.iter_mut().zip(deltas).for_each(|(out, delta)| *out -= delta * (a + b * delta));
             }
+        }
+    }
+}
+
+/// The differences of a model with several predictors a row, less a polynomial a row; in f64, and rounded where f32 is asked for.
+pub(super) struct JointRemainder {
+    whole: Box<dyn Differences>,
+    joint: JointPredictors,
+    shifts: PredictorShifts,
+    polynomials: JointPolynomials,
+}
+
+impl JointRemainder {
+    pub(super) fn new(
+        whole: Box<dyn Differences>,
+        joint: JointPredictors,
+        shifts: &Shifts,
+        polynomials: JointPolynomials,
+    ) -> Result<Self, RowsError> {
+        let (got, expected) = (polynomials.len(), joint.observations.len());
+        if got != expected {
+            return Err(RowsError::Length { what: "the polynomials of the rows", got, expected });
+        }
+        let shifts = PredictorShifts::new(&joint.layout, shifts);
+        Ok(JointRemainder { whole, joint, shifts, polynomials })
+    }
+}
+
+impl Differences for JointRemainder {
+    fn narrow(&self, ids: &[usize], _scratch: &mut Vec<f32>, out: &mut [f32]) {
+        let mut wide = vec![0.0; out.len()];
+        self.wide(ids, &mut wide);
+        out.iter_mut().zip(wide).for_each(|(out, x)| *out = x as f32);
+    }
+
+    fn wide(&self, ids: &[usize], out: &mut [f64]) {
+        let mut deltas = self.shifts.buffer();
+        self.whole.wide(ids, out);
+        for (&i, out) in ids.iter().zip(out.chunks_exact_mut(self.shifts.count)) {
+            self.shifts.of_row(self.joint.observations.row(i), &mut deltas);
+            self.polynomials.subtract(i, &deltas, out);
         }
     }
 }

@@ -3,6 +3,8 @@
 mod build;
 mod expansion;
 mod forms;
+mod joint;
+mod joint_row;
 mod kernel;
 mod lanes;
 mod part;
@@ -22,6 +24,9 @@ use self::build::{FillTile, Kept, MOST_PACKED, Packed, pack};
 pub(super) use self::build::{Row, RowMaker};
 use self::expansion::Expansion;
 use self::forms::Forms;
+pub use self::joint::JointHermite;
+pub(super) use self::joint_row::JointColumns;
+pub use self::joint_row::JointPolynomials;
 use self::kernel::{Cosines, Widen, block_rows};
 pub(super) use self::tail::Remainder;
 pub(super) use self::tensor::coordinates;

@@ -6,6 +6,8 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 
 use super::expansion::{HIGHEST, monomials};
+use crate::model::Shifts;
+use crate::posterior::Gaussian;
 
 /// Draws of z.
 const DRAWS: usize = 32;
@@ -25,6 +27,17 @@ impl Remainder {
     pub(super) fn new(dim: usize) -> Self {
         let mut rng = ChaCha8Rng::seed_from_u64(0);
         Self { draws: StandardNormal.sample_iter(&mut rng).take(dim * DRAWS).collect() }
+    }
+
+    /// The shifts Lz of θ at the draws.
+    pub(super) fn shifts(posterior: &Gaussian) -> Shifts {
+        let dim = posterior.dim();
+        let draws = Self::new(dim).draws;
+        let entry = |s: usize, i: usize| {
+            (0..=i).map(|j| posterior.factor[i * dim + j] * draws[j * DRAWS + s]).sum::<f64>()
+        };
+        let all = (0..DRAWS).flat_map(|s| (0..dim).map(move |i| (s, i)));
+        Shifts::new(all.map(|(s, i)| entry(s, i)).collect(), dim)
     }
 
     /// A sum to add rows to.

@@ -1,0 +1,400 @@
+//! One row with several predictors: its coefficients of orders 1 and 2, by Stein's lemma, along orthonormal directions.
+
+use std::sync::Arc;
+
+use rayon::prelude::*;
+
+use super::quadrature::Rule;
+use super::tensor::{add_powers, coordinates, multiplicities};
+use crate::embed::EmbedError;
+use crate::linalg::dot;
+use crate::model::{Inputs, JointPredictors};
+use crate::posterior::Gaussian;
+
+/// Coefficients are kept below this, so that their squares and sums are numbers.
+const LARGEST: f64 = 1e100;
+
+/// A predictor of which less than this share is its own depends on those before it.
+const DEPENDENT: f64 = 1e-12;
+
+/// φᵢ = (LᵀAᵢᵀ E[∇ℓᵢ], LᵀAᵢᵀ E[∇²ℓᵢ] AᵢL/√2) of rows whose ℓᵢ(θ) = ℓ(Aᵢθ; yᵢ, eᵢ) has r predictors.
+///
+/// Under π̂ = N(θ̂, LLᵀ) they are Gaussian, ζ = ζ̂ + Cz with AᵢL = CO, the rows of O orthonormal. With CᵀE[∇²ℓ]C = QΛQᵀ a row is
+/// the sum of r rows of one predictor: along the orthonormal directions uₐ = OᵀQₐ, with coefficients (QᵀCᵀE[∇ℓ])ₐ and λₐ/√2.
+pub(in crate::embed) struct JointColumns {
+    pub(super) model: JointPredictors,
+    pub(super) posterior: Arc<Gaussian>,
+    pub(super) order: usize,
+    pub(super) coordinates: usize,
+    multiplicities: Vec<f64>,
+    nodes: Ladder,
+}
+
+/// One row, and the room that computing it takes.
+#[derive(Debug, Clone)]
+pub(in crate::embed) struct JointRow {
+    /// r orthonormal directions of D numbers; zero for a predictor that depends on the others.
+    pub(super) directions: Vec<f64>,
+    /// The coefficients of each, of as many orders as are kept.
+    pub(super) c: Vec<[f64; 2]>,
+    /// ζ̂, E[∇ℓ] and E[∇²ℓ].
+    pub(super) zeta: Vec<f64>,
+    pub(super) gradient: Vec<f64>,
+    pub(super) hessian: Vec<f64>,
+    /// C, r × r, lower triangular.
+    factor: Vec<f64>,
+}
+
+impl JointRow {
+    /// ‖φ‖ of the orders kept, since directions are orthonormal.
+    pub(super) fn norm(&self, order: usize) -> f64 {
+        let all = || self.c.iter().flat_map(|c| &c[..order]);
+        let largest = all().fold(0.0_f64, |m, c| m.max(c.abs()));
+        if largest == 0.0 { 0.0 } else { largest * all().map(|c| (c / largest).powi(2)).sum::<f64>().sqrt() }
+    }
+}
+
+impl JointColumns {
+    pub(in crate::embed) fn new(
+        model: JointPredictors,
+        posterior: Arc<Gaussian>,
+        order: usize,
+    ) -> Result<Self, EmbedError> {
+        let dim = model.layout.dim();
+        if !(1..=2).contains(&order) {
+            return Err(EmbedError::JointOrder { model: model.family.name(), order });
+        }
+        if posterior.dim() != dim {
+            return Err(EmbedError::Dimension { posterior: posterior.dim(), model: dim });
+        }
+        let nodes = Ladder::new(model.layout.predictors());
+        let (coordinates, multiplicities) = (coordinates(dim, order), multiplicities(dim, order));
+        Ok(Self { model, posterior, order, coordinates, multiplicities, nodes })
+    }
+
+    /// Room for a row.
+    pub(super) fn row(&self) -> JointRow {
+        let (r, dim) = (self.model.layout.predictors(), self.posterior.dim());
+        JointRow {
+            directions: vec![0.0; r * dim],
+            c: vec![[0.0; 2]; r],
+            zeta: vec![0.0; r],
+            gradient: vec![0.0; r],
+            hessian: vec![0.0; r * r],
+            factor: vec![0.0; r * r],
+        }
+    }
+
+    /// Computes row `i`.
+    pub(super) fn fill(&self, i: usize, row: &mut JointRow) {
+        let (r, dim) = (self.model.layout.predictors(), self.posterior.dim());
+        self.moments(i, row);
+        let JointRow { directions, c, gradient, hessian, factor, .. } = row;
+        let entry = |a: usize, b: usize| {
+            let products = (0..r).flat_map(|i| (0..r).map(move |j| (i, j)));
+            products.map(|(i, j)| factor[i * r + a] * hessian[i * r + j] * factor[j * r + b]).sum::<f64>()
+        };
+        let mut spread: Vec<f64> = (0..r * r).map(|at| entry(at / r, at % r)).collect();
+        let slopes: Vec<f64> =
+            (0..r).map(|a| (0..r).map(|i| factor[i * r + a] * gradient[i]).sum()).collect();
+        let rotation = diagonalise(&mut spread, r);
+        for (a, c) in c.iter_mut().enumerate() {
+            let first: f64 = (0..r).map(|b| rotation[b * r + a] * slopes[b]).sum();
+            let both = [first, spread[a * r + a] * std::f64::consts::FRAC_1_SQRT_2];
+            *c = both.map(|c| if c.is_nan() { 0.0 } else { c.clamp(-LARGEST, LARGEST) });
+        }
+        let mut point = vec![0.0; r];
+        for at in 0..dim {
+            point.iter_mut().enumerate().for_each(|(b, x)| *x = directions[b * dim + at]);
+            for a in 0..r {
+                directions[a * dim + at] = (0..r).map(|b| rotation[b * r + a] * point[b]).sum();
+            }
+        }
+    }
+
+    /// ζ̂, C and O (among the directions) of row `i`, and E[∇ℓ] and E[∇²ℓ].
+    pub(super) fn moments(&self, i: usize, row: &mut JointRow) {
+        let JointPredictors { observations, family, layout } = &self.model;
+        let (r, x) = (layout.predictors(), observations.row(i));
+        layout.predict(x, &self.posterior.mean, &mut row.zeta);
+        self.whiten(x, row);
+        let width = row.factor.chunks_exact(r).map(|c| dot(c, c).sqrt()).fold(0.0, f64::max);
+        let nodes = self.nodes.of_width(width);
+        row.gradient.fill(0.0);
+        row.hessian.fill(0.0);
+        let (mut zeta, mut gradient, mut hessian) = (vec![0.0; r], vec![0.0; r], vec![0.0; r * r]);
+        for (z, weight) in nodes.points.chunks_exact(r).zip(&nodes.weights) {
+            for (a, zeta) in zeta.iter_mut().enumerate() {
+                *zeta = row.zeta[a] + dot(&row.factor[a * r..=a * r + a], z);
+            }
+            family.derivatives(&zeta, observations.target(i), &mut gradient, &mut hessian);
+            row.gradient.iter_mut().zip(&gradient).for_each(|(sum, g)| *sum += weight * g);
+            row.hessian.iter_mut().zip(&hessian).for_each(|(sum, h)| *sum += weight * h);
+        }
+    }
+
+    /// AᵢL = CO by Gram and Schmidt, twice over, which keeps the rows of O orthogonal to rounding.
+    fn whiten(&self, x: &[f32], row: &mut JointRow) {
+        let (r, dim) = (self.model.layout.predictors(), self.posterior.dim());
+        let lower = |j: usize| &self.posterior.factor[j * dim..][..=j];
+        row.factor.fill(0.0);
+        for (a, (input, block)) in self.model.layout.blocks().enumerate() {
+            let (before, rest) = row.directions.split_at_mut(a * dim);
+            let own = &mut rest[..dim];
+            own.fill(0.0);
+            match input {
+                Inputs::Features => block.zip(x).for_each(|(j, &x)| add(own, f64::from(x), lower(j))),
+                Inputs::Constant => add(own, 1.0, lower(block.start)),
+            }
+            let whole = dot(own, own).sqrt();
+            for _ in 0..2 {
+                for (b, other) in before.chunks_exact(dim).enumerate() {
+                    let share = dot(own, other);
+                    add(own, -share, other);
+                    row.factor[a * r + b] += share;
+                }
+            }
+            let length = dot(own, own).sqrt();
+            if length > DEPENDENT * whole && length.is_normal() {
+                own.iter_mut().for_each(|u| *u /= length);
+                row.factor[a * r + a] = length;
+            } else {
+                own.fill(0.0);
+            }
+        }
+    }
+
+    /// The column of row `i`.
+    pub(super) fn column(&self, i: usize, row: &mut JointRow, out: &mut [f64]) {
+        self.fill(i, row);
+        out.fill(0.0);
+        self.add_to(row, out);
+        out.iter_mut().zip(&self.multiplicities).for_each(|(out, m)| *out *= m);
+    }
+
+    /// Adds a row's column to `sum`, without the multiplicities.
+    pub(super) fn add_to(&self, row: &JointRow, sum: &mut [f64]) {
+        for (c, direction) in row.c.iter().zip(row.directions.chunks_exact(self.posterior.dim())) {
+            add_powers(&c[..self.order], direction, sum);
+        }
+    }
+
+    /// Multiplies a sum of [`add_to`](Self::add_to) by the multiplicities.
+    pub(super) fn scale(&self, sum: &mut [f64]) {
+        sum.iter_mut().zip(&self.multiplicities).for_each(|(sum, m)| *sum *= m);
+    }
+
+    /// The columns of these rows.
+    pub(in crate::embed) fn write(&self, ids: &[usize], out: &mut [f64]) {
+        out.par_chunks_exact_mut(self.coordinates)
+            .zip(ids)
+            .for_each_init(|| self.row(), |row, (out, id)| self.column(*id, row, out));
+    }
+
+    /// E[∇ℓᵢ] and E[∇²ℓᵢ] of every row: gᵀδ + ½δᵀHδ is its orders 1 and 2 but for a constant, δ the shift of ζ.
+    pub(in crate::embed) fn polynomials(&self) -> JointPolynomials {
+        let r = self.model.layout.predictors();
+        let rows: Vec<Vec<f64>> = (0..self.model.observations.len())
+            .into_par_iter()
+            .map_init(
+                || self.row(),
+                |row, id| {
+                    self.moments(id, row);
+                    JointPolynomials::of_row(row, 2).rows
+                },
+            )
+            .collect();
+        JointPolynomials { predictors: r, rows: rows.concat() }
+    }
+}
+
+fn add(out: &mut [f64], scale: f64, from: &[f64]) {
+    out.iter_mut().zip(from).for_each(|(out, x)| *out += scale * x);
+}
+
+/// gᵢᵀδ + ½δᵀHᵢδ of the shift δ of each row's predictors.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JointPolynomials {
+    predictors: usize,
+    /// gᵢ and Hᵢ, one row after the other.
+    rows: Vec<f64>,
+}
+
+impl JointPolynomials {
+    /// The orders of one row that are kept.
+    pub(super) fn of_row(row: &JointRow, order: usize) -> Self {
+        let mut rows = [&row.gradient[..], &row.hessian[..]].concat();
+        if order < 2 {
+            rows[row.gradient.len()..].fill(0.0);
+        }
+        JointPolynomials { predictors: row.gradient.len(), rows }
+    }
+
+    /// Number of rows.
+    pub(in crate::embed) fn len(&self) -> usize {
+        self.rows.len() / (self.predictors * (self.predictors + 1))
+    }
+
+    /// Subtracts the polynomial of row `i` at each of the shifts from `out`; `deltas` hold those of the first predictor, then those of the
+    /// second, ….
+    pub(in crate::embed) fn subtract(&self, i: usize, deltas: &[f64], out: &mut [f64]) {
+        let r = self.predictors;
+        let (gradient, hessian) = self.rows[i * r * (r + 1)..][..r * (r + 1)].split_at(r);
+        let columns: Vec<&[f64]> = deltas.chunks_exact(out.len().max(1)).collect();
+        for (a, first) in columns.iter().enumerate() {
+            out.iter_mut().zip(*first).for_each(|(out, d)| *out -= gradient[a] * d);
+            for (b, second) in columns[..=a].iter().enumerate() {
+                let curvature = hessian[a * r + b] * if a == b { 0.5 } else { 1.0 };
+                let pairs = first.iter().zip(*second);
+                out.iter_mut().zip(pairs).for_each(|(out, (d, e))| *out -= curvature * d * e);
+            }
+        }
+    }
+}
+
+/// Points and weights for E[f(z)], z ~ N(0, I) in r dimensions.
+#[derive(Debug)]
+struct Nodes {
+    points: Vec<f64>,
+    weights: Vec<f64>,
+}
+
+impl Nodes {
+    /// ±√r along each axis: exact for polynomials of degree 3, and so to fourth order in the width.
+    fn cross(r: usize) -> Self {
+        let reach = (r as f64).sqrt();
+        let points = (0..2 * r).flat_map(|k| {
+            (0..r).map(move |a| {
+                if a != k / 2 {
+                    0.0
+                } else if k % 2 == 0 {
+                    reach
+                } else {
+                    -reach
+                }
+            })
+        });
+        Nodes { points: points.collect(), weights: vec![0.5 / r as f64; 2 * r] }
+    }
+
+    /// The product of r Gauss rules of so many nodes.
+    fn product(r: usize, count: usize) -> Self {
+        let rule = Rule::gauss(count);
+        let places = count.pow(r as u32);
+        let node = |at: usize, axis: usize| rule.nodes[at / count.pow(axis as u32) % count];
+        Nodes {
+            points: (0..places)
+                .flat_map(|at| (0..r).map(move |axis| (at, axis)))
+                .map(|(at, axis)| node(at, axis).0)
+                .collect(),
+            weights: (0..places).map(|at| (0..r).map(|axis| node(at, axis).1).product()).collect(),
+        }
+    }
+}
+
+/// The nodes for rows of any width: a few where predictors hardly vary.
+///
+/// Whatever the nodes, φᵢ is linear in ℓᵢ: weights that match Σφᵢ match the log-likelihood as the nodes see it.
+#[derive(Debug)]
+struct Ladder {
+    narrow: Nodes,
+    /// For widths above [`NARROW`] and above [`WIDE`]; none where there are too many predictors for products.
+    products: Option<[Nodes; 2]>,
+}
+
+/// Standard deviation of a predictor up to which the cross is exact to about 10⁻⁶.
+const NARROW: f64 = 0.05;
+
+/// That up to which four nodes a predictor are.
+const WIDE: f64 = 0.3;
+
+/// Most predictors for products of rules.
+const MOST_PREDICTORS: usize = 3;
+
+impl Ladder {
+    fn new(r: usize) -> Self {
+        let products = (r <= MOST_PREDICTORS).then(|| [Nodes::product(r, 4), Nodes::product(r, 8)]);
+        Ladder { narrow: Nodes::cross(r), products }
+    }
+
+    fn of_width(&self, width: f64) -> &Nodes {
+        match &self.products {
+            Some([_, many]) if width > WIDE => many,
+            Some([few, _]) if width > NARROW => few,
+            _ => &self.narrow,
+        }
+    }
+}
+
+/// Makes a small symmetric matrix diagonal in place by Jacobi's rotations, and returns Q with A = QΛQᵀ.
+fn diagonalise(a: &mut [f64], dim: usize) -> Vec<f64> {
+    const SWEEPS: usize = 30;
+    let mut q: Vec<f64> = (0..dim * dim).map(|at| if at / dim == at % dim { 1.0 } else { 0.0 }).collect();
+    if a.iter().any(|x| !x.is_finite()) {
+        return q;
+    }
+    for _ in 0..SWEEPS {
+        let mut rotated = false;
+        for (i, j) in (0..dim).flat_map(|i| (0..i).map(move |j| (i, j))) {
+            let off = a[i * dim + j];
+            let (first, second) = (a[j * dim + j], a[i * dim + i]);
+            if off.abs() <= f64::EPSILON * (first.abs() + second.abs()) * 0.25 {
+                continue;
+            }
+            rotated = true;
+            let ratio = (second - first) / (2.0 * off);
+            let tangent = ratio.signum() / (ratio.abs() + ratio.hypot(1.0));
+            let cosine = 1.0 / tangent.hypot(1.0);
+            let turn = (cosine, tangent * cosine);
+            (0..dim).for_each(|k| rotate(a, (k * dim + j, k * dim + i), turn));
+            (0..dim).for_each(|k| rotate(a, (j * dim + k, i * dim + k), turn));
+            (0..dim).for_each(|k| rotate(&mut q, (k * dim + j, k * dim + i), turn));
+        }
+        if !rotated {
+            break;
+        }
+    }
+    q
+}
+
+fn rotate(a: &mut [f64], (i, j): (usize, usize), (cosine, sine): (f64, f64)) {
+    (a[i], a[j]) = (cosine * a[i] - sine * a[j], sine * a[i] + cosine * a[j]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn diagonal_forms_reconstruct() {
+        for dim in [1, 2, 3, 6] {
+            let entry = |i: usize, j: usize| ((1 + i.min(j) * 7 + i.max(j) * 3) as f64).sin();
+            let matrix: Vec<f64> = (0..dim * dim).map(|at| entry(at / dim, at % dim)).collect();
+            let mut diagonal = matrix.clone();
+            let q = diagonalise(&mut diagonal, dim);
+            for i in 0..dim {
+                for j in 0..dim {
+                    let back: f64 =
+                        (0..dim).map(|k| q[i * dim + k] * diagonal[k * dim + k] * q[j * dim + k]).sum();
+                    assert!((back - matrix[i * dim + j]).abs() < 1e-13, "{dim}: {i} {j}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn nodes_have_the_moments_of_a_normal() {
+        for (nodes, degree) in [(Nodes::cross(2), 3), (Nodes::product(2, 4), 7), (Nodes::product(3, 4), 7)] {
+            let r = nodes.points.len() / nodes.weights.len();
+            let moment = |p: i32, q: i32| {
+                let term = |(z, w): (&[f64], &f64)| w * z[0].powi(p) * z[1].powi(q);
+                nodes.points.chunks_exact(r).zip(&nodes.weights).map(term).sum::<f64>()
+            };
+            assert!((moment(0, 0) - 1.0).abs() < 1e-14 && (moment(2, 0) - 1.0).abs() < 1e-13);
+            assert!(moment(1, 1).abs() < 1e-14 && moment(2, 1).abs() < 1e-14);
+            if degree > 3 {
+                assert!((moment(2, 2) - 1.0).abs() < 1e-13 && (moment(0, 4) - 3.0).abs() < 1e-13);
+            }
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Log-likelihoods ℓ(ζ; y, e) of several predictors: all that a model with more than one parameter a row has to define.
+
+use super::family::LEGENDRE;
+
+/// What a predictor is a linear function of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Inputs {
+    /// The features of the row: ζ = xᵀβ, with as many parameters as there are features.
+    Features,
+    /// The constant 1: ζ is one parameter, the same for every row.
+    Constant,
+}
+
+/// A log-likelihood ℓ(ζ; y, e) of r numbers ζ, with target y and exposure e (1 where the data have none).
+///
+/// Each ζ is linear in the parameters, which stand predictor after predictor. A new family needs all but
+/// [`difference`](JointFamily::difference) and [`differences_row`](JointFamily::differences_row), whose defaults are exact and can
+/// be replaced by faster ones. Where there is one predictor, write a [`Family`](super::Family).
+pub trait JointFamily: Send + Sync {
+    /// One word for tables and files.
+    fn name(&self) -> &'static str;
+
+    /// The inputs of each predictor: r of them.
+    fn predictors(&self) -> &[Inputs];
+
+    /// `Err` with what is needed, in words, where `target` = (y, e) is no possible one.
+    fn check_target(&self, target: (f64, f64)) -> Result<(), &'static str>;
+
+    /// ℓ(ζ; y, e), constants included.
+    fn value(&self, zeta: &[f64], target: (f64, f64)) -> f64;
+
+    /// ∇ℓ, r numbers, and ∇²ℓ, r × r numbers, row-major and symmetric.
+    fn derivatives(&self, zeta: &[f64], target: (f64, f64), gradient: &mut [f64], hessian: &mut [f64]);
+
+    /// ℓ(ζ + δ) − ℓ(ζ) to full relative precision, also at δ = 10⁻⁹.
+    ///
+    /// The default integrates ∇ℓ·δ along the segment by Gauss–Legendre quadrature where δ is small, and subtracts elsewhere.
+    fn difference(&self, zeta: &[f64], delta: &[f64], target: (f64, f64)) -> f64 {
+        let at = |t: f64| zeta.iter().zip(delta).map(|(z, d)| z + t * d).collect::<Vec<f64>>();
+        if delta.iter().any(|d| d.abs() > 0.25) {
+            return self.value(&at(1.0), target) - self.value(zeta, target);
+        }
+        let (mut gradient, mut hessian) = (vec![0.0; zeta.len()], vec![0.0; zeta.len() * zeta.len()]);
+        let mut slope = |t: f64| {
+            self.derivatives(&at(0.5 + 0.5 * t), target, &mut gradient, &mut hessian);
+            gradient.iter().zip(delta).map(|(g, d)| g * d).sum::<f64>()
+        };
+        0.5 * LEGENDRE.iter().map(|&(node, weight)| weight * (slope(node) + slope(-node))).sum::<f64>()
+    }
+
+    /// ℓ(ζ + δₛ) − ℓ(ζ) for each of the S shifts in `deltas`, which hold those of the first predictor, then those of the second, …
+    fn differences_row(&self, zeta: &[f64], target: (f64, f64), deltas: &[f64], out: &mut [f64]) {
+        let count = out.len();
+        let mut delta = vec![0.0; zeta.len()];
+        for (s, out) in out.iter_mut().enumerate() {
+            delta.iter_mut().zip(deltas[s..].iter().step_by(count)).for_each(|(to, from)| *to = *from);
+            *out = self.difference(zeta, &delta, target);
+        }
+    }
+}
+
+/// Which parameters each predictor has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Layout {
+    inputs: Vec<Inputs>,
+    offsets: Vec<usize>,
+    features: usize,
+    dim: usize,
+}
+
+impl Layout {
+    /// Of predictors with these inputs, where there are so many features.
+    pub fn new(inputs: &[Inputs], features: usize) -> Self {
+        let mut dim = 0;
+        let offsets = inputs.iter().map(|input| {
+            let offset = dim;
+            dim += if *input == Inputs::Features { features } else { 1 };
+            offset
+        });
+        let offsets = offsets.collect();
+        Layout { inputs: inputs.to_vec(), offsets, features, dim }
+    }
+
+    /// Number of parameters, D.
+    pub fn dim(&self) -> usize {
+        self.dim
+    }
+
+    /// Number of predictors, r.
+    pub fn predictors(&self) -> usize {
+        self.inputs.len()
+    }
+
+    /// The inputs and the parameters of each predictor.
+    pub fn blocks(&self) -> impl Iterator<Item = (Inputs, std::ops::Range<usize>)> + '_ {
+        self.inputs.iter().zip(&self.offsets).map(|(&input, &offset)| {
+            (input, offset..offset + if input == Inputs::Features { self.features } else { 1 })
+        })
+    }
+
+    /// ζ = Aθ of a row with features x.
+    pub fn predict(&self, x: &[f32], theta: &[f64], zeta: &mut [f64]) {
+        for ((input, block), zeta) in self.blocks().zip(zeta) {
+            *zeta = match input {
+                Inputs::Features => crate::linalg::dot_features(x, &theta[block]),
+                Inputs::Constant => theta[block.start],
+            };
+        }
+    }
+}

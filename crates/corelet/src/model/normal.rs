@@ -1,0 +1,66 @@
+//! Linear regression with its noise unknown: y ~ N(η, σ²), log σ a parameter.
+
+use super::built_in::Dispersion;
+use super::special::{bounded_exp, expm1_minus_x};
+use super::{Inputs, Joint, JointFamily, ModelError};
+use crate::rows::Observations;
+
+/// log σ ~ N(log sd y, 1): nine in ten of it between a fifth of the target's standard deviation and five times that.
+pub(super) const LOG_SIGMA: Dispersion =
+    Dispersion { name: "log_sigma", prior: |target| (standard_deviation(target).ln(), 1.0) };
+
+/// The standard deviation of the targets, or 1 where they are all the same.
+fn standard_deviation(target: &[f64]) -> f64 {
+    let n = (target.len() as f64).max(1.0);
+    let mean = target.iter().sum::<f64>() / n;
+    let sd = (target.iter().map(|y| (y - mean).powi(2)).sum::<f64>() / n).sqrt();
+    if sd > 0.0 && sd.is_finite() { sd } else { 1.0 }
+}
+
+/// ℓ(η, λ) = −½u² − λ − ½ log 2π with u = (y − η)e^{−λ}, λ = log σ.
+///
+/// ℓ(η+δ, λ+ε) − ℓ = (u² − 1)ε − ½u²(e^{−2ε} − 1 + 2ε) + δ(y − η − δ/2)e^{−2(λ+ε)}.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Normal;
+
+impl Normal {
+    /// The model of these observations; θ is (β, log σ).
+    pub fn model(observations: Observations) -> Result<Joint<Normal>, ModelError> {
+        Joint::new(observations, Normal)
+    }
+}
+
+impl JointFamily for Normal {
+    fn name(&self) -> &'static str {
+        "linear"
+    }
+
+    fn predictors(&self) -> &[Inputs] {
+        &[Inputs::Features, Inputs::Constant]
+    }
+
+    fn check_target(&self, _target: (f64, f64)) -> Result<(), &'static str> {
+        Ok(())
+    }
+
+    fn value(&self, zeta: &[f64], (y, _): (f64, f64)) -> f64 {
+        let u = (y - zeta[0]) * bounded_exp(-zeta[1]);
+        -0.5 * (u * u + (2.0 * std::f64::consts::PI).ln()) - zeta[1]
+    }
+
+    fn derivatives(&self, zeta: &[f64], (y, _): (f64, f64), gradient: &mut [f64], hessian: &mut [f64]) {
+        let inverse = bounded_exp(-zeta[1]);
+        let u = (y - zeta[0]) * inverse;
+        let mixed = -2.0 * u * inverse;
+        gradient.copy_from_slice(&[u * inverse, u * u - 1.0]);
+        hessian.copy_from_slice(&[-inverse * inverse, mixed, mixed, -2.0 * u * u]);
+    }
+
+    fn difference(&self, zeta: &[f64], delta: &[f64], (y, _): (f64, f64)) -> f64 {
+        let (residual, inverse) = (y - zeta[0], bounded_exp(-zeta[1]));
+        let (square, shift) = ((residual * inverse).powi(2), delta[1]);
+        let narrowed = inverse * bounded_exp(-shift);
+        (square - 1.0) * shift - 0.5 * square * expm1_minus_x(-2.0 * shift)
+            + delta[0] * (residual - 0.5 * delta[0]) * narrowed * narrowed
+    }
+}

@@ -1,0 +1,396 @@
+//! Models with several predictors a row: their derivatives, their embedding of order 2 and their coresets, against plain twins.
+
+#![allow(clippy::unwrap_used)] // a test's helpers are tests too
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use corelet::coreset::{BuildOptions, select};
+use corelet::embed::{Choice, EmbedError, JointHermite, embed};
+use corelet::linalg::dot;
+use corelet::model::{Derivatives, Inputs, Joint, JointFamily, Model, Normal, Over};
+use corelet::posterior::{
+    Gaussian, Laplace, LaplaceSettings, LaplaceStatus, Prior, SampleSettings, laplace, sample,
+};
+use corelet::rows::{All, Memory, Observations, Weighted};
+use corelet::trust::{Draws, Grade, verdict};
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use rand_distr::{Distribution, StandardNormal};
+use sparse_nnls::{Dictionary, Query, Ranking, Score};
+
+/// Every family, with targets it can have.
+fn families() -> Vec<(Arc<dyn JointFamily>, Vec<f64>)> {
+    vec![(Arc::new(Normal), vec![-2.5, 0.0, 40.0])]
+}
+
+/// Rows (x, 1) and targets by `target` of η and a standard normal.
+fn observations(n: usize, dim: usize, target: impl Fn(f64, &mut ChaCha8Rng) -> f64) -> Observations {
+    let mut rng = ChaCha8Rng::seed_from_u64(7);
+    let (mut features, mut targets) = (Vec::new(), Vec::new());
+    for _ in 0..n {
+        let mut x: Vec<f64> = StandardNormal.sample_iter(&mut rng).take(dim - 1).collect();
+        x.push(1.0);
+        let eta = 0.4 * x[0] - 0.3 * x[dim - 1] + if dim > 2 { 0.2 * x[1] } else { 0.0 };
+        targets.push(target(eta, &mut rng));
+        features.extend(x);
+    }
+    Observations::new(&features, dim, targets)
+}
+
+fn normal(eta: f64, rng: &mut ChaCha8Rng) -> f64 {
+    let z: f64 = StandardNormal.sample(rng);
+    eta + 0.7 * z
+}
+
+/// A model of every family.
+fn models(n: usize, dim: usize) -> Vec<Arc<dyn Model>> {
+    vec![Arc::new(Normal::model(observations(n, dim, normal)).unwrap())]
+}
+
+fn prior(model: &dyn Model) -> Prior {
+    Prior::isotropic(model.dim(), 2.0).unwrap()
+}
+
+fn fit(model: &Arc<dyn Model>) -> Laplace {
+    let rows = Memory::new(Arc::clone(model));
+    laplace(&All(&rows), &prior(&**model), None, &LaplaceSettings::default()).unwrap()
+}
+
+/// ∇ℓ and ∇²ℓ.
+fn slopes(family: &dyn JointFamily, zeta: &[f64], target: (f64, f64)) -> (Vec<f64>, Vec<f64>) {
+    let r = zeta.len();
+    let (mut gradient, mut hessian) = (vec![f64::NAN; r], vec![f64::NAN; r * r]);
+    family.derivatives(zeta, target, &mut gradient, &mut hessian);
+    (gradient, hessian)
+}
+
+#[test]
+fn derivatives_are_slopes() {
+    let step = 1e-5;
+    for (family, targets) in families() {
+        let r = family.predictors().len();
+        for y in targets {
+            for at in 0..12 {
+                let zeta: Vec<f64> = (0..r).map(|a| 1.5 * (1.7 * at as f64 + 2.3 * a as f64).sin()).collect();
+                let target = (y, 1.5);
+                let (gradient, hessian) = slopes(&*family, &zeta, target);
+                for a in 0..r {
+                    let moved = |by: f64| {
+                        let mut moved = zeta.clone();
+                        moved[a] += by;
+                        moved
+                    };
+                    let (above, below) = (moved(step), moved(-step));
+                    let slope = (family.value(&above, target) - family.value(&below, target)) / (2.0 * step);
+                    let size = 1.0 + slope.abs();
+                    assert!((gradient[a] - slope).abs() < 2e-6 * size, "{} {y} {zeta:?} {a}", family.name());
+                    let (above, below) =
+                        (slopes(&*family, &above, target).0, slopes(&*family, &below, target).0);
+                    for b in 0..r {
+                        let slope = (above[b] - below[b]) / (2.0 * step);
+                        let error = (hessian[a * r + b] - slope).abs();
+                        assert!(error < 2e-6 * (1.0 + slope.abs()), "{} {y} {zeta:?} {a} {b}", family.name());
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn extreme_predictors_stay_finite() {
+    for (family, targets) in families() {
+        let r = family.predictors().len();
+        for y in targets {
+            for code in 0..3_usize.pow(r as u32) {
+                let zeta: Vec<f64> =
+                    (0..r).map(|a| [-400.0, 0.5, 400.0][code / 3_usize.pow(a as u32) % 3]).collect();
+                let (gradient, hessian) = slopes(&*family, &zeta, (y, 1.0));
+                let value = family.value(&zeta, (y, 1.0));
+                let all = gradient.iter().chain(&hessian).chain([&value]);
+                assert!(all.into_iter().all(|x| x.is_finite()), "{} {y} {zeta:?}: {value}", family.name());
+            }
+        }
+    }
+}
+
+/// The same family with the default `difference`.
+struct Plain(Arc<dyn JointFamily>);
+
+impl JointFamily for Plain {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+    fn predictors(&self) -> &[Inputs] {
+        self.0.predictors()
+    }
+    fn check_target(&self, target: (f64, f64)) -> Result<(), &'static str> {
+        self.0.check_target(target)
+    }
+    fn value(&self, zeta: &[f64], target: (f64, f64)) -> f64 {
+        self.0.value(zeta, target)
+    }
+    fn derivatives(&self, zeta: &[f64], target: (f64, f64), gradient: &mut [f64], hessian: &mut [f64]) {
+        self.0.derivatives(zeta, target, gradient, hessian);
+    }
+}
+
+#[test]
+fn differences_keep_their_digits() {
+    for (family, targets) in families() {
+        let r = family.predictors().len();
+        let plain = Plain(Arc::clone(&family));
+        for y in targets {
+            for (at, size) in [1e-9, 1e-5, 1e-2, 0.2, 0.24, 0.9, 3.0].into_iter().enumerate() {
+                let wave = |a: usize, by: f64| (1.7 * (at + 1) as f64 + by * a as f64).sin();
+                let zeta: Vec<f64> = (0..r).map(|a| 1.2 * wave(a, 2.3)).collect();
+                let delta: Vec<f64> = (0..r).map(|a| size * wave(a, 4.1)).collect();
+                let (got, want) =
+                    (family.difference(&zeta, &delta, (y, 1.5)), plain.difference(&zeta, &delta, (y, 1.5)));
+                // Where the default subtracts, it leaves the rounding of both values.
+                let value = family.value(&zeta, (y, 1.5)).abs();
+                let noise = if size > 0.25 { 1e-14 * value } else { 1e-14 * dot(&delta, &delta).sqrt() };
+                let error = (got - want).abs();
+                assert!(error <= 1e-11 * want.abs() + noise, "{} {y} {size}: {got} {want}", family.name());
+            }
+        }
+    }
+}
+
+#[test]
+fn sums_have_the_derivatives_of_their_rows() {
+    for model in models(700, 4) {
+        let (dim, step) = (model.dim(), 1e-5);
+        let theta: Vec<f64> = (0..dim).map(|j| 0.3 * (1.3 * j as f64).cos()).collect();
+        let evaluate = |theta: &[f64]| {
+            let (mut gradient, mut hessian) = (vec![0.0; dim], vec![0.0; dim * dim]);
+            let value = model.evaluate(Over::All, theta, Derivatives::both(&mut gradient, &mut hessian));
+            (value, gradient, hessian)
+        };
+        let (value, gradient, hessian) = evaluate(&theta);
+        let plain: f64 = (0..model.len()).map(|i| model.log_likelihood(i, &theta)).sum();
+        assert!((value - plain).abs() < 1e-9 * plain.abs());
+        for j in 0..dim {
+            let moved = |by: f64| {
+                let mut moved = theta.clone();
+                moved[j] += by;
+                evaluate(&moved)
+            };
+            let (above, below) = (moved(step), moved(-step));
+            let slope = (above.0 - below.0) / (2.0 * step);
+            assert!((gradient[j] - slope).abs() < 1e-5 * (1.0 + slope.abs()), "{} {j}", model.name());
+            for l in 0..dim {
+                let slope = (above.1[l] - below.1[l]) / (2.0 * step);
+                assert!(
+                    (hessian[j * dim + l] - slope).abs() < 1e-5 * (1.0 + slope.abs()),
+                    "{} {j} {l}",
+                    model.name()
+                );
+                assert_eq!(hessian[j * dim + l], hessian[l * dim + j]);
+            }
+        }
+        let ids: Vec<usize> = (0..model.len()).collect();
+        let over = Over::Weighted { ids: &ids, weights: &vec![1.0; ids.len()] };
+        assert!((model.evaluate(over, &theta, Derivatives::none()) - value).abs() < 1e-9 * value.abs());
+    }
+}
+
+/// E[∇ℓ] and E[∇²ℓ] of row `i` over many draws of a fine grid, LᵀAᵀ and what follows, entry by entry.
+fn plain_column(model: &dyn Model, posterior: &Gaussian, i: usize) -> Vec<f64> {
+    let (joint, dim) = (model.joint().unwrap(), model.dim());
+    let r = joint.layout.predictors();
+    assert_eq!(r, 2);
+    let x = joint.observations.wide_row(i);
+    let inputs: Vec<Vec<f64>> = joint
+        .layout
+        .blocks()
+        .map(|(input, block)| {
+            let mut row = vec![0.0; dim];
+            match input {
+                Inputs::Features => row[block].copy_from_slice(&x),
+                Inputs::Constant => row[block.start] = 1.0,
+            }
+            row
+        })
+        .collect();
+    let whiten = |a: &[f64]| -> Vec<f64> {
+        (0..dim).map(|j| (0..dim).map(|l| posterior.factor[l * dim + j] * a[l]).sum()).collect()
+    };
+    let v: Vec<Vec<f64>> = inputs.iter().map(|a| whiten(a)).collect();
+    // ζ = ζ̂ + (s₁z₁, ρz₁ + s₂z₂).
+    let s1 = dot(&v[0], &v[0]).sqrt();
+    let rho = dot(&v[0], &v[1]) / s1;
+    let s2 = (dot(&v[1], &v[1]) - rho * rho).max(0.0).sqrt();
+    let (mut gradient, mut hessian, mut total) = ([0.0; 2], [0.0; 4], 0.0);
+    let centre = [dot(&inputs[0], &posterior.mean), dot(&inputs[1], &posterior.mean)];
+    for at in 0..81 * 81 {
+        let (z1, z2) = ((at % 81) as f64 / 5.0 - 8.0, (at / 81) as f64 / 5.0 - 8.0);
+        let weight = (-0.5 * (z1 * z1 + z2 * z2)).exp();
+        let zeta = [centre[0] + s1 * z1, centre[1] + rho * z1 + s2 * z2];
+        let (g, h) = slopes(&*joint.family, &zeta, joint.observations.target(i));
+        gradient.iter_mut().zip(g).for_each(|(sum, g)| *sum += weight * g);
+        hessian.iter_mut().zip(h).for_each(|(sum, h)| *sum += weight * h);
+        total += weight;
+    }
+    let mut column: Vec<f64> =
+        (0..dim).map(|j| (v[0][j] * gradient[0] + v[1][j] * gradient[1]) / total).collect();
+    for j in 0..dim {
+        for l in j..dim {
+            let entry: f64 = (0..4).map(|at| v[at / 2][j] * hessian[at] * v[at % 2][l]).sum::<f64>() / total;
+            column.push(entry * if j == l { std::f64::consts::FRAC_1_SQRT_2 } else { 1.0 });
+        }
+    }
+    column
+}
+
+#[test]
+fn columns_are_those_of_steins_lemma() {
+    for (n, tolerance) in [(40, 1e-3), (400, 1e-5), (6000, 1e-5)] {
+        for model in models(n, 4).iter().filter(|model| model.joint().unwrap().layout.predictors() == 2) {
+            let posterior = fit(model).posterior;
+            let hermite = JointHermite::new(model.joint().unwrap(), &posterior, 2).unwrap();
+            let mut column = vec![0.0; hermite.coordinates()];
+            for i in [0, 7, 23] {
+                hermite.columns(&[i], &mut column).unwrap();
+                let want = plain_column(&**model, &posterior, i);
+                let (error, size) = (distance(&column, &want), dot(&want, &want).sqrt());
+                assert!(error < tolerance * size, "{} of {n}: {error} of {size}", model.name());
+            }
+        }
+    }
+}
+
+fn distance(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt()
+}
+
+#[test]
+fn passes_agree_with_columns_for_any_number_of_threads() {
+    for model in models(3000, 5) {
+        let posterior = fit(&model).posterior;
+        for order in [1, 2] {
+            let answer = |threads: usize| {
+                let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+                pool.install(|| {
+                    let hermite = JointHermite::new(model.joint().unwrap(), &posterior, order).unwrap();
+                    let sum = hermite.sum().unwrap();
+                    let rankings = [Ranking { score: Score::Raw, count: 40 }];
+                    let query =
+                        Query { vectors: &[&sum.vector], rankings: &rankings, exclude: &[], batch: None };
+                    let mut best = vec![Vec::new()];
+                    hermite.top(&query, &mut best).unwrap();
+                    (sum, best.remove(0), hermite)
+                })
+            };
+            let ((sum, best, hermite), (other_sum, other_best, _)) = (answer(1), answer(3));
+            assert_eq!((&sum, &best), (&other_sum, &other_best));
+            let (ids, length): (Vec<usize>, usize) = ((0..3000).collect(), hermite.coordinates());
+            let mut all = vec![0.0; 3000 * length];
+            hermite.columns(&ids, &mut all).unwrap();
+            let mut total = vec![0.0; length];
+            all.chunks(length).for_each(|column| total.iter_mut().zip(column).for_each(|(t, c)| *t += c));
+            assert!(distance(&total, &sum.vector) < 1e-9 * sum.norms);
+            let plain = |id: usize| dot(&all[id * length..][..length], &sum.vector);
+            let size = dot(&sum.vector, &sum.vector).sqrt();
+            for candidate in &best {
+                let column = &all[candidate.id * length..][..length];
+                let error = (candidate.score - plain(candidate.id)).abs();
+                assert!(error < 1e-5 * size * dot(column, column).sqrt(), "{}", model.name());
+            }
+        }
+        let error = JointHermite::new(model.joint().unwrap(), &posterior, 3).err().unwrap();
+        assert!(matches!(error, EmbedError::JointOrder { order: 3, .. }));
+    }
+}
+
+#[test]
+fn what_is_dropped_is_known() {
+    // With the exact posterior variance of all log-likelihoods by draws as the measure of what order 2 leaves.
+    for model in models(300, 3) {
+        let posterior = fit(&model).posterior;
+        let rows = Memory::new(Arc::clone(&model));
+        let order_two = embed(&rows, &posterior, Choice::Hermite(2), 30, 0).unwrap();
+        let whole = embed(&rows, &posterior, Choice::Draws(4000), 30, 0).unwrap();
+        let both = embed(&rows, &posterior, Choice::HermiteDraws(4000), 30, 0).unwrap();
+        let square = |dictionary: &dyn Dictionary| {
+            let sum = dictionary.sum().unwrap().vector;
+            dot(&sum, &sum)
+        };
+        let tail = corelet::embed::Embedding::description(&order_two).tail;
+        let rest = square(&both) - square(&order_two);
+        assert!(tail > 0.3 * 0.5 * rest && tail < 3.0 * 0.5 * rest, "{}: {tail} {rest}", model.name());
+        assert!((square(&whole) / square(&both) - 1.0).abs() < 0.1, "{}", model.name());
+    }
+}
+
+/// Two hundred rows (x, 1), with targets by x and a number u between 0 and 1, and exposures by the row.
+fn small(target: impl Fn(f64, f64) -> f64, exposure: impl Fn(usize) -> f64) -> Observations {
+    let x = |i: usize| (i % 16) as f64 / 8.0 - 1.0;
+    let u = |i: usize| (((i * 7919) % 997) as f64 + 0.5) / 997.0;
+    let features: Vec<f64> = (0..200).flat_map(|i| [x(i), 1.0]).collect();
+    let targets = (0..200).map(|i| target(x(i), u(i))).collect();
+    Observations::new(&features, 2, targets).with_exposure((0..200).map(exposure).collect())
+}
+
+/// What scipy finds: the mode under N(0, 2²) of each parameter and the standard deviations there, with
+///
+/// ```python
+/// i = np.arange(200); x = (i % 16) / 8 - 1; u = ((i * 7919) % 997 + 0.5) / 997; X = np.column_stack([x, np.ones(200)])
+/// f = lambda theta: -loglik(theta).sum() + 0.5 * np.sum(theta**2) / 4
+/// mode = scipy.optimize.minimize(f, np.zeros(d), method="BFGS").x  # and Newton steps; sd by the inverse Hessian at it
+/// # linear: scipy.stats.norm.logpdf(0.5 + x + 2 * (u - 0.5), X @ theta[:2], np.exp(theta[2]))
+/// ```
+fn known_fits() -> Vec<(Arc<dyn Model>, Vec<f64>, Vec<f64>)> {
+    let unit = |_: usize| 1.0;
+    vec![(
+        Arc::new(Normal::model(small(|x, u| 0.5 + x + 2.0 * (u - 0.5), unit)).unwrap()),
+        vec![0.98749488, 0.53261559, -0.54385451],
+        vec![0.071234, 0.0414577, 0.0500015],
+    )]
+}
+
+#[test]
+fn fits_are_those_of_scipy() {
+    for (model, mode, sd) in known_fits() {
+        let fit = fit(&model);
+        let dim = model.dim();
+        assert_eq!(fit.status, LaplaceStatus::Converged, "{}", model.name());
+        for j in 0..dim {
+            let (mean, variance) = (fit.posterior.mean[j], fit.posterior.covariance[j * dim + j]);
+            assert!((mean - mode[j]).abs() < 1e-5 * sd[j] + 2e-8, "{} {j}: {mean}", model.name());
+            assert!((variance.sqrt() / sd[j] - 1.0).abs() < 1e-5, "{} {j}: {variance}", model.name());
+        }
+    }
+}
+
+/// The grade of a coreset of k points by chains on its posterior.
+fn grade(model: &Arc<dyn Model>, k: usize) -> Grade {
+    let (rows, prior) = (Memory::new(Arc::clone(model)), prior(&**model));
+    let full = fit(model).posterior;
+    let embedding = embed(&rows, &full, Choice::Auto, k, 0).unwrap();
+    let options = BuildOptions { k, ..BuildOptions::default() };
+    let coreset = select(&embedding, &options, &mut |_| ControlFlow::Continue(())).unwrap();
+    let weighted = Weighted::fetch(&rows, &coreset.rows, &coreset.weights).unwrap();
+    let start = weighted.fit(&prior).unwrap().posterior;
+    let go_on = &mut |_: &_| ControlFlow::Continue(());
+    let chains = sample(&weighted, &prior, &start, &SampleSettings::default(), 0, go_on).unwrap();
+    verdict(&rows, &weighted, &Draws::from_chains(&chains, 2000)).unwrap().grade
+}
+
+#[test]
+fn enough_points_are_an_a_and_few_are_not() {
+    for model in models(3000, 4) {
+        assert_eq!(grade(&model, 80), Grade::A, "{}", model.name());
+        assert_ne!(grade(&model, 5), Grade::A, "{}", model.name());
+    }
+}
+
+#[test]
+fn bad_data_are_refused() {
+    let good = observations(10, 2, normal);
+    let short = Observations { target: vec![1.0; 3], ..good.clone() };
+    assert!(Joint::new(short, Normal).is_err());
+    let endless = Observations { target: vec![f64::NAN; 10], ..good };
+    assert!(Joint::new(endless, Normal).is_err());
+}
