@@ -33,6 +33,7 @@ def build(
     drop_missing: bool = False,
     link: Optional[str] = None,
     sigma: Optional[float] = None,
+    degrees: Optional[float] = None,
     prior_sd: Optional[float] = None,
     max_kl: Optional[float] = None,
     method: str = "pursuit",
@@ -62,7 +63,8 @@ def build(
     k
         Most points; 100, or the number of rows where that is less. With `max_kl` the most to try, 1600.
     model
-        `logistic`, `poisson`, `linear`, or `gaussian` (the mean of Gaussian data, without a target).
+        `logistic`, `poisson`, `negative-binomial`, `linear`, `student`, `gamma`, or `gaussian` (the mean of Gaussian data, without a
+        target).
     target
         The column of `X` to predict, where `y` is not given.
     features
@@ -71,7 +73,7 @@ def build(
         Columns not to predict from; columns that are categories whatever their cells look like; cells that count as missing
         besides empty ones, NA, NaN and null.
     exposure
-        Poisson: the exposure of each row, as a column of `X` or as an array.
+        Counts: the exposure of each row, as a column of `X` or as an array.
     groups
         Which rows belong together (all visits of a patient), as a column of `X` or as an array: whole groups are chosen
         instead of rows, k of them, each with one weight for all of its rows. They are chosen once, in one embedding:
@@ -80,9 +82,9 @@ def build(
         Logistic: the level of the target that counts as success, needed where the target is text.
     intercept, standardise, drop_missing
         Whether to add a column of ones; `none`, `scale` or `whiten`; whether rows with missing values are left out.
-    link, sigma, prior_sd
+    link, sigma, degrees, prior_sd
         Poisson: `log` or `softplus`. Noise standard deviation of a linear model (a parameter, `log_sigma`, where it is not
-        given) or of a Gaussian one (1). The prior is
+        given) or of a Gaussian one (1). Degrees of freedom of Student-t noise (4). The prior is
         N(0, prior_sd²) for each coefficient of the standardised features; by default prior_sd is 1, and for a linear
         model 2.5 times the target's standard deviation, with the intercept around the target's mean.
     max_kl
@@ -138,6 +140,7 @@ def build(
             drop_missing=drop_missing,
             link=link,
             sigma=sigma,
+            degrees=degrees,
             prior_sd=prior_sd,
             max_kl=max_kl,
             method=method,

@@ -55,6 +55,7 @@ class CoresetSelector(BaseEstimator):  # type: ignore[misc]
         standardise: str = "scale",
         link: Optional[str] = None,
         sigma: Optional[float] = None,
+        degrees: Optional[float] = None,
         prior_sd: Optional[float] = None,
         max_kl: Optional[float] = None,
         method: str = "pursuit",
@@ -69,6 +70,7 @@ class CoresetSelector(BaseEstimator):  # type: ignore[misc]
         self.standardise = standardise
         self.link = link
         self.sigma = sigma
+        self.degrees = degrees
         self.prior_sd = prior_sd
         self.max_kl = max_kl
         self.method = method
@@ -80,7 +82,7 @@ class CoresetSelector(BaseEstimator):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = self.model != "gaussian"
-        tags.target_tags.positive_only = self.model == "poisson"
+        tags.target_tags.positive_only = self.model in ("gamma", "negative-binomial", "poisson")
         if self.model == "logistic":
             tags.classifier_tags = ClassifierTags(multi_class=False)
         return tags

@@ -12,7 +12,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import corelet
 
 
-@parametrize_with_checks([corelet.CoresetSelector(model=model) for model in ("gaussian", "linear", "logistic", "poisson")])
+@parametrize_with_checks([corelet.CoresetSelector(model=model) for model in ("gamma", "gaussian", "linear", "logistic", "negative-binomial", "poisson", "student")])
 def test_scikit_learns_own_checks(estimator, check):
     check(estimator)
 

@@ -77,7 +77,7 @@ pub(crate) struct DataArgs {
     /// Cells that count as missing besides empty ones, NA, NaN and null
     #[arg(long, value_name = "TEXT,TEXT", allow_hyphen_values = true)]
     missing: Option<NameList>,
-    /// Column with the exposure of each row, for Poisson
+    /// Column with the exposure of each row, for counts
     #[arg(long, value_name = "COLUMN")]
     exposure: Option<String>,
     /// Column that says which rows belong together: whole groups are chosen, -k of them; it is no feature
@@ -110,6 +110,9 @@ pub(crate) struct ModelArgs {
     /// Noise standard deviation: of a linear target [default: a parameter, log_sigma], of Gaussian data [default: 1]
     #[arg(long, value_parser = positive_number)]
     sigma: Option<f64>,
+    /// Degrees of freedom of Student-t noise [default: 4]
+    #[arg(long, value_parser = positive_number)]
+    degrees: Option<f64>,
     /// Standard deviation of the prior N(0, sd²) of each coefficient of the standardised features [default: 1; of a
     /// linear model 2.5 times that of the target, with the intercept around the target's mean]
     #[arg(long, value_parser = positive_number)]
@@ -155,7 +158,7 @@ pub(crate) struct ChooseArgs {
     #[arg(long, value_name = "NATS", value_parser = positive_number)]
     max_kl: Option<f64>,
     /// How the points are chosen; sparse-vi is slow: 500 gradients a point, each a pass over the data unless the
-    /// model is gaussian or linear
+    /// model is gaussian, or linear with --sigma
     #[arg(long, default_value = "pursuit", value_parser = method_parser())]
     pub(crate) method: Selector,
     #[command(flatten)]
@@ -316,6 +319,7 @@ impl ModelArgs {
                 LinkArg::Softplus => Link::Softplus,
             }),
             sigma: self.sigma,
+            degrees: self.degrees,
             prior_sd: self.prior_sd,
         }
     }

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use corelet::coreset::{BuildOptions, select};
 use corelet::embed::{Choice, EmbedError, JointHermite, embed};
 use corelet::linalg::dot;
-use corelet::model::{Derivatives, Inputs, Joint, JointFamily, Model, Normal, Over};
+use corelet::model::{
+    Derivatives, Gamma, Inputs, Joint, JointFamily, Model, NegativeBinomial, Normal, Over, Student,
+};
 use corelet::posterior::{
     Gaussian, Laplace, LaplaceSettings, LaplaceStatus, Prior, SampleSettings, laplace, sample,
 };
@@ -16,12 +18,17 @@ use corelet::rows::{All, Memory, Observations, Weighted};
 use corelet::trust::{Draws, Grade, verdict};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
-use rand_distr::{Distribution, StandardNormal};
+use rand_distr::{Distribution, Exp1, StandardNormal};
 use sparse_nnls::{Dictionary, Query, Ranking, Score};
 
 /// Every family, with targets it can have.
 fn families() -> Vec<(Arc<dyn JointFamily>, Vec<f64>)> {
-    vec![(Arc::new(Normal), vec![-2.5, 0.0, 40.0])]
+    vec![
+        (Arc::new(Normal), vec![-2.5, 0.0, 40.0]),
+        (Arc::new(Student::new(4.0).unwrap()), vec![-2.5, 0.0, 40.0]),
+        (Arc::new(NegativeBinomial), vec![0.0, 1.0, 7.0, 300.0]),
+        (Arc::new(Gamma), vec![0.02, 1.0, 35.0]),
+    ]
 }
 
 /// Rows (x, 1) and targets by `target` of η and a standard normal.
@@ -43,9 +50,31 @@ fn normal(eta: f64, rng: &mut ChaCha8Rng) -> f64 {
     eta + 0.7 * z
 }
 
+/// η and noise with heavy tails.
+fn heavy(eta: f64, rng: &mut ChaCha8Rng) -> f64 {
+    let (z, w): (f64, f64) = (StandardNormal.sample(rng), Exp1.sample(rng));
+    eta + 0.4 * z / (0.2 + w).sqrt()
+}
+
+/// A positive number of mean e^η.
+fn skewed(eta: f64, rng: &mut ChaCha8Rng) -> f64 {
+    let (a, b): (f64, f64) = (Exp1.sample(rng), Exp1.sample(rng));
+    eta.exp() * (0.5 * (a + b)).max(1e-3)
+}
+
+/// A count that varies more than a Poisson one.
+fn count(eta: f64, rng: &mut ChaCha8Rng) -> f64 {
+    skewed(eta + 1.0, rng).round()
+}
+
 /// A model of every family.
 fn models(n: usize, dim: usize) -> Vec<Arc<dyn Model>> {
-    vec![Arc::new(Normal::model(observations(n, dim, normal)).unwrap())]
+    vec![
+        Arc::new(Normal::model(observations(n, dim, normal)).unwrap()),
+        Arc::new(Student::model(observations(n, dim, heavy), 4.0).unwrap()),
+        Arc::new(NegativeBinomial::model(observations(n, dim, count)).unwrap()),
+        Arc::new(Gamma::model(observations(n, dim, skewed)).unwrap()),
+    ]
 }
 
 fn prior(model: &dyn Model) -> Prior {
@@ -246,7 +275,7 @@ fn plain_column(model: &dyn Model, posterior: &Gaussian, i: usize) -> Vec<f64> {
 
 #[test]
 fn columns_are_those_of_steins_lemma() {
-    for (n, tolerance) in [(40, 1e-3), (400, 1e-5), (6000, 1e-5)] {
+    for (n, tolerance) in [(40, 1e-2), (400, 3e-4), (6000, 1e-5)] {
         for model in models(n, 4).iter().filter(|model| model.joint().unwrap().layout.predictors() == 2) {
             let posterior = fit(model).posterior;
             let hermite = JointHermite::new(model.joint().unwrap(), &posterior, 2).unwrap();
@@ -319,7 +348,8 @@ fn what_is_dropped_is_known() {
         };
         let tail = corelet::embed::Embedding::description(&order_two).tail;
         let rest = square(&both) - square(&order_two);
-        assert!(tail > 0.3 * 0.5 * rest && tail < 3.0 * 0.5 * rest, "{}: {tail} {rest}", model.name());
+        // A mean of 32 squares of a skewed polynomial.
+        assert!(tail > 0.2 * 0.5 * rest && tail < 5.0 * 0.5 * rest, "{}: {tail} {rest}", model.name());
         assert!((square(&whole) / square(&both) - 1.0).abs() < 0.1, "{}", model.name());
     }
 }
@@ -340,14 +370,39 @@ fn small(target: impl Fn(f64, f64) -> f64, exposure: impl Fn(usize) -> f64) -> O
 /// f = lambda theta: -loglik(theta).sum() + 0.5 * np.sum(theta**2) / 4
 /// mode = scipy.optimize.minimize(f, np.zeros(d), method="BFGS").x  # and Newton steps; sd by the inverse Hessian at it
 /// # linear: scipy.stats.norm.logpdf(0.5 + x + 2 * (u - 0.5), X @ theta[:2], np.exp(theta[2]))
+/// # student: scipy.stats.t.logpdf(0.5 + x + 0.5 * np.log(u / (1 - u)), 4, X @ theta[:2], np.exp(theta[2]))
+/// # negative-binomial: s = np.exp(theta[2]); y = np.floor(2 * np.exp(0.5 * x) * (-np.log(u))**1.5)
+/// #     scipy.stats.nbinom.logpmf(y, s, s / (s + np.exp(X @ theta[:2])))
+/// # gamma: a = np.exp(theta[2]); y = np.exp(0.3 + 0.5 * x) * (-np.log(u))**0.8 + 0.05
+/// #     scipy.stats.gamma.logpdf(y, a, scale=np.exp(X @ theta[:2]) / a)
 /// ```
 fn known_fits() -> Vec<(Arc<dyn Model>, Vec<f64>, Vec<f64>)> {
     let unit = |_: usize| 1.0;
-    vec![(
-        Arc::new(Normal::model(small(|x, u| 0.5 + x + 2.0 * (u - 0.5), unit)).unwrap()),
-        vec![0.98749488, 0.53261559, -0.54385451],
-        vec![0.071234, 0.0414577, 0.0500015],
-    )]
+    let logit = |x: f64, u: f64| 0.5 + x + 0.5 * (u / (1.0 - u)).ln();
+    let counts = |x: f64, u: f64| (2.0 * (0.5 * x).exp() * (-u.ln()).powf(1.5)).floor();
+    let positive = |x: f64, u: f64| (0.3 + 0.5 * x).exp() * (-u.ln()).powf(0.8) + 0.05;
+    vec![
+        (
+            Arc::new(Normal::model(small(|x, u| 0.5 + x + 2.0 * (u - 0.5), unit)).unwrap()),
+            vec![0.98749488, 0.53261559, -0.54385451],
+            vec![0.071234, 0.0414577, 0.0500015],
+        ),
+        (
+            Arc::new(Student::model(small(logit, unit), 4.0).unwrap()),
+            vec![0.95873943, 0.54125311, -0.321548],
+            vec![0.107515, 0.0613827, 0.0653166],
+        ),
+        (
+            Arc::new(NegativeBinomial::model(small(counts, unit)).unwrap()),
+            vec![0.35294856, 0.70329591, -0.96844085],
+            vec![0.2038417, 0.1257136, 0.1517595],
+        ),
+        (
+            Arc::new(Gamma::model(small(positive, unit)).unwrap()),
+            vec![0.43071054, 0.22173443, 0.46356739],
+            vec![0.0948274, 0.0565928, 0.0913774],
+        ),
+    ]
 }
 
 #[test]
@@ -372,9 +427,11 @@ fn grade(model: &Arc<dyn Model>, k: usize) -> Grade {
     let options = BuildOptions { k, ..BuildOptions::default() };
     let coreset = select(&embedding, &options, &mut |_| ControlFlow::Continue(())).unwrap();
     let weighted = Weighted::fetch(&rows, &coreset.rows, &coreset.weights).unwrap();
-    let start = weighted.fit(&prior).unwrap().posterior;
+    // So few points that a line goes through them all have no mode but where σ vanishes.
+    let start = weighted.fit(&prior).map_or(full, |fit| fit.posterior);
     let go_on = &mut |_: &_| ControlFlow::Continue(());
-    let chains = sample(&weighted, &prior, &start, &SampleSettings::default(), 0, go_on).unwrap();
+    let settings = SampleSettings { warmup: 300, draws: 500, ..SampleSettings::default() };
+    let chains = sample(&weighted, &prior, &start, &settings, 0, go_on).unwrap();
     verdict(&rows, &weighted, &Draws::from_chains(&chains, 2000)).unwrap().grade
 }
 
@@ -393,4 +450,7 @@ fn bad_data_are_refused() {
     assert!(Joint::new(short, Normal).is_err());
     let endless = Observations { target: vec![f64::NAN; 10], ..good };
     assert!(Joint::new(endless, Normal).is_err());
+    let negative = Observations { target: vec![-1.0; 10], ..observations(10, 2, normal) };
+    assert!(NegativeBinomial::model(negative.clone()).is_err() && Gamma::model(negative.clone()).is_err());
+    assert!(Student::model(negative, 0.0).is_err());
 }

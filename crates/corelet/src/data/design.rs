@@ -41,6 +41,8 @@ pub enum Outcome {
     Classes,
     /// A count, perhaps with an exposure.
     Count,
+    /// A number above 0.
+    Positive,
 }
 
 /// What is done to the features other than the intercept.

@@ -169,11 +169,13 @@ pub enum DataError {
     #[error("{file}: target '{column}' is {value} in every row; logistic regression needs both classes")]
     OneClass { file: String, column: String, value: String },
 
-    #[error("{file}: target '{column}', {place}: {value} is not a count (0, 1, 2, ...), which Poisson needs")]
+    #[error(
+        "{file}: target '{column}', {place}: {value} is not a count (0, 1, 2, ...), which the model needs"
+    )]
     NotCount { file: String, column: String, place: Place, value: f64 },
 
-    #[error("{file}: exposure '{column}', {place}: {value} is not a number between 1e-30 and 1e30")]
-    NotPositive { file: String, column: String, place: Place, value: f64 },
+    #[error("{file}: {role} '{column}', {place}: {value} is not a number between 1e-30 and 1e30")]
+    NotPositive { file: String, column: String, role: &'static str, place: Place, value: f64 },
 
     #[error(
         "{file}: {what} need {}, but {} of memory are available",

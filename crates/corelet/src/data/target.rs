@@ -76,17 +76,22 @@ impl Examined<'_> {
                 };
                 refused.map_or(Ok(TargetCode::Number), error)
             }
+            Outcome::Positive => self.positive("the target").map(|()| TargetCode::Number),
             Outcome::Classes => self.classes(options.positive.as_deref(), warnings),
         }
     }
 
     /// The exposure: positive numbers.
     pub(super) fn exposure(&self) -> Result<(), DataError> {
+        self.positive("the exposure")
+    }
+
+    fn positive(&self, role: &'static str) -> Result<(), DataError> {
         let error = |(place, value)| {
             let (file, column) = self.names();
-            Err(DataError::NotPositive { file, column, place, value })
+            Err(DataError::NotPositive { file, column, role, place, value })
         };
-        self.single("the exposure")?.not_positive.map_or(Ok(()), error)
+        self.single(role)?.not_positive.map_or(Ok(()), error)
     }
 
     fn names(&self) -> (String, String) {

@@ -6,14 +6,18 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Link, Model, ModelError, gaussian, linear, logistic, poisson};
+use super::{
+    Link, Model, ModelError, gamma, gaussian, linear, logistic, negative_binomial, poisson, student,
+};
 use crate::data::Outcome;
 use crate::rows::Observations;
 
 /// A model that goes by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum BuiltIn {
+    /// Gamma regression with a log link.
+    Gamma,
     /// The mean of Gaussian data.
     Gaussian,
     /// Linear regression.
@@ -21,8 +25,12 @@ pub enum BuiltIn {
     /// Logistic regression.
     #[default]
     Logistic,
+    /// Negative-binomial regression.
+    NegativeBinomial,
     /// Poisson regression.
     Poisson,
+    /// Linear regression with Student-t noise.
+    Student,
 }
 
 /// What a model tells the rooms around it; each has one beside its likelihood.
@@ -63,18 +71,42 @@ pub struct Numbers {
     pub link: Link,
     /// Noise standard deviation of a linear or a Gaussian model; none where it is a parameter.
     pub sigma: Option<f64>,
+    /// Degrees of freedom of Student-t noise.
+    #[serde(default = "default_degrees")]
+    pub degrees: f64,
+}
+
+fn default_degrees() -> f64 {
+    student::DEGREES
+}
+
+impl Default for Numbers {
+    fn default() -> Self {
+        Numbers { link: Link::default(), sigma: None, degrees: student::DEGREES }
+    }
 }
 
 impl BuiltIn {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Gaussian, Self::Linear, Self::Logistic, Self::Poisson];
+    pub const ALL: [Self; 7] = [
+        Self::Gamma,
+        Self::Gaussian,
+        Self::Linear,
+        Self::Logistic,
+        Self::NegativeBinomial,
+        Self::Poisson,
+        Self::Student,
+    ];
 
     fn card(self) -> &'static Card {
         match self {
+            Self::Gamma => &gamma::CARD,
             Self::Gaussian => &gaussian::CARD,
             Self::Linear => &linear::CARD,
             Self::Logistic => &logistic::CARD,
+            Self::NegativeBinomial => &negative_binomial::CARD,
             Self::Poisson => &poisson::CARD,
+            Self::Student => &student::CARD,
         }
     }
 

@@ -40,12 +40,16 @@ impl Resolved {
         observations: &Observations,
         intercept: Option<(usize, f64)>,
     ) -> Self {
-        let ModelSpecification { model, link, sigma, prior_sd } = *specification;
-        let sigma = sigma.or(model.default_sigma());
+        let ModelSpecification { model, link, sigma, degrees, prior_sd } = *specification;
+        let plain = Numbers::default();
         let dim = observations.dim;
         let mut resolved = Self {
             model,
-            numbers: Numbers { link: link.unwrap_or_default(), sigma },
+            numbers: Numbers {
+                link: link.unwrap_or_default(),
+                sigma: sigma.or(model.default_sigma()),
+                degrees: degrees.unwrap_or(plain.degrees),
+            },
             prior_mean: vec![0.0; dim],
             prior_sd: vec![prior_sd.unwrap_or(1.0); dim],
         };

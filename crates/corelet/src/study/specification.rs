@@ -37,6 +37,7 @@ pub struct Specification {
 /// | `model` | `logistic` | the likelihood | see [`BuiltIn`] |
 /// | `link` | `log` | how a Poisson rate follows from η | see [`Link`] |
 /// | `sigma` | a parameter, `log_sigma` | noise sd σ: of a linear target; Σ = σ²I of a Gaussian, where the default is 1 | > 0 |
+/// | `degrees` | 4 | degrees of freedom ν of Student-t noise | > 0 |
 /// | `prior_sd` | 1; of a linear model 2.5 sd of the target, its intercept around the target's mean | the prior is N(0, sd²·I) on the standardised features | > 0 |
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -47,6 +48,8 @@ pub struct ModelSpecification {
     pub link: Option<Link>,
     /// The noise standard deviation.
     pub sigma: Option<f64>,
+    /// Degrees of freedom of Student-t noise.
+    pub degrees: Option<f64>,
     /// The standard deviation of the prior.
     pub prior_sd: Option<f64>,
 }
@@ -210,18 +213,20 @@ impl Specification {
     }
 
     fn check_model(&self) -> Result<(), UsageError> {
-        let ModelSpecification { model, link, sigma, prior_sd } = self.model;
+        let ModelSpecification { model, link, sigma, degrees, prior_sd } = self.model;
         let given = [
             ("link", link.is_some()),
             ("exposure", self.design.exposure.is_some()),
             ("positive", self.design.positive.is_some()),
             ("sigma", sigma.is_some()),
+            ("degrees", degrees.is_some()),
         ];
         if let Some((setting, _)) = given.into_iter().find(|&(setting, given)| given && !model.takes(setting))
         {
             return Err(UsageError::OnlyFor { setting, other: "model", values: BuiltIn::takers(setting) });
         }
         positive("sigma", sigma)?;
+        positive("degrees", degrees)?;
         positive("prior_sd", prior_sd)
     }
 

@@ -302,7 +302,7 @@ struct Ladder {
     products: Option<[Nodes; 2]>,
 }
 
-/// Standard deviation of a predictor up to which the cross is exact to about 10⁻⁶.
+/// Standard deviation of a predictor up to which the cross is exact to about 10⁻⁵.
 const NARROW: f64 = 0.05;
 
 /// That up to which four nodes a predictor are.
