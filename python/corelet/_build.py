@@ -26,6 +26,8 @@ def build(
     categories: Sequence[str] = (),
     missing: Sequence[str] = (),
     exposure: Any = None,
+    trials: Optional[str] = None,
+    event: Optional[str] = None,
     groups: Any = None,
     positive: Optional[object] = None,
     intercept: bool = True,
@@ -63,8 +65,8 @@ def build(
     k
         Most points; 100, or the number of rows where that is less. With `max_kl` the most to try, 1600.
     model
-        `logistic`, `poisson`, `negative-binomial`, `linear`, `student`, `gamma`, or `gaussian` (the mean of Gaussian data, without a
-        target).
+        `logistic`, `poisson`, `negative-binomial`, `linear`, `student`, `gamma`, `binomial`, `weibull`, `exponential`,
+        or `gaussian` (the mean of Gaussian data, without a target).
     target
         The column of `X` to predict, where `y` is not given.
     features
@@ -74,6 +76,9 @@ def build(
         besides empty ones, NA, NaN and null.
     exposure
         Counts: the exposure of each row, as a column of `X` or as an array.
+    trials, event
+        The column of `X` with the number of trials of each row (binomial), or with whether the event was seen, 1, or not until
+        then, 0 (weibull and exponential; always seen by default).
     groups
         Which rows belong together (all visits of a patient), as a column of `X` or as an array: whole groups are chosen
         instead of rows, k of them, each with one weight for all of its rows. They are chosen once, in one embedding:
@@ -133,6 +138,8 @@ def build(
             categories=categories,
             missing=missing,
             exposure=exposure,
+            trials=trials,
+            event=event,
             groups=groups,
             positive=positive,
             intercept=intercept,

@@ -47,8 +47,8 @@ def fit(
     X, y
         The data, as `corelet.build` takes them: arrays, a data frame or the path of a file with `target=` naming a column.
     model
-        `logistic`, `poisson`, `negative-binomial`, `linear`, `student`, `gamma`, or `gaussian` (the mean of Gaussian data, without a
-        target).
+        `logistic`, `poisson`, `negative-binomial`, `linear`, `student`, `gamma`, `binomial`, `weibull`, `exponential`,
+        or `gaussian` (the mean of Gaussian data, without a target).
     k, max_k
         Most points, and how far they may be doubled where these are not enough; 4 k.
     full

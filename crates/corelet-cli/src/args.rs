@@ -80,6 +80,13 @@ pub(crate) struct DataArgs {
     /// Column with the exposure of each row, for counts
     #[arg(long, value_name = "COLUMN")]
     exposure: Option<String>,
+    /// Column with the number of trials of each row, for binomial
+    #[arg(long, value_name = "COLUMN")]
+    trials: Option<String>,
+    /// Column that says whether the event was seen (1) or not until then (0), for weibull and exponential [default: always
+    /// seen]
+    #[arg(long, value_name = "COLUMN")]
+    event: Option<String>,
     /// Column that says which rows belong together: whole groups are chosen, -k of them; it is no feature
     #[arg(long, value_name = "COLUMN")]
     groups: Option<String>,
@@ -291,6 +298,8 @@ impl DataArgs {
             categories: all(&self.categories),
             missing: all(&self.missing),
             exposure: self.exposure.clone(),
+            trials: self.trials.clone(),
+            event: self.event.clone(),
             groups: self.groups.clone(),
             positive: self.positive.clone(),
             intercept: !self.no_intercept,

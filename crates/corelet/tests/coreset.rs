@@ -220,7 +220,7 @@ fn settings_by_name_are_checked_one_by_one() {
     assert_eq!(of(r#"{"k": null, "seed": 0}"#).unwrap(), Specification::default());
     assert_eq!(of(r#"{"kk": 3}"#).unwrap_err(), UsageError::Unknown { setting: "kk".to_owned() });
     let worded = |json: &str| of(json).unwrap_err().to_string();
-    let models = "model is 'probit', but it must be one of gamma, gaussian, linear, logistic, negative-binomial, poisson, student";
+    let models = "model is 'probit', but it must be one of binomial, exponential, gamma, gaussian, linear, logistic, negative-binomial, poisson, student, weibull";
     assert_eq!(worded(r#"{"model": "probit"}"#), models);
     assert!(worded(r#"{"method": "best"}"#).starts_with("method is 'best', but it must be one of uniform"));
     let clash = of(r#"{"max_kl": 0.1, "method": "giga"}"#).unwrap().check().unwrap_err();

@@ -68,7 +68,9 @@ pub enum Standardise {
 /// | `exclude` | none | columns that are no features, where not all features are named |
 /// | `categories` | none | columns that are taken as text whatever their cells look like |
 /// | `missing` | none | what counts as missing besides an empty cell, `NA`, `NaN` and `null` |
-/// | `exposure` | none | the exposure of each row, for Poisson |
+/// | `exposure` | none | the exposure of each row, for counts |
+/// | `trials` | none | the number of trials of each row, for successes among them |
+/// | `event` | none | whether the event was seen (1, true) or not until then (0, false), for survival times |
 /// | `groups` | none | the column that says which rows belong together; it is no feature |
 /// | `positive` | none | the level of the target that is coded +1; needed where the target is text |
 /// | `intercept` | true | add a column of ones, unless a feature is constant already |
@@ -92,6 +94,10 @@ pub struct DesignOptions {
     pub missing: Vec<String>,
     /// The exposure of each row.
     pub exposure: Option<String>,
+    /// The number of trials of each row.
+    pub trials: Option<String>,
+    /// Whether the event of each row was seen.
+    pub event: Option<String>,
     /// The column that says which rows belong together.
     pub groups: Option<String>,
     /// The level of the target that is coded +1.
@@ -114,12 +120,44 @@ impl Default for DesignOptions {
             categories: Vec::new(),
             missing: Vec::new(),
             exposure: None,
+            trials: None,
+            event: None,
             groups: None,
             positive: None,
             intercept: true,
             standardise: Standardise::default(),
             drop_missing: false,
         }
+    }
+}
+
+/// What the column beside the target is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Beside {
+    Exposure,
+    Trials,
+    Event,
+}
+
+impl Beside {
+    pub(super) fn role(self) -> &'static str {
+        match self {
+            Self::Exposure => "the exposure",
+            Self::Trials => "the trials",
+            Self::Event => "the event",
+        }
+    }
+}
+
+impl DesignOptions {
+    /// The column beside the target, and what it is; a model takes one at most.
+    pub(super) fn beside(&self) -> Option<(&String, Beside)> {
+        let named = [
+            (&self.exposure, Beside::Exposure),
+            (&self.trials, Beside::Trials),
+            (&self.event, Beside::Event),
+        ];
+        named.into_iter().find_map(|(name, what)| Some((name.as_ref()?, what)))
     }
 }
 
@@ -165,7 +203,7 @@ pub(super) fn design(
     examined.check(options.drop_missing)?;
     let mut warnings = Vec::new();
     let target = examined.target(options, &mut warnings)?;
-    examined.exposure()?;
+    examined.beside(options)?;
     let found = examined.features()?;
     let plan = FeaturePlan::new(source, found, survey.rows.len(), options, &mut warnings)?;
     let kinds = asked.iter().zip(&survey.columns);
@@ -289,8 +327,9 @@ impl Examination<'_> {
         target.map_or(Ok(TargetCode::None), |target| target.target(options, warnings))
     }
 
-    fn exposure(&self) -> Result<(), DataError> {
-        self.examined(self.roles.exposure_position()).map_or(Ok(()), |exposure| exposure.exposure())
+    fn beside(&self, options: &DesignOptions) -> Result<(), DataError> {
+        let column = self.examined(self.roles.exposure_position()).zip(options.beside());
+        column.map_or(Ok(()), |(column, (_, what))| column.beside(what))
     }
 
     fn features(&self) -> Result<Features, DataError> {

@@ -170,9 +170,12 @@ pub enum DataError {
     OneClass { file: String, column: String, value: String },
 
     #[error(
-        "{file}: target '{column}', {place}: {value} is not a count (0, 1, 2, ...), which the model needs"
+        "{file}: {role} '{column}', {place}: {value} is not a count (0, 1, 2, ...), which the model needs"
     )]
-    NotCount { file: String, column: String, place: Place, value: f64 },
+    NotCount { file: String, column: String, role: &'static str, place: Place, value: f64 },
+
+    #[error("{file}: the event '{column}', {place}: {value} is neither 1 (seen) nor 0 (not seen until then)")]
+    NotEvent { file: String, column: String, place: Place, value: f64 },
 
     #[error("{file}: {role} '{column}', {place}: {value} is not a number between 1e-30 and 1e30")]
     NotPositive { file: String, column: String, role: &'static str, place: Place, value: f64 },
@@ -251,6 +254,7 @@ impl DataError {
             Self::LevelCount { .. } => "level_count",
             Self::OneClass { .. } => "one_class",
             Self::NotCount { .. } => "not_count",
+            Self::NotEvent { .. } => "not_event",
             Self::NotPositive { .. } => "not_positive",
             Self::Memory { .. } => "memory",
             Self::Changed { .. } => "changed",

@@ -11,6 +11,7 @@ use super::survey::Asked;
 /// The columns in use, by their positions in the file.
 pub(super) struct Roles {
     pub(super) target: Option<usize>,
+    /// The exposure, or what stands in its place.
     pub(super) exposure: Option<usize>,
     pub(super) features: Vec<usize>,
     pub(super) groups: Option<usize>,
@@ -36,7 +37,8 @@ impl Roles {
                 return Err(DataError::NoTarget { file, known });
             }
         };
-        let exposure = options.exposure.as_ref().map(find).transpose()?;
+        let exposure = options.beside().map(|(name, _)| find(name)).transpose()?;
+        let beside = options.beside().map_or("", |(_, what)| what.role());
         let groups = options.groups.as_ref().map(find).transpose()?;
         let excluded = find_all(&options.exclude)?;
         let categories = find_all(&options.categories)?;
@@ -52,14 +54,14 @@ impl Roles {
             None => (0..columns.len()).filter(|&j| !taken[j] && !columns[j].index).collect(),
         };
         let roles = Self { target, exposure, features, groups, categories };
-        roles.check(source, &excluded)?;
+        roles.check(source, &excluded, beside)?;
         Ok(roles)
     }
 
-    fn check(&self, source: &Source<'_>, excluded: &[usize]) -> Result<(), DataError> {
+    fn check(&self, source: &Source<'_>, excluded: &[usize], beside: &'static str) -> Result<(), DataError> {
         let columns = source.reader().columns();
         let named = self.target.map(|column| (column, "the target"));
-        let named = named.into_iter().chain(self.exposure.map(|column| (column, "the exposure")));
+        let named = named.into_iter().chain(self.exposure.map(|column| (column, beside)));
         let named = named.chain(self.features.iter().map(|&column| (column, "a feature")));
         let named = named.chain(self.groups.map(|column| (column, "the group")));
         // What tells groups apart is no feature, and may be left out of them by name as well.

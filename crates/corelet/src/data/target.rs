@@ -1,6 +1,6 @@
 //! The target and the exposure, checked as each model wants them, and how they are coded.
 
-use super::design::{DesignOptions, Outcome};
+use super::design::{Beside, DesignOptions, Outcome};
 use super::error::{DataError, excerpt, list_names};
 use super::levels::Levels;
 use super::place::Place;
@@ -29,6 +29,10 @@ impl TargetCode {
         match (self, cells) {
             (Self::Number, ValuesView::Number { values, .. }) => {
                 out.for_each(|(out, &i)| *out = values.get(i));
+            }
+            // An event that was seen or not.
+            (Self::Number, ValuesView::Bool(values)) => {
+                out.for_each(|(out, &i)| *out = f64::from(u8::from(values[i] == Some(true))));
             }
             (Self::SignOfNumber(positive), ValuesView::Number { values, .. }) => {
                 out.for_each(|(out, &i)| *out = sign(values.get(i) == *positive));
@@ -68,22 +72,37 @@ impl Examined<'_> {
         match options.outcome {
             Outcome::None => Ok(TargetCode::None),
             Outcome::Number => self.numbers("the target").map(|_| TargetCode::Number),
-            Outcome::Count => {
-                let refused = self.single("the target")?.not_count;
-                let error = |(place, value)| {
-                    let (file, column) = self.names();
-                    Err(DataError::NotCount { file, column, place, value })
-                };
-                refused.map_or(Ok(TargetCode::Number), error)
-            }
+            Outcome::Count => self.counts("the target").map(|()| TargetCode::Number),
             Outcome::Positive => self.positive("the target").map(|()| TargetCode::Number),
             Outcome::Classes => self.classes(options.positive.as_deref(), warnings),
         }
     }
 
-    /// The exposure: positive numbers.
-    pub(super) fn exposure(&self) -> Result<(), DataError> {
-        self.positive("the exposure")
+    /// The column beside the target: positive exposures, numbers of trials, or events that were seen or not.
+    pub(super) fn beside(&self, what: Beside) -> Result<(), DataError> {
+        match what {
+            Beside::Exposure => self.positive(what.role()),
+            Beside::Trials => self.positive(what.role()).and_then(|()| self.counts(what.role())),
+            Beside::Event if matches!(self.found, Found::Bools(_)) => Ok(()),
+            Beside::Event => {
+                let values = &self.single(what.role())?.distinct;
+                match values.iter().find(|&&(value, _, _)| value != 0.0 && value != 1.0) {
+                    Some(&(value, _, place)) => {
+                        let (file, column) = self.names();
+                        Err(DataError::NotEvent { file, column, place, value })
+                    }
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+
+    fn counts(&self, role: &'static str) -> Result<(), DataError> {
+        let error = |(place, value)| {
+            let (file, column) = self.names();
+            Err(DataError::NotCount { file, column, role, place, value })
+        };
+        self.single(role)?.not_count.map_or(Ok(()), error)
     }
 
     fn positive(&self, role: &'static str) -> Result<(), DataError> {

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Link, Model, ModelError, gamma, gaussian, linear, logistic, negative_binomial, poisson, student,
+    Link, Model, ModelError, binomial, gamma, gaussian, linear, logistic, negative_binomial, poisson,
+    student, weibull,
 };
 use crate::data::Outcome;
 use crate::rows::Observations;
@@ -16,6 +17,10 @@ use crate::rows::Observations;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BuiltIn {
+    /// Successes of trials.
+    Binomial,
+    /// Survival with a constant risk.
+    Exponential,
     /// Gamma regression with a log link.
     Gamma,
     /// The mean of Gaussian data.
@@ -31,6 +36,8 @@ pub enum BuiltIn {
     Poisson,
     /// Linear regression with Student-t noise.
     Student,
+    /// Weibull survival.
+    Weibull,
 }
 
 /// What a model tells the rooms around it; each has one beside its likelihood.
@@ -88,7 +95,9 @@ impl Default for Numbers {
 
 impl BuiltIn {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 10] = [
+        Self::Binomial,
+        Self::Exponential,
         Self::Gamma,
         Self::Gaussian,
         Self::Linear,
@@ -96,10 +105,13 @@ impl BuiltIn {
         Self::NegativeBinomial,
         Self::Poisson,
         Self::Student,
+        Self::Weibull,
     ];
 
     fn card(self) -> &'static Card {
         match self {
+            Self::Binomial => &binomial::CARD,
+            Self::Exponential => &weibull::EXPONENTIAL,
             Self::Gamma => &gamma::CARD,
             Self::Gaussian => &gaussian::CARD,
             Self::Linear => &linear::CARD,
@@ -107,6 +119,7 @@ impl BuiltIn {
             Self::NegativeBinomial => &negative_binomial::CARD,
             Self::Poisson => &poisson::CARD,
             Self::Student => &student::CARD,
+            Self::Weibull => &weibull::CARD,
         }
     }
 

@@ -1,5 +1,6 @@
 //! What the rest of the crate asks of a statistical model: log-likelihoods, their derivatives, and fast differences.
 
+pub mod binomial;
 mod blocks;
 mod built_in;
 mod family;
@@ -20,7 +21,9 @@ mod shifts;
 pub mod special;
 pub mod student;
 mod total;
+pub mod weibull;
 
+pub use binomial::Binomial;
 pub(crate) use blocks::BLOCK;
 pub use built_in::{BuiltIn, Dispersion, Numbers};
 pub use family::Family;
@@ -41,6 +44,7 @@ pub use rbf::RbfMap;
 pub use shifts::Shifts;
 pub use student::Student;
 pub use total::{total_differences, weighted_differences};
+pub use weibull::{Exponential, Weibull};
 
 use crate::linalg::LinalgError;
 use crate::rows::Observations;

@@ -20,7 +20,7 @@ pub struct Observations {
     pub dim: usize,
     /// The target of each row, or empty for a model without one.
     pub target: Vec<f64>,
-    /// The exposure of each row (> 0), for Poisson models.
+    /// What stands beside the target of each row: the exposure of a count (> 0), the trials of successes, whether an event was seen.
     pub exposure: Option<Vec<f64>>,
 }
 

@@ -217,6 +217,8 @@ impl Specification {
         let given = [
             ("link", link.is_some()),
             ("exposure", self.design.exposure.is_some()),
+            ("trials", self.design.trials.is_some()),
+            ("event", self.design.event.is_some()),
             ("positive", self.design.positive.is_some()),
             ("sigma", sigma.is_some()),
             ("degrees", degrees.is_some()),

@@ -1,0 +1,145 @@
+//! Weibull survival with right censoring: times t with scale exp(η) and shape k, log k a parameter; and its k = 1, the exponential.
+
+use super::built_in::{Card, Dispersion, NONE};
+use super::special::{bounded_exp, expm1_minus_x};
+use super::{Inputs, Joint, JointFamily, ModelError};
+use crate::data::Outcome;
+use crate::rows::Observations;
+use std::sync::Arc;
+
+pub(super) const CARD: Card = Card {
+    name: "weibull",
+    about: "Survival times, some of them censored, whose risk grows or falls with time",
+    outcome: Outcome::Positive,
+    settings: &["event"],
+    sigma: None,
+    dispersions: |_| &[LOG_SHAPE],
+    scaled_by_target: false,
+    bind: |observations, _| Ok(Arc::new(Weibull::model(observations)?)),
+};
+
+/// The card of the exponential.
+pub(super) const EXPONENTIAL: Card = Card {
+    name: "exponential",
+    about: "Survival times, some of them censored, with a constant risk",
+    outcome: Outcome::Positive,
+    settings: &["event"],
+    sigma: None,
+    dispersions: NONE,
+    scaled_by_target: false,
+    bind: |observations, _| Ok(Arc::new(Exponential::model(observations)?)),
+};
+
+/// log k ~ N(0, 1): nine in ten of the shape between a fifth and five.
+const LOG_SHAPE: Dispersion = Dispersion { name: "log_shape", prior: |_| (0.0, 1.0) };
+
+/// ℓ(η, κ) = d(κ − log t + z) − e^z with z = k(log t − η), k = e^κ, and d = 1 where the event was seen at t, 0 where it was not
+/// seen until t. d stands in the place of an exposure: 1 where there is none.
+///
+/// ℓ(η+δ, κ+ε) − ℓ = dε + (d − e^z)ζ − e^z(e^ζ − 1 − ζ), ζ = z(e^ε − 1) − k′δ the change of z, k′ = ke^ε.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Weibull;
+
+impl Weibull {
+    /// The model of these observations, whose exposures are 1 for an event and 0 for none; θ is (β, log k).
+    pub fn model(observations: Observations) -> Result<Joint<Weibull>, ModelError> {
+        Joint::new(observations, Weibull)
+    }
+}
+
+/// Beyond this a predictor is no likelihood's: held there, so that products stay finite.
+const FAR: f64 = 150.0;
+
+/// k and z.
+fn risk(zeta: &[f64], time: f64) -> (f64, f64) {
+    let shape = bounded_exp(zeta[1].clamp(-FAR, FAR));
+    (shape, (shape * (time.ln() - zeta[0])).clamp(-FAR, FAR))
+}
+
+impl JointFamily for Weibull {
+    fn name(&self) -> &'static str {
+        "weibull"
+    }
+
+    fn predictors(&self) -> &[Inputs] {
+        &[Inputs::Features, Inputs::Constant]
+    }
+
+    fn check_target(&self, (time, event): (f64, f64)) -> Result<(), &'static str> {
+        match event {
+            0.0 | 1.0 if time > 0.0 => Ok(()),
+            _ => Err("a time above 0, with an event that is 0 or 1"),
+        }
+    }
+
+    fn value(&self, zeta: &[f64], (time, event): (f64, f64)) -> f64 {
+        let (_, z) = risk(zeta, time);
+        event * (zeta[1] - time.ln() + z) - z.exp()
+    }
+
+    fn derivatives(
+        &self,
+        zeta: &[f64],
+        (time, event): (f64, f64),
+        gradient: &mut [f64],
+        hessian: &mut [f64],
+    ) {
+        let (shape, z) = risk(zeta, time);
+        let (hazard, excess) = (z.exp(), z.exp() - event);
+        let mixed = shape * (excess + z * hazard);
+        gradient.copy_from_slice(&[shape * excess, event - z * excess]);
+        hessian.copy_from_slice(&[-shape * shape * hazard, mixed, mixed, -z * (excess + z * hazard)]);
+    }
+
+    fn difference(&self, zeta: &[f64], delta: &[f64], (time, event): (f64, f64)) -> f64 {
+        let (shape, z) = risk(zeta, time);
+        let change = z * delta[1].exp_m1() - shape * bounded_exp(delta[1]) * delta[0];
+        let change = change.clamp(-2.0 * FAR, 2.0 * FAR);
+        event * delta[1] + (event - z.exp()) * change - z.exp() * expm1_minus_x(change)
+    }
+}
+
+/// ℓ(η) = −dη − te^{−η}: the Weibull with k = 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Exponential;
+
+impl Exponential {
+    /// The model of these observations, whose exposures are 1 for an event and 0 for none.
+    pub fn model(observations: Observations) -> Result<Joint<Exponential>, ModelError> {
+        Joint::new(observations, Exponential)
+    }
+}
+
+impl JointFamily for Exponential {
+    fn name(&self) -> &'static str {
+        "exponential"
+    }
+
+    fn predictors(&self) -> &[Inputs] {
+        &[Inputs::Features]
+    }
+
+    fn check_target(&self, target: (f64, f64)) -> Result<(), &'static str> {
+        Weibull.check_target(target)
+    }
+
+    fn value(&self, zeta: &[f64], target: (f64, f64)) -> f64 {
+        Weibull.value(&[zeta[0], 0.0], target)
+    }
+
+    fn derivatives(
+        &self,
+        zeta: &[f64],
+        (time, event): (f64, f64),
+        gradient: &mut [f64],
+        hessian: &mut [f64],
+    ) {
+        let (_, z) = risk(&[zeta[0], 0.0], time);
+        gradient[0] = z.exp() - event;
+        hessian[0] = -z.exp();
+    }
+
+    fn difference(&self, zeta: &[f64], delta: &[f64], target: (f64, f64)) -> f64 {
+        Weibull.difference(&[zeta[0], 0.0], &[delta[0], 0.0], target)
+    }
+}
