@@ -8,8 +8,8 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use corelet::embed::{Embedding, Hermite};
-use corelet::model::{Logistic, Model, Over};
+use corelet::embed::{Embedding, Hermite, JointHermite};
+use corelet::model::{Linear, Logistic, Model, Normal, Over};
 use corelet::posterior::{LaplaceSettings, Prior, laplace};
 use corelet::rows::{Observations, Summed};
 use faer::{Accum, Mat, Par, linalg::matmul::matmul};
@@ -98,6 +98,31 @@ fn logistic(n: usize, dim: usize) -> impl Model {
     Logistic::model(Observations::new(&features, dim, target)).expect("valid data")
 }
 
+/// A pass of order 2 with two predictors a row, η and log σ, against one with σ known, on all cores.
+fn two_predictors(n: usize, dim: usize, cores: usize) {
+    let observations = logistic(n, dim).observations().clone();
+    let one = Linear::model(observations.clone(), 0.5).expect("valid data");
+    let two = Normal::model(observations).expect("valid data");
+    let fit = |model: &dyn Model| {
+        let prior = Prior::isotropic(model.dim(), 1.0).expect("a prior");
+        let all = Summed { model, over: Over::All };
+        laplace(&all, &prior, None, &LaplaceSettings::default()).expect("a fit").posterior
+    };
+    let clock = Instant::now();
+    let one = Hermite::new(one.linear().expect("a linear predictor"), &fit(&one), 2).expect("an embedding");
+    let first = clock.elapsed().as_secs_f64();
+    let clock = Instant::now();
+    let two = JointHermite::new(two.joint().expect("predictors"), &fit(&two), 2).expect("an embedding");
+    let second = clock.elapsed().as_secs_f64();
+    let (alone, both) = (with_threads(cores, || pass(&one)), with_threads(cores, || pass(&two)));
+    println!(
+        "two predictors, order 2: pass {:7.2} ms = {:.2} × that of one; fitted and built in {second:.2} s, {:.2} × one",
+        1e3 * both,
+        both / alone,
+        second / first
+    );
+}
+
 fn main() {
     let argument = std::env::args().skip(1).find_map(|argument| argument.parse::<usize>().ok());
     let n = argument.unwrap_or(1_000_000);
@@ -115,6 +140,7 @@ fn main() {
                 .expect("a fit");
         let read = with_threads(cores, || read_once(n, dim));
         println!("\nD = {dim}, n = {n}: reading X in f32 once: {:.2} ms on all cores", 1e3 * read);
+        two_predictors(n, dim, cores);
         for order in 1..=3 {
             let start = Instant::now();
             let linear = model.linear().expect("a linear predictor");
