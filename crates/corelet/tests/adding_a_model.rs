@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use corelet::model::special::{ln_factorial, log_sigmoid_difference, sigmoid, softplus};
-use corelet::model::{Family, Glm};
+use corelet::model::special::{bounded_exp, ln_factorial, log_sigmoid_difference, sigmoid, softplus};
+use corelet::model::{Family, Glm, Inputs, Joint, JointFamily};
 use corelet::posterior::{LaplaceSettings, LaplaceStatus, Prior, laplace};
 use corelet::rows::{All, Memory, Observations, Rows};
 
@@ -73,6 +73,51 @@ fn it_has_a_laplace_fit() {
     let fit = laplace(&All(&rows), &prior, None, &LaplaceSettings::default()).unwrap();
     assert_eq!(fit.status, LaplaceStatus::Converged);
     assert!(fit.posterior.mean[0] > 0.5);
+}
+
+/// y = η + σ·Logistic noise, λ = log σ, u = (y − η)e^{−λ}: ℓ(η, λ) = −λ − u − 2 log(1 + e^{−u}).
+struct LogisticNoise;
+
+impl JointFamily for LogisticNoise {
+    fn name(&self) -> &'static str {
+        "logistic-noise"
+    }
+
+    fn predictors(&self) -> &[Inputs] {
+        &[Inputs::Features, Inputs::Constant]
+    }
+
+    fn check_target(&self, _target: (f64, f64)) -> Result<(), &'static str> {
+        Ok(())
+    }
+
+    fn value(&self, zeta: &[f64], (y, _): (f64, f64)) -> f64 {
+        let u = (y - zeta[0]) * bounded_exp(-zeta[1]);
+        -zeta[1] - u - 2.0 * softplus(-u)
+    }
+
+    fn derivatives(&self, zeta: &[f64], (y, _): (f64, f64), gradient: &mut [f64], hessian: &mut [f64]) {
+        let inverse = bounded_exp(-zeta[1]);
+        let u = (y - zeta[0]) * inverse;
+        let (p, q) = (sigmoid(u), sigmoid(-u));
+        let (slope, bend) = (p - q, 2.0 * p * q);
+        let mixed = -inverse * (slope + u * bend);
+        gradient.copy_from_slice(&[inverse * slope, u * slope - 1.0]);
+        hessian.copy_from_slice(&[-inverse * inverse * bend, mixed, mixed, -u * (slope + u * bend)]);
+    }
+}
+
+#[test]
+fn its_noise_is_estimated() {
+    let features: Vec<f64> = (0..200).flat_map(|i| [i as f64 / 100.0 - 1.0, 1.0]).collect();
+    let noise = |i: usize| (((i * 7919) % 997) as f64 + 0.5) / 997.0;
+    let target = (0..200).map(|i| features[2 * i] + 0.5 * (noise(i) / (1.0 - noise(i))).ln()).collect();
+    let observations = Observations::new(&features, 2, target);
+    let rows = Memory::new(Arc::new(Joint::new(observations, LogisticNoise).unwrap()));
+    let prior = Prior::isotropic(rows.dim(), 1.0).unwrap();
+    let fit = laplace(&All(&rows), &prior, None, &LaplaceSettings::default()).unwrap();
+    // β, the intercept, log σ.
+    assert!((fit.posterior.mean[2] - 0.5_f64.ln()).abs() < 0.15);
 }
 
 #[test]
