@@ -200,6 +200,40 @@ fn differences_keep_their_digits() {
 }
 
 #[test]
+fn rows_of_differences_are_their_plain_twins() {
+    for (family, targets) in families() {
+        let r = family.predictors().len();
+        for y in targets {
+            for (at, size) in [1e-9, 1e-4, 1e-2, 0.2, 1.5].into_iter().enumerate() {
+                let wave = |s: usize, a: usize| (1.7 * (at + 3 * s + 1) as f64 + 4.1 * a as f64).sin();
+                let zeta: Vec<f64> = (0..r).map(|a| 1.2 * wave(0, a)).collect();
+                let deltas: Vec<f64> = (0..r * 5).map(|place| size * wave(place % 5, place / 5)).collect();
+                let constants: Vec<(f64, &[f64])> = (0..r)
+                    .filter(|&a| family.predictors()[a] == Inputs::Constant)
+                    .map(|a| (zeta[a], &deltas[a * 5..][..5]))
+                    .collect();
+                let mut row = [f64::NAN; 5];
+                let table = family.table(&constants);
+                family.differences_row(&zeta, (y, 1.0), &deltas, &table, &mut row);
+                for (s, got) in row.into_iter().enumerate() {
+                    let delta: Vec<f64> = (0..r).map(|a| deltas[a * 5 + s]).collect();
+                    let want = family.difference(&zeta, &delta, (y, 1.0));
+                    let (gradient, _) = slopes(&*family, &zeta, (y, 1.0));
+                    let size =
+                        want.abs() + gradient.iter().zip(&delta).map(|(g, d)| (g * d).abs()).sum::<f64>();
+                    let scale = size + y.abs() * dot(&delta, &delta).sqrt();
+                    assert!(
+                        (got - want).abs() <= 1e-13 * scale,
+                        "{} {y} {delta:?}: {got} {want}",
+                        family.name()
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn sums_have_the_derivatives_of_their_rows() {
     for model in models(700, 4) {
         let (dim, step) = (model.dim(), 1e-5);

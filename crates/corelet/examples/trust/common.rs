@@ -52,7 +52,9 @@ impl Setting {
     /// Chains on the posterior of a coreset.
     pub(crate) fn coreset_chains(&self, coreset: &Coreset, settings: &SampleSettings, seed: u64) -> Chains {
         let weighted = self.weighted(coreset);
-        let start = weighted.fit(&self.prior).unwrap().posterior;
+        // A few points that a line goes through have no mode but where the noise vanishes.
+        let own = weighted.fit(&self.prior).map(|fit| fit.posterior);
+        let start = own.unwrap_or_else(|_| self.full.posterior.clone());
         let go_on = &mut |_: &_| ControlFlow::Continue(());
         sample(&weighted, &self.prior, &start, settings, seed, go_on).unwrap()
     }

@@ -7,6 +7,7 @@ use super::special::{
 use super::{Inputs, Joint, JointFamily, ModelError};
 use crate::data::Outcome;
 use crate::rows::Observations;
+use crate::vector_math::{Pairwise, exp_minus, expm1_minus_x as curved_part, map_pairs};
 use std::sync::Arc;
 
 pub(super) const CARD: Card = Card {
@@ -94,6 +95,48 @@ impl JointFamily for Gamma {
         normaliser_difference(shape, delta[1])
             - shape * delta[1].exp_m1() * expm1_minus_x(s)
             - shape * bounded_exp(delta[1]) * moved
+    }
+
+    /// A(αe^ε) − A(α) at each shift.
+    fn table(&self, constants: &[(f64, &[f64])]) -> Vec<f64> {
+        let shape = |zeta: f64| bounded_exp(zeta.clamp(-FAR, FAR));
+        let of = |&(zeta, shifts): &(f64, &[f64])| {
+            shifts.iter().map(|&shift| normaliser_difference(shape(zeta), shift)).collect()
+        };
+        constants.first().map(of).unwrap_or_default()
+    }
+
+    fn differences_row(
+        &self,
+        zeta: &[f64],
+        (y, _): (f64, f64),
+        deltas: &[f64],
+        table: &[f64],
+        out: &mut [f64],
+    ) {
+        let shape = bounded_exp(zeta[1].clamp(-FAR, FAR));
+        let s = (y.ln() - zeta[0]).clamp(-FAR, FAR);
+        let (ratio, excess) = (shape * s.exp(), shape * s.exp_m1());
+        map_pairs(Change { ratio, excess, spread: shape * expm1_minus_x(s) }, deltas, out);
+        out.iter_mut().zip(table).for_each(|(out, own)| *out += own);
+    }
+}
+
+/// −(α′ − α)E(s) − α′(E(s−δ) − E(s)) as a function of δ and ε.
+#[derive(Clone, Copy)]
+struct Change {
+    /// αe^s, α(e^s − 1) and αE(s).
+    ratio: f64,
+    excess: f64,
+    spread: f64,
+}
+
+impl Pairwise for Change {
+    #[inline(always)]
+    fn apply<const FMA: bool>(self, delta: f64, shift: f64) -> f64 {
+        let growth = exp_minus::<f64, FMA>(shift, 1.0);
+        let moved = self.ratio * curved_part::<f64, FMA>(-delta) - self.excess * delta;
+        -growth * self.spread - (growth + 1.0) * moved
     }
 }
 

@@ -286,12 +286,14 @@ struct Prepared<F> {
     model: Joint<F>,
     anchor: Vec<f64>,
     shifts: PredictorShifts,
+    table: Vec<f64>,
 }
 
 impl<F: JointFamily + 'static> Prepared<F> {
     fn new(model: Joint<F>, anchor: &[f64], shifts: &Shifts) -> Self {
         let shifts = PredictorShifts::new(&model.layout, shifts);
-        Prepared { model, anchor: anchor.to_vec(), shifts }
+        let table = shifts.table(&*model.family, &model.layout, anchor);
+        Prepared { model, anchor: anchor.to_vec(), shifts, table }
     }
 
     /// The differences of each row, handed on with its place.
@@ -303,7 +305,7 @@ impl<F: JointFamily + 'static> Prepared<F> {
             let x = observations.row(i);
             layout.predict(x, &self.anchor, &mut zeta);
             self.shifts.of_row(x, &mut deltas);
-            family.differences_row(&zeta, observations.target(i), &deltas, &mut out);
+            family.differences_row(&zeta, observations.target(i), &deltas, &self.table, &mut out);
             take(at, &out);
         }
     }
@@ -348,6 +350,16 @@ impl PredictorShifts {
             Inputs::Constant => BlockShifts::Constant(rows().map(|row| row[block.start]).collect()),
         };
         PredictorShifts { count: shifts.len(), blocks: layout.blocks().map(cut).collect() }
+    }
+
+    /// The table of a family for these shifts from `anchor`.
+    pub(crate) fn table(&self, family: &dyn JointFamily, layout: &Layout, anchor: &[f64]) -> Vec<f64> {
+        let constant = |((_, range), block): ((Inputs, Range<usize>), _)| match block {
+            &BlockShifts::Constant(ref shifts) => Some((anchor[range.start], shifts.as_slice())),
+            BlockShifts::Features(_) => None,
+        };
+        let constants: Vec<(f64, &[f64])> = layout.blocks().zip(&self.blocks).filter_map(constant).collect();
+        family.table(&constants)
     }
 
     /// r × S numbers for [`of_row`](Self::of_row), with the shifts that are the same for every row.

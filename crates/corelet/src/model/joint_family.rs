@@ -48,8 +48,25 @@ pub trait JointFamily: Send + Sync {
         0.5 * LEGENDRE.iter().map(|&(node, weight)| weight * (slope(node) + slope(-node))).sum::<f64>()
     }
 
-    /// ℓ(ζ + δₛ) − ℓ(ζ) for each of the S shifts in `deltas`, which hold those of the first predictor, then those of the second, …
-    fn differences_row(&self, zeta: &[f64], target: (f64, f64), deltas: &[f64], out: &mut [f64]) {
+    /// What [`differences_row`](JointFamily::differences_row) needs to know of the shifts that are the same for every row, computed
+    /// once: of each predictor with a constant input, its ζ and its S shifts.
+    fn table(&self, _constants: &[(f64, &[f64])]) -> Vec<f64> {
+        Vec::new()
+    }
+
+    /// ℓ(ζ + δₛ) − ℓ(ζ) for each of the S shifts in `deltas`, which hold those of the first predictor, then those of the second, …;
+    /// `table` is that of these shifts.
+    ///
+    /// The default calls [`difference`](JointFamily::difference); a family that is used at scale gives a kernel to
+    /// [`map_pairs`](crate::vector_math::map_pairs).
+    fn differences_row(
+        &self,
+        zeta: &[f64],
+        target: (f64, f64),
+        deltas: &[f64],
+        _table: &[f64],
+        out: &mut [f64],
+    ) {
         let count = out.len();
         let mut delta = vec![0.0; zeta.len()];
         for (s, out) in out.iter_mut().enumerate() {

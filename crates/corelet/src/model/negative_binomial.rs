@@ -1,6 +1,7 @@
 //! Negative-binomial regression: counts with mean μ = e·exp(η) and variance μ + μ²/φ, log φ a parameter, e the exposure.
 
 use super::built_in::{Card, Dispersion};
+use super::logistic::{AboveZero, BelowZero};
 use super::special::{
     bounded_exp, digamma_rise, ln_factorial, ln_gamma_rise, log_sigmoid_difference, sigmoid, softplus,
     trigamma_rise,
@@ -8,6 +9,7 @@ use super::special::{
 use super::{Inputs, Joint, JointFamily, ModelError};
 use crate::data::Outcome;
 use crate::rows::Observations;
+use crate::vector_math::{Pairwise, Pointwise, exp_minus, map_pairs};
 use std::sync::Arc;
 
 pub(super) const CARD: Card = Card {
@@ -105,5 +107,66 @@ impl JointFamily for NegativeBinomial {
             + y * log_sigmoid_difference(z, turn)
             + size * bounded_exp(delta[1]) * log_sigmoid_difference(-z, -turn)
             - size * delta[1].exp_m1() * softplus(z)
+    }
+
+    /// log Γ(y+φ′)/Γ(φ′) − log Γ(y+φ)/Γ(φ) at each shift, for y = 0, then 1, …, up to [`TABLED`].
+    fn table(&self, constants: &[(f64, &[f64])]) -> Vec<f64> {
+        let Some(&(zeta, shifts)) = constants.first() else { return Vec::new() };
+        let size = bounded_exp(zeta);
+        let mut row = vec![0.0; shifts.len()];
+        let mut table = row.clone();
+        for y in 0..TABLED {
+            let step = |shift: f64| (size * shift.exp_m1() / (size + y as f64)).ln_1p();
+            row.iter_mut().zip(shifts).for_each(|(sum, &shift)| *sum += step(shift));
+            table.extend_from_slice(&row);
+        }
+        table
+    }
+
+    fn differences_row(
+        &self,
+        zeta: &[f64],
+        (y, exposure): (f64, f64),
+        deltas: &[f64],
+        table: &[f64],
+        out: &mut [f64],
+    ) {
+        let (size, z) = (bounded_exp(zeta[1]), zeta[0] + exposure.ln() - zeta[1]);
+        let (decay, of) = (softplus(z), (y, size));
+        if z <= 0.0 {
+            map_pairs(Change { fall: AboveZero::new(-z, -1.0), of, decay }, deltas, out);
+        } else {
+            map_pairs(Change { fall: BelowZero::new(-z, -1.0), of, decay }, deltas, out);
+        }
+        let count = out.len();
+        if y <= TABLED as f64 {
+            out.iter_mut().zip(&table[y as usize * count..]).for_each(|(out, rise)| *out += rise);
+        } else {
+            let shifts = &deltas[count..];
+            out.iter_mut().zip(shifts).for_each(|(out, &shift)| *out += rise_difference(size, shift, y));
+        }
+    }
+}
+
+/// Counts for which a table knows how log Γ(y+φ) − log Γ(φ) changes.
+const TABLED: usize = 100;
+
+/// y·(log σ)(z) + φ·(log σ)(−z) as it changes with δ = dη and ε = dκ: y·t + (y + φ′)·f − φ(e^ε − 1) log(1 + e^z), where t = δ − ε and f
+/// is the change of log σ(−z).
+#[derive(Clone, Copy)]
+struct Change<P> {
+    fall: P,
+    /// y and φ.
+    of: (f64, f64),
+    /// log(1 + e^z).
+    decay: f64,
+}
+
+impl<P: Pointwise<f64>> Pairwise for Change<P> {
+    #[inline(always)]
+    fn apply<const FMA: bool>(self, delta: f64, shift: f64) -> f64 {
+        let ((y, size), turn) = (self.of, delta - shift);
+        let growth = size * exp_minus::<f64, FMA>(shift, 1.0);
+        y * turn + (y + size + growth) * self.fall.apply::<FMA>(turn) - growth * self.decay
     }
 }

@@ -4,6 +4,7 @@ use super::built_in::Dispersion;
 use super::special::{bounded_exp, expm1_minus_x};
 use super::{Inputs, Joint, JointFamily, ModelError};
 use crate::rows::Observations;
+use crate::vector_math::{Pairwise, expm1_minus_x as curved_part, map_pairs};
 
 /// log σ ~ N(log sd y, 1): nine in ten of it between a fifth of the target's standard deviation and five times that.
 pub(super) const LOG_SIGMA: Dispersion =
@@ -62,5 +63,36 @@ impl JointFamily for Normal {
         let narrowed = inverse * bounded_exp(-shift);
         (square - 1.0) * shift - 0.5 * square * expm1_minus_x(-2.0 * shift)
             + delta[0] * (residual - 0.5 * delta[0]) * narrowed * narrowed
+    }
+
+    fn differences_row(
+        &self,
+        zeta: &[f64],
+        (y, _): (f64, f64),
+        deltas: &[f64],
+        _table: &[f64],
+        out: &mut [f64],
+    ) {
+        let (residual, inverse) = (y - zeta[0], bounded_exp(-zeta[1]));
+        let (square, precision) = ((residual * inverse).powi(2), inverse * inverse);
+        map_pairs(Change { residual, square, precision }, deltas, out);
+    }
+}
+
+/// ℓ(η+δ, λ+ε) − ℓ as a function of δ and ε.
+#[derive(Clone, Copy)]
+struct Change {
+    residual: f64,
+    square: f64,
+    precision: f64,
+}
+
+impl Pairwise for Change {
+    #[inline(always)]
+    fn apply<const FMA: bool>(self, delta: f64, shift: f64) -> f64 {
+        let curved = curved_part::<f64, FMA>(-2.0 * shift);
+        let narrowed = self.precision * (curved - 2.0 * shift + 1.0);
+        (self.square - 1.0) * shift - 0.5 * self.square * curved
+            + delta * (self.residual - 0.5 * delta) * narrowed
     }
 }

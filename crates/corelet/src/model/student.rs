@@ -6,6 +6,7 @@ use super::special::{bounded_exp, ln_gamma};
 use super::{Inputs, Joint, JointFamily, ModelError};
 use crate::data::Outcome;
 use crate::rows::Observations;
+use crate::vector_math::{Pairwise, exp_minus, log1p, map_pairs};
 use std::sync::Arc;
 
 pub(super) const CARD: Card = Card {
@@ -84,5 +85,38 @@ impl JointFamily for Student {
         let growth =
             u * u * (-2.0 * delta[1]).exp_m1() - delta[0] * (2.0 * residual - delta[0]) * narrowed * narrowed;
         -delta[1] - 0.5 * (self.degrees + 1.0) * (growth / (self.degrees + u * u)).ln_1p()
+    }
+
+    fn differences_row(
+        &self,
+        zeta: &[f64],
+        (y, _): (f64, f64),
+        deltas: &[f64],
+        _table: &[f64],
+        out: &mut [f64],
+    ) {
+        let (residual, inverse) = (y - zeta[0], bounded_exp(-zeta[1]));
+        let square = (residual * inverse).powi(2);
+        let spread = 1.0 / (self.degrees + square);
+        let [square, precision] = [square * spread, inverse * inverse * spread];
+        map_pairs(Change { residual, square, precision, power: 0.5 * (self.degrees + 1.0) }, deltas, out);
+    }
+}
+
+/// ℓ(η+δ, λ+ε) − ℓ as a function of δ and ε; u² and e^{−2λ} are divided by ν + u².
+#[derive(Clone, Copy)]
+struct Change {
+    residual: f64,
+    square: f64,
+    precision: f64,
+    power: f64,
+}
+
+impl Pairwise for Change {
+    #[inline(always)]
+    fn apply<const FMA: bool>(self, delta: f64, shift: f64) -> f64 {
+        let growth = exp_minus::<f64, FMA>(-2.0 * shift, 1.0);
+        let moved = delta * (2.0 * self.residual - delta) * self.precision * (growth + 1.0);
+        -shift - self.power * log1p::<f64, FMA>(self.square * growth - moved)
     }
 }

@@ -5,6 +5,9 @@ use super::special::{bounded_exp, expm1_minus_x};
 use super::{Inputs, Joint, JointFamily, ModelError};
 use crate::data::Outcome;
 use crate::rows::Observations;
+use crate::vector_math::{
+    Pairwise, Pointwise, exp_minus, expm1_minus_x as curved_part, map_in_place, map_pairs,
+};
 use std::sync::Arc;
 
 pub(super) const CARD: Card = Card {
@@ -97,6 +100,40 @@ impl JointFamily for Weibull {
         let change = change.clamp(-2.0 * FAR, 2.0 * FAR);
         event * delta[1] + (event - z.exp()) * change - z.exp() * expm1_minus_x(change)
     }
+
+    fn differences_row(
+        &self,
+        zeta: &[f64],
+        (time, event): (f64, f64),
+        deltas: &[f64],
+        _table: &[f64],
+        out: &mut [f64],
+    ) {
+        let (shape, z) = risk(zeta, time);
+        map_pairs(Change { shape, z, hazard: z.exp(), event }, deltas, out);
+    }
+}
+
+/// ℓ(η+δ, κ+ε) − ℓ as a function of δ and ε.
+#[derive(Clone, Copy)]
+struct Change {
+    shape: f64,
+    z: f64,
+    hazard: f64,
+    event: f64,
+}
+
+impl Pairwise for Change {
+    #[inline(always)]
+    fn apply<const FMA: bool>(self, delta: f64, shift: f64) -> f64 {
+        let growth = exp_minus::<f64, FMA>(shift, 1.0);
+        let change = self.z * growth - self.shape * (growth + 1.0) * delta;
+        let bound = 2.0 * FAR;
+        let change = if change > bound { bound } else { change };
+        let change = if change < -bound { -bound } else { change };
+        self.event * shift + (self.event - self.hazard) * change
+            - self.hazard * curved_part::<f64, FMA>(change)
+    }
 }
 
 /// ℓ(η) = −dη − te^{−η}: the Weibull with k = 1.
@@ -141,5 +178,29 @@ impl JointFamily for Exponential {
 
     fn difference(&self, zeta: &[f64], delta: &[f64], target: (f64, f64)) -> f64 {
         Weibull.difference(&[zeta[0], 0.0], &[delta[0], 0.0], target)
+    }
+
+    fn differences_row(
+        &self,
+        zeta: &[f64],
+        (time, event): (f64, f64),
+        deltas: &[f64],
+        _table: &[f64],
+        out: &mut [f64],
+    ) {
+        let (shape, z) = risk(&[zeta[0], 0.0], time);
+        out.copy_from_slice(deltas);
+        map_in_place(Fixed(Change { shape, z, hazard: z.exp(), event }), out);
+    }
+}
+
+/// The change with κ held.
+#[derive(Clone, Copy)]
+struct Fixed(Change);
+
+impl Pointwise<f64> for Fixed {
+    #[inline(always)]
+    fn apply<const FMA: bool>(self, delta: f64) -> f64 {
+        self.0.apply::<FMA>(delta, 0.0)
     }
 }

@@ -3,7 +3,9 @@
 use std::time::Instant;
 
 use super::{Listener, Progress, Resolved, Study, StudyError};
-use crate::posterior::{Chains, Diagnostics, Marginal, SampleProgress, SampleSettings, resample, sample};
+use crate::posterior::{
+    Chains, Diagnostics, LaplaceError, Marginal, SampleProgress, SampleSettings, resample, sample,
+};
 use crate::rows::{All, LogLikelihood, Memory, Observations, Weighted};
 use crate::trust::{Draws, Grade, Verdict, verdict};
 
@@ -43,8 +45,13 @@ impl Study {
         let own;
         let (likelihood, start): (&dyn LogLikelihood, _) = match coreset {
             Some(coreset) => {
-                own = coreset.fit(&self.prior)?;
-                (coreset, &own.posterior)
+                own = match coreset.fit(&self.prior) {
+                    Ok(fit) => fit.posterior,
+                    // A mode without curvature, as of so few rows that noise vanishes: the chains begin where all rows have theirs.
+                    Err(LaplaceError::Linalg(_)) => self.full(listener)?.posterior.clone(),
+                    Err(error) => return Err(error.into()),
+                };
+                (coreset, &own)
             }
             None => (&All(&self.rows), &self.full(listener)?.posterior),
         };

@@ -58,6 +58,33 @@ pub fn map_in_place<T: Copy, P: Pointwise<T>>(function: P, values: &mut [T]) {
     dispatch(Map(function, values));
 }
 
+/// A function of two numbers, applied to many by [`map_pairs`].
+pub trait Pairwise: Copy {
+    /// f(x, y). An implementation must be `#[inline(always)]` and free of branches that depend on `x` or `y`.
+    fn apply<const FMA: bool>(self, x: f64, y: f64) -> f64;
+}
+
+struct MapPairs<'a, P>(P, [&'a [f64]; 2], &'a mut [f64]);
+
+impl<P: Pairwise> Kernel for MapPairs<'_, P> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let MapPairs(function, [first, second], out) = self;
+        for ((x, y), out) in first.iter().zip(second).zip(out) {
+            *out = function.apply::<FMA>(*x, *y);
+        }
+    }
+}
+
+/// `function` of each pair of numbers, the first of which stand before the second in `pairs`, into `out`, vectorised.
+#[inline]
+pub fn map_pairs<P: Pairwise>(function: P, pairs: &[f64], out: &mut [f64]) {
+    let (first, second) = pairs.split_at(out.len());
+    dispatch(MapPairs(function, [first, second], out));
+}
+
 /// The largest |x| for which [`map_series`] answers.
 pub const SERIES_RANGE: f32 = 0.25;
 

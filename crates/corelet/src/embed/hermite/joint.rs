@@ -118,11 +118,10 @@ fn pack(columns: &JointColumns, block: usize) -> Packed {
     let stride = columns.model.layout.predictors() * (dim + order) * block;
     let mut blocks = vec![0.0_f32; n.div_ceil(block) * stride];
     let mut inverse_norms = vec![0.0; n];
-    let packer = Packer {
-        columns,
-        block,
-        shifts: PredictorShifts::new(&columns.model.layout, &Remainder::shifts(&columns.posterior)),
-    };
+    let JointPredictors { family, layout, .. } = &columns.model;
+    let shifts = PredictorShifts::new(layout, &Remainder::shifts(&columns.posterior));
+    let table = shifts.table(&**family, layout, &columns.posterior.mean);
+    let packer = Packer { columns, block, shifts, table };
     let mut total = packer.zero();
     let waves = blocks.chunks_mut(BLOCK / block * stride).zip(inverse_norms.chunks_mut(BLOCK));
     for (wave, (blocks, inverse_norms)) in waves.enumerate() {
@@ -146,6 +145,7 @@ struct Packer<'a> {
     block: usize,
     /// The fixed draws that show what is dropped.
     shifts: PredictorShifts,
+    table: Vec<f64>,
 }
 
 impl Packer<'_> {
@@ -188,7 +188,7 @@ impl Packer<'_> {
     fn drop(&self, i: usize, row: &JointRow, deltas: &mut [f64], rest: &mut [f64]) {
         let JointPredictors { observations, family, .. } = &self.columns.model;
         self.shifts.of_row(observations.row(i), deltas);
-        family.differences_row(&row.zeta, observations.target(i), deltas, rest);
+        family.differences_row(&row.zeta, observations.target(i), deltas, &self.table, rest);
         JointPolynomials::of_row(row, self.columns.order).subtract(0, deltas, rest);
         let mean = rest.iter().sum::<f64>() / rest.len() as f64;
         rest.iter_mut().for_each(|x| *x = if x.is_finite() { *x - mean } else { 0.0 });
