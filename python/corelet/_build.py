@@ -10,6 +10,7 @@ from typing import Any, Optional
 from . import _lib
 from ._columns import column, first_missing, length, names_of, parts_of
 from ._coreset import Coreset, coreset_from
+from ._formula import resolved
 from ._progress import ProgressOption, reporter
 from ._types import Part
 
@@ -60,6 +61,7 @@ def build(
     X
         The data: a NumPy array (float64 and float32 are borrowed, not copied), a pandas, polars (also lazy) or Arrow table, a
         mapping of names to columns, or the path of a file that the command reads. Columns of an array are called x1, x2, …
+        Or a formula, `"late ~ carrier*origin + bs(hour, df=5)"`, with the data frame as `y` (needs `formulaic`).
     y
         The target, where it is not a column of `X`: numbers, booleans or text.
     k
@@ -128,6 +130,7 @@ def build(
     >>> len(cs) <= 50, cs.quality.kl_forward < 1e-3
     (True, True)
     """
+    X, y, intercept, design = resolved(X, y, intercept)
     keywords = native(
         dict(
             k=k,
@@ -170,6 +173,7 @@ def build(
             fields = _lib.build_columns("data", parts, keywords, report, threads)
     # An array of groups is not at hand when the coreset is checked, nor needed.
     coreset = coreset_from(fields, {**keywords, "groups": groups if isinstance(groups, str) else None})
+    coreset.design = design
     for warning in coreset.warnings:
         warnings.warn(warning, stacklevel=2)
     return coreset

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from . import _lib
 from ._columns import column
+from ._formula import Design
 from ._progress import ProgressOption
 
 if TYPE_CHECKING:
@@ -121,6 +122,8 @@ class Coreset:
     """The place of each chosen group among all: of labels in their order, of a column in that in which they first come."""
     group_weights: Optional[NDArray[np.float64]] = None
     """The weight of each chosen group, which all of its rows have."""
+    design: Optional[Design] = field(default=None, repr=False)
+    """The formula it was built with, where there was one, and how it codes new rows: `design.features(frame)`."""
     sketch: Optional[Sketch] = field(default=None, repr=False)
     """The log-likelihoods of some rows where it was built, by which `corelet.check` knows the data again."""
 

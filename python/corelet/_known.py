@@ -14,6 +14,7 @@ from ._build import _count, build, native
 from ._coreset import Coreset, Quality
 from ._draws import Draws
 from ._fit import Fit, FitProgressOption, _reporter
+from ._formula import resolved
 from ._judge import judge
 from ._rounds import FitProgress, Round
 from ._verdict import Verdict, chain_settings, check, drawn, verdict_from
@@ -81,11 +82,13 @@ def fit(
     settings = dict(
         draws=draws, warmup=tune, chains=chains, target_accept=target_accept, max_depth=max_depth, seed=seed
     )
-    asked = dict(model=model, seed=seed, **keywords)
+    X, y, intercept, design = resolved(X, y, keywords.pop("intercept", True))
+    asked = dict(model=model, seed=seed, intercept=intercept, **keywords)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         known = Known(X, y, asked, settings, threads, FitReport(progress))
         result = known.all_rows() if full else known.rounds_from(k, 4 * k if max_k is None else max_k)
+    result.coreset.design = design
     for text in dict.fromkeys(str(warning.message) for warning in caught):
         warnings.warn(text, stacklevel=2)
     return result

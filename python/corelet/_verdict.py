@@ -211,6 +211,8 @@ def drawn(
 ) -> dict[str, Any]:
     """What the native part says of draws from the posterior of a coreset of these data, or of all their rows."""
     keywords = dict(options)
+    if coreset is not None and coreset.design is not None and y is None:
+        X, y = coreset.design.features(X), coreset.design.target_of(X)
     chosen = None if coreset is None else (coreset.rows, coreset.weights, coreset.summary.get("fingerprint"))
     path = path_of(X, y, exposure)
     if path is not None:

@@ -1,0 +1,91 @@
+"""Formulas, `"late ~ carrier*origin + bs(hour, df=5)"`: a data frame as features and target, and new rows like the old ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Optional
+
+from . import _lib
+
+INTERCEPT = "Intercept"
+
+
+def is_formula(X: Any) -> bool:
+    """Whether what is given in place of data is a formula."""
+    return isinstance(X, str) and "~" in X
+
+
+@dataclass
+class Design:
+    """What a formula makes of a data frame: levels, knots and centres are those of the rows it was made of."""
+
+    formula: str
+    """As it was given."""
+    intercept: bool
+    """Whether there is one; it is no column of the features."""
+    target: str
+    """What stands left of `~`."""
+    spec: Any
+    """The specification of `formulaic`, with all that it learnt of the data."""
+
+    @staticmethod
+    def of(formula: str, data: Any) -> tuple[Design, Any]:
+        """The design of a formula and the features of these rows."""
+        try:
+            from formulaic import Formula
+        except ImportError as error:
+            raise ImportError("a formula needs the package formulaic: pip install 'corelet[formula]'") from error
+        target, bar, right = formula.partition("~")
+        target = target.strip()
+        if not target or not bar or not right.strip():
+            raise _lib.CoreletError(f"the formula '{formula}' must be 'target ~ terms'")
+        if not hasattr(data, "columns"):
+            raise _lib.CoreletError("a formula needs a data frame beside it: build('y ~ x', frame)")
+        try:
+            matrix = Formula(right.strip()).get_model_matrix(data, na_action="ignore")
+        except Exception as error:
+            raise _lib.CoreletError(f"the formula '{formula}' cannot be used: {error}") from error
+        design = Design(formula, INTERCEPT in matrix.columns, target, matrix.model_spec)
+        return design, design._features(matrix)
+
+    def features(self, data: Any) -> Any:
+        """The features of new rows, coded as those it was made of; a level that these did not have is an error."""
+        import warnings
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # An unknown level is a warning to formulaic, and a row of the reference level.
+            try:
+                matrix = self.spec.get_model_matrix(data, na_action="ignore")
+            except Exception as error:
+                raise _lib.CoreletError(f"these rows do not suit the formula '{self.formula}': {error}") from error
+        return self._features(matrix)
+
+    def target_of(self, data: Any) -> Any:
+        """The column on the left, as it is, or what the expression there makes of the data."""
+        if self.target in data.columns:
+            return data[self.target]
+        from formulaic import Formula
+
+        try:
+            values = Formula(f"{self.target} - 1").get_model_matrix(data, na_action="ignore")
+        except Exception as error:
+            raise _lib.CoreletError(f"'{self.target}' is no column of the data, and cannot be computed: {error}") from error
+        if values.shape[1] != 1:
+            raise _lib.CoreletError(f"'{self.target}' must be one column, but makes {values.shape[1]}")
+        return values.iloc[:, 0].rename(self.target)
+
+    def _features(self, matrix: Any) -> Any:
+        features = matrix.drop(columns=INTERCEPT) if self.intercept else matrix
+        if not features.shape[1]:
+            raise _lib.CoreletError(f"the formula '{self.formula}' has no term")
+        return features
+
+
+def resolved(X: Any, y: Any, intercept: bool) -> tuple[Any, Any, bool, Optional[Design]]:
+    """Features, target and whether there is an intercept, of arrays as they are or of a formula and its data frame."""
+    if not is_formula(X):
+        return X, y, intercept, None
+    if not intercept:
+        raise _lib.CoreletError("with a formula the intercept is left out by '- 1' in it")
+    design, features = Design.of(X, y)
+    return features, design.target_of(y), design.intercept, design
