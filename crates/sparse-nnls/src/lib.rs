@@ -27,6 +27,7 @@ mod dictionary;
 mod driver;
 mod elimination;
 mod error;
+mod factors;
 mod kernel;
 mod method;
 mod nnls;

@@ -7,11 +7,8 @@
 
 use crate::dictionary::Oracle;
 use crate::error::Error;
-use crate::kernel::{accumulate, axpy, correlate, dot, norm, rotate};
-use crate::projection::project_out;
-
-/// A unit column whose part outside the span of the others is shorter than this is taken as dependent on them.
-const DEPENDENT: f64 = 1e-12;
+use crate::factors::Factors;
+use crate::kernel::{accumulate, axpy, correlate, dot, norm};
 
 /// Least squares on a support that grows and shrinks, with weights kept non-negative.
 #[derive(Debug, Clone)]
@@ -24,42 +21,31 @@ pub struct SupportFit {
     weights: Vec<f64>,
     /// The unit columns A, one after the other.
     columns: Vec<f64>,
-    /// Q, one column after the other.
-    basis: Vec<f64>,
-    /// R by rows, `stride` apart.
-    triangle: Vec<f64>,
-    stride: usize,
-    /// Qᵀy.
-    projections: Vec<f64>,
+    factors: Factors,
     residual: Vec<f64>,
     /// ‖r‖ when it was last made orthogonal to Q.
     settled: f64,
     /// Directions that left the span of Q since they were last asked for, with their shares of y.
     removed: Vec<(Vec<f64>, f64)>,
-    scratch: Vec<f64>,
     solution: Vec<f64>,
 }
 
 impl SupportFit {
     /// An empty support for the target y, with room for `capacity` columns before memory must grow.
     pub fn new(target: &[f64], capacity: usize) -> Self {
-        let stride = capacity.max(4);
+        let room = capacity.max(4);
         Self {
             target: target.to_vec(),
             target_norm: norm(target),
-            ids: Vec::with_capacity(stride),
-            norms: Vec::with_capacity(stride),
-            weights: Vec::with_capacity(stride),
-            columns: Vec::with_capacity(stride * target.len()),
-            basis: Vec::with_capacity(stride * target.len()),
-            triangle: vec![0.0; stride * stride],
-            stride,
-            projections: Vec::with_capacity(stride),
+            ids: Vec::with_capacity(room),
+            norms: Vec::with_capacity(room),
+            weights: Vec::with_capacity(room),
+            columns: Vec::with_capacity(room * target.len()),
+            factors: Factors::new(target.len(), capacity),
             residual: target.to_vec(),
             settled: norm(target),
             removed: Vec::new(),
-            scratch: Vec::with_capacity(stride),
-            solution: Vec::with_capacity(stride),
+            solution: Vec::with_capacity(room),
         }
     }
 
@@ -111,8 +97,7 @@ impl SupportFit {
 
     /// The last column of Q, and its share of y: what the newest column added to the span.
     pub(crate) fn newest_direction(&self) -> (&[f64], f64) {
-        let share = self.projections.last().copied().unwrap_or(0.0);
-        (&self.basis[self.basis.len() - self.target.len()..], share)
+        self.factors.newest()
     }
 
     /// Takes the directions that left the span of Q since the last call, with their shares of y.
@@ -122,7 +107,7 @@ impl SupportFit {
 
     /// Q, one column after the other.
     pub(crate) fn basis(&self) -> &[f64] {
-        &self.basis
+        self.factors.basis()
     }
 
     /// The weights on unit columns.
@@ -132,7 +117,7 @@ impl SupportFit {
 
     /// Row `i` of R from the diagonal on.
     pub(crate) fn triangle_row(&self, i: usize) -> &[f64] {
-        &self.triangle[i * self.stride + i..i * self.stride + self.len()]
+        self.factors.triangle_row(i)
     }
 
     /// The largest violation of the optimality conditions on the support: max |⟨φᵢ, r⟩| / (‖φᵢ‖ ‖y‖).
@@ -150,29 +135,13 @@ impl SupportFit {
         }
         let (dim, m) = (self.target.len(), self.len());
         self.columns.extend(column.iter().map(|x| x / length));
-        self.basis.extend_from_slice(&self.columns[m * dim..]);
-        let (basis, q) = self.basis.split_at_mut(m * dim);
-        self.scratch.clear();
-        self.scratch.resize(2 * m, 0.0);
-        let (total, once) = self.scratch.split_at_mut(m);
-        for _ in 0..2 {
-            project_out(basis, q, once);
-            total.iter_mut().zip(&*once).for_each(|(total, once)| *total += once);
-        }
-        let height = norm(q);
-        if height <= DEPENDENT {
+        if !self.factors.push(&self.columns[m * dim..], &mut self.residual) {
             self.columns.truncate(m * dim);
-            self.basis.truncate(m * dim);
             return false;
         }
-        q.iter_mut().for_each(|x| *x /= height);
-        let projection = dot(q, &self.residual);
-        axpy(-projection, q, &mut self.residual);
-        self.append_to_triangle(height);
         self.ids.push(id);
         self.norms.push(length);
         self.weights.push(0.0);
-        self.projections.push(projection);
         true
     }
 
@@ -188,63 +157,17 @@ impl SupportFit {
         self.removed.clear();
     }
 
-    /// Writes the new last column of R: the coefficients in `scratch`, then the height on the diagonal.
-    fn append_to_triangle(&mut self, height: f64) {
-        let m = self.len();
-        if m == self.stride {
-            let wider = self.stride * 2;
-            let mut triangle = vec![0.0; wider * wider];
-            for (to, from) in triangle.chunks_exact_mut(wider).zip(self.triangle.chunks_exact(self.stride)) {
-                to[..self.stride].copy_from_slice(from);
-            }
-            (self.triangle, self.stride) = (triangle, wider);
-        }
-        for i in 0..m {
-            self.triangle[i * self.stride + m] = self.scratch[i];
-        }
-        self.triangle[m * self.stride + m] = height;
-    }
-
     /// Removes the column at `position`; the weights of the others stay as they are until the next solve.
     fn remove(&mut self, position: usize) {
         let (dim, m) = (self.target.len(), self.len());
-        for i in 0..m {
-            let row = &mut self.triangle[i * self.stride..(i + 1) * self.stride];
-            row.copy_within(position + 1..m, position);
-        }
-        for i in position..m - 1 {
-            let (a, b) = (self.triangle[i * self.stride + i], self.triangle[(i + 1) * self.stride + i]);
-            let length = a.hypot(b);
-            let (c, s) = if length > 0.0 { (a / length, b / length) } else { (1.0, 0.0) };
-            let (upper, lower) = self.triangle.split_at_mut((i + 1) * self.stride);
-            rotate(c, s, &mut upper[i * self.stride + i..i * self.stride + m - 1], &mut lower[i..m - 1]);
-            let (left, right) = self.basis.split_at_mut((i + 1) * dim);
-            rotate(c, s, &mut left[i * dim..], &mut right[..dim]);
-            let (p, q) = (self.projections[i], self.projections[i + 1]);
-            (self.projections[i], self.projections[i + 1]) = (c * p + s * q, c * q - s * p);
-        }
-        let gone = &self.basis[(m - 1) * dim..];
-        axpy(self.projections[m - 1], gone, &mut self.residual);
-        self.removed.push((gone.to_vec(), self.projections[m - 1]));
-        self.basis.truncate((m - 1) * dim);
-        self.projections.truncate(m - 1);
+        let (gone, share) = self.factors.remove(position);
+        axpy(share, &gone, &mut self.residual);
+        self.removed.push((gone, share));
         self.columns.copy_within((position + 1) * dim.., position * dim);
         self.columns.truncate((m - 1) * dim);
         self.ids.remove(position);
         self.norms.remove(position);
         self.weights.remove(position);
-    }
-
-    /// s = R⁻¹Qᵀy into `solution`.
-    fn solve(&mut self) {
-        let m = self.len();
-        self.solution.clear();
-        self.solution.resize(m, 0.0);
-        for i in (0..m).rev() {
-            let row = &self.triangle[i * self.stride..i * self.stride + m];
-            let known = dot(&row[i + 1..], &self.solution[i + 1..]);
-            self.solution[i] = (self.projections[i] - known) / row[i];
-        }
     }
 
     /// The inner loop of Lawson and Hanson: from the current weights, feasible, to the least-squares weights of the
@@ -255,20 +178,15 @@ impl SupportFit {
         // A removal, or a fall to a small part of what it was, leaves rounding of the larger residual along the basis.
         let length = norm(&self.residual);
         if self.len() < points || length < 0.1 * self.settled {
-            self.reorthogonalise();
+            // What is left of r in the span of Q is rounding.
+            self.factors.project_out(&mut self.residual);
         }
         self.settled = length;
     }
 
-    /// r ← r − QQᵀr, which is zero but for rounding.
-    fn reorthogonalise(&mut self) {
-        self.scratch.resize(self.len(), 0.0);
-        project_out(&self.basis, &mut self.residual, &mut self.scratch[..self.ids.len()]);
-    }
-
     fn optimise(&mut self) {
         loop {
-            self.solve();
+            self.factors.solve(&mut self.solution);
             let blocking = |(&w, &s): (&f64, &f64)| if s > 0.0 { f64::INFINITY } else { w / (w - s) };
             let step = self.weights.iter().zip(&self.solution).map(blocking).fold(f64::INFINITY, f64::min);
             if step == f64::INFINITY {
@@ -309,7 +227,7 @@ impl SupportFit {
     /// Factorises the columns at `positions` from scratch, with their present weights.
     fn rebuild(&mut self, positions: &[usize]) {
         let dim = self.target.len();
-        let mut fresh = Self::new(&self.target, self.stride);
+        let mut fresh = Self::new(&self.target, self.factors.capacity());
         for &p in positions {
             if fresh.push(self.ids[p], &self.columns[p * dim..(p + 1) * dim]) {
                 let last = fresh.len() - 1;
@@ -323,9 +241,8 @@ impl SupportFit {
     /// Recomputes the residual from the weights, which sheds the rounding that updates gather.
     pub fn refresh_residual(&mut self) {
         self.residual.copy_from_slice(&self.target);
-        self.scratch.clear();
-        self.scratch.extend(self.weights.iter().map(|w| -w));
-        accumulate(&self.columns, &self.scratch, &mut self.residual);
+        let negative: Vec<f64> = self.weights.iter().map(|w| -w).collect();
+        accumulate(&self.columns, &negative, &mut self.residual);
     }
 }
 

@@ -94,6 +94,53 @@ impl Iterate {
     }
 }
 
+/// z, where a step starts from: w with momentum, by ascending id, and y − Φz.
+struct Extrapolated {
+    ids: Vec<usize>,
+    values: Vec<f64>,
+    residual: Vec<f64>,
+}
+
+/// The columns that a step works on, by ascending id, and one number of each kind for every one of them.
+struct Active {
+    ids: Vec<usize>,
+    cache: ColumnCache,
+    gradient: Vec<f64>,
+    direction: Vec<f64>,
+    point: Vec<f64>,
+}
+
+impl Active {
+    fn with_capacity(capacity: usize, dim: usize) -> Self {
+        Self {
+            ids: Vec::with_capacity(capacity),
+            cache: ColumnCache::new(capacity, dim),
+            gradient: Vec::with_capacity(capacity),
+            direction: Vec::with_capacity(capacity),
+            point: Vec::with_capacity(capacity),
+        }
+    }
+
+    /// image ← Φ·coefficients.
+    fn map(&self, coefficients: &[f64], image: &mut [f64]) {
+        image.fill(0.0);
+        for (position, &c) in coefficients.iter().enumerate().filter(|(_, c)| **c != 0.0) {
+            axpy(c, self.cache.column(position), image);
+        }
+    }
+
+    /// A step no useful one exceeds: 1/min ‖φ‖² over the columns moved.
+    fn longest_step(&self) -> f64 {
+        let moved = |(position, d): (usize, &f64)| {
+            (*d != 0.0)
+                .then(|| self.cache.column(position))
+                .map(|column| dot(column, column))
+                .filter(|s| *s > 0.0)
+        };
+        self.direction.iter().enumerate().filter_map(moved).fold(f64::INFINITY, f64::min).recip()
+    }
+}
+
 pub(super) struct Engine {
     settings: HardThresholding,
     variant: Variant,
@@ -101,17 +148,9 @@ pub(super) struct Engine {
     /// wₜ and wₜ₋₁.
     w: Iterate,
     previous: Iterate,
-    /// zₜ, and y − Φzₜ.
-    z_ids: Vec<usize>,
-    z_values: Vec<f64>,
-    z_residual: Vec<f64>,
+    z: Extrapolated,
     answers: [Vec<Candidate>; 2],
-    cache: ColumnCache,
-    /// The ids a step works on, ascending, and one number for each of several kinds.
-    active: Vec<usize>,
-    gradient: Vec<f64>,
-    direction: Vec<f64>,
-    point: Vec<f64>,
+    active: Active,
     order: Vec<usize>,
     image: Vec<f64>,
     residual: Vec<f64>,
@@ -125,22 +164,19 @@ impl Engine {
             Some(total) => Constraint::Simplex { k, total },
             None => Constraint::NonNegative { k },
         };
-        let room = || Vec::with_capacity(4 * k);
         Self {
             settings,
             variant,
             constraint,
             w: Iterate::with_capacity(k, dim),
             previous: Iterate::with_capacity(k, dim),
-            z_ids: Vec::with_capacity(2 * k),
-            z_values: Vec::with_capacity(2 * k),
-            z_residual: problem.target.clone(),
+            z: Extrapolated {
+                ids: Vec::with_capacity(2 * k),
+                values: Vec::with_capacity(2 * k),
+                residual: problem.target.clone(),
+            },
             answers: [Vec::with_capacity(k), Vec::with_capacity(k)],
-            cache: ColumnCache::new(4 * k, dim),
-            active: Vec::with_capacity(4 * k),
-            gradient: room(),
-            direction: room(),
-            point: room(),
+            active: Active::with_capacity(4 * k, dim),
             order: Vec::with_capacity(4 * k),
             image: vec![0.0; dim],
             residual: problem.target.clone(),
@@ -156,20 +192,21 @@ impl Engine {
         });
         let rankings = [Score::Absolute, Score::Raw].map(|score| Ranking { score, count: problem.k });
         let mut query =
-            Query { vectors: &[&self.z_residual], rankings: &rankings, exclude: &self.z_ids, batch };
+            Query { vectors: &[&self.z.residual], rankings: &rankings, exclude: &self.z.ids, batch };
         oracle.top(&query, &mut self.answers)?;
         // A batch of a small dictionary can be empty.
-        if self.z_ids.is_empty() && self.answers[1].is_empty() {
+        if self.z.ids.is_empty() && self.answers[1].is_empty() {
             query.batch = None;
             oracle.top(&query, &mut self.answers)?;
         }
         let batch = query.batch;
-        self.active.clear();
-        self.active.extend_from_slice(&self.z_ids);
-        self.active.extend(self.answers.iter().flatten().map(|candidate| candidate.id));
-        self.active.sort_unstable();
-        self.active.dedup();
-        self.cache.hold(&self.active, oracle)?;
+        let Active { ids, cache, .. } = &mut self.active;
+        ids.clear();
+        ids.extend_from_slice(&self.z.ids);
+        ids.extend(self.answers.iter().flatten().map(|candidate| candidate.id));
+        ids.sort_unstable();
+        ids.dedup();
+        cache.hold(ids, oracle)?;
         Ok(batch)
     }
 
@@ -180,28 +217,21 @@ impl Engine {
         self.order.clear();
         self.order.extend(self.answers[0].iter().map(|candidate| candidate.id));
         self.order.sort_unstable();
-        self.gradient.clear();
-        self.direction.clear();
-        for (position, id) in self.active.iter().enumerate() {
+        let Active { ids, cache, gradient, direction, .. } = &mut self.active;
+        gradient.clear();
+        direction.clear();
+        for (position, id) in ids.iter().enumerate() {
             let seen = batch.is_none_or(|batch| batch.contains(*id));
-            let g = if seen { scale * dot(self.cache.column(position), &self.z_residual) } else { 0.0 };
-            let explored = self.z_ids.binary_search(id).is_ok() || self.order.binary_search(id).is_ok();
-            self.gradient.push(g);
-            self.direction.push(if explored { g } else { 0.0 });
+            let g = if seen { scale * dot(cache.column(position), &self.z.residual) } else { 0.0 };
+            let explored = self.z.ids.binary_search(id).is_ok() || self.order.binary_search(id).is_ok();
+            gradient.push(g);
+            direction.push(if explored { g } else { 0.0 });
         }
     }
 
-    /// image ← Φ·coefficients over the active columns.
-    fn map(cache: &ColumnCache, coefficients: &[f64], image: &mut [f64]) {
-        image.fill(0.0);
-        for (position, &c) in coefficients.iter().enumerate().filter(|(_, c)| **c != 0.0) {
-            axpy(c, cache.column(position), image);
-        }
-    }
-
-    /// The step along a direction with image Φd from the residual r; `largest` is where backtracking starts.
-    fn step_size(&self, residual: &[f64], image: &[f64], largest: f64) -> f64 {
-        let (slope, curvature) = (dot(residual, image), dot(image, image));
+    /// The step along the direction d, whose image Φd is in `image`, from a residual.
+    fn step_size(&self, residual: &[f64]) -> f64 {
+        let (slope, curvature) = (dot(residual, &self.image), dot(&self.image, &self.image));
         if curvature == 0.0 || slope <= 0.0 {
             return 0.0;
         }
@@ -212,7 +242,7 @@ impl Engine {
             LineSearch::Backtracking => {
                 // f(z + μd) = f(z) − 2μ·slope + μ²·curvature; Armijo with slope ½ asks for μ ≤ slope/curvature, which
                 // the first trial meets with equality where one column moves: rounding must not decide that.
-                let mut step = largest.max(exact);
+                let mut step = self.active.longest_step().max(exact);
                 while step > exact * (1.0 + 1e-9) {
                     step *= 0.5;
                 }
@@ -221,48 +251,40 @@ impl Engine {
         }
     }
 
-    /// A step no useful one exceeds: 1/min ‖φ‖² over the columns moved.
-    fn longest_step(&self) -> f64 {
-        let moved = |(position, d): (usize, &f64)| {
-            (*d != 0.0)
-                .then(|| self.cache.column(position))
-                .map(|column| dot(column, column))
-                .filter(|s| *s > 0.0)
-        };
-        self.direction.iter().enumerate().filter_map(moved).fold(f64::INFINITY, f64::min).recip()
-    }
-
     /// point ← Π(z + μg), the projected gradient step.
     fn descend(&mut self) {
-        Self::map(&self.cache, &self.direction, &mut self.image);
-        let largest =
-            if self.settings.line_search == LineSearch::Backtracking { self.longest_step() } else { 0.0 };
-        let step = self.step_size(&self.z_residual, &self.image, largest);
-        self.point.clear();
-        for (id, g) in self.active.iter().zip(&self.gradient) {
-            let z = self.z_ids.binary_search(id).map_or(0.0, |at| self.z_values[at]);
-            self.point.push(z + step * g);
+        self.active.map(&self.active.direction, &mut self.image);
+        let step = self.step_size(&self.z.residual);
+        let Active { ids, gradient, point, .. } = &mut self.active;
+        point.clear();
+        for (id, g) in ids.iter().zip(&*gradient) {
+            let z = self.z.ids.binary_search(id).map_or(0.0, |at| self.z.values[at]);
+            point.push(z + step * g);
         }
-        self.constraint.project(&mut self.point, &mut self.order);
-        Self::map(&self.cache, &self.point, &mut self.image);
+        self.project();
     }
 
     /// point ← Π(x + μg|supp(x)): one more exact step inside the support just found.
     fn debias(&mut self, problem: &Problem) {
         subtract(&problem.target, &self.image, &mut self.residual);
-        for (position, (d, x)) in self.direction.iter_mut().zip(&self.point).enumerate() {
-            *d = if *x > 0.0 { dot(self.cache.column(position), &self.residual) } else { 0.0 };
+        let Active { cache, direction, point, .. } = &mut self.active;
+        for (position, (d, x)) in direction.iter_mut().zip(&*point).enumerate() {
+            *d = if *x > 0.0 { dot(cache.column(position), &self.residual) } else { 0.0 };
         }
-        Self::map(&self.cache, &self.direction, &mut self.image);
-        let largest =
-            if self.settings.line_search == LineSearch::Backtracking { self.longest_step() } else { 0.0 };
-        let step = self.step_size(&self.residual, &self.image, largest);
+        self.active.map(&self.active.direction, &mut self.image);
+        let step = self.step_size(&self.residual);
         // Entries off the support sink to −∞ so that no projection can revive them.
-        for (x, d) in self.point.iter_mut().zip(&self.direction) {
+        let Active { direction, point, .. } = &mut self.active;
+        for (x, d) in point.iter_mut().zip(&*direction) {
             *x = if *x > 0.0 { *x + step * d } else { f64::NEG_INFINITY };
         }
-        self.constraint.project(&mut self.point, &mut self.order);
-        Self::map(&self.cache, &self.point, &mut self.image);
+        self.project();
+    }
+
+    /// point ← Π(point), and its image.
+    fn project(&mut self) {
+        self.constraint.project(&mut self.active.point, &mut self.order);
+        self.active.map(&self.active.point, &mut self.image);
     }
 
     /// wₜ₋₁ ← wₜ, wₜ ← point.
@@ -270,7 +292,7 @@ impl Engine {
         std::mem::swap(&mut self.w, &mut self.previous);
         self.w.ids.clear();
         self.w.values.clear();
-        for (id, x) in self.active.iter().zip(&self.point).filter(|(_, x)| **x > 0.0) {
+        for (id, x) in self.active.ids.iter().zip(&self.active.point).filter(|(_, x)| **x > 0.0) {
             self.w.ids.push(*id);
             self.w.values.push(*x);
         }
@@ -282,19 +304,19 @@ impl Engine {
         subtract(&problem.target, &self.w.image, &mut self.residual);
         subtract(&self.w.image, &self.previous.image, &mut self.image);
         let tau = if self.variant.momentum { self.momentum() } else { 0.0 };
-        self.z_residual.copy_from_slice(&self.residual);
-        axpy(-tau, &self.image, &mut self.z_residual);
-        self.z_ids.clear();
-        self.z_ids.extend_from_slice(&self.w.ids);
+        self.z.residual.copy_from_slice(&self.residual);
+        axpy(-tau, &self.image, &mut self.z.residual);
+        self.z.ids.clear();
+        self.z.ids.extend_from_slice(&self.w.ids);
         if tau != 0.0 {
-            self.z_ids.extend_from_slice(&self.previous.ids);
-            self.z_ids.sort_unstable();
-            self.z_ids.dedup();
+            self.z.ids.extend_from_slice(&self.previous.ids);
+            self.z.ids.sort_unstable();
+            self.z.ids.dedup();
         }
-        self.z_values.clear();
-        for &id in &self.z_ids {
+        self.z.values.clear();
+        for &id in &self.z.ids {
             let now = self.w.value(id);
-            self.z_values.push(now + tau * (now - self.previous.value(id)));
+            self.z.values.push(now + tau * (now - self.previous.value(id)));
         }
     }
 
@@ -337,7 +359,7 @@ impl Algorithm for Engine {
         let batch = self.look(problem, oracle)?;
         self.differentiate(batch);
         // A batch that happens to hold nothing of use says nothing about convergence.
-        let idle = self.direction.iter().all(|d| *d == 0.0);
+        let idle = self.active.direction.iter().all(|d| *d == 0.0);
         if !(idle && batch.is_some() && self.iteration > 1) {
             self.descend();
             if self.variant.debias {

@@ -123,24 +123,27 @@ enum Stage {
 
 pub(super) struct Engine {
     settings: Pursuit,
-    target_residual: f64,
     k: usize,
     stage: Stage,
     search: Search,
     floor: Option<Floor>,
     rounds: Rounds,
-    answers: [Vec<Candidate>; 2],
+    looks: Looks,
     /// The size the growth under way ends at.
     goal: usize,
     capacity: usize,
     /// Columns exchanged by the first round.
     exchanged: usize,
-    /// Looks to be made before the next cut.
-    looks: usize,
-    /// Points and residual before the last looks.
-    before_look: (usize, f64),
     slice: usize,
-    seed: u64,
+}
+
+/// Looks outside the pool.
+struct Looks {
+    /// To be made before the next cut.
+    left: usize,
+    /// Points and residual before the last of them.
+    before: (usize, f64),
+    answers: [Vec<Candidate>; 2],
 }
 
 /// Columns exchanged by the first round: a share of k, but enough to be worth trying where k is small.
@@ -156,21 +159,22 @@ impl Engine {
         let capacity = (goal + EARLY_LOOKS * exchanged).min(problem.target.len()) + 1;
         Self {
             settings,
-            target_residual: settings.residual.unwrap_or(0.0),
             k,
             stage: Stage::Gather,
             search: Search::new(problem, capacity),
             floor: None,
             rounds: Rounds::new(exchanged),
-            answers: [Vec::new(), Vec::new()],
+            looks: Looks { left: EARLY_LOOKS, before: (0, f64::INFINITY), answers: [Vec::new(), Vec::new()] },
             goal,
             capacity,
             exchanged,
-            looks: EARLY_LOOKS,
-            before_look: (0, f64::INFINITY),
             slice: SLICE,
-            seed: problem.seed,
         }
+    }
+
+    /// The residual norm to stop at.
+    fn target_residual(&self) -> f64 {
+        self.settings.residual.unwrap_or(0.0)
     }
 
     /// The first pool: the sample, or all there is.
@@ -197,18 +201,19 @@ impl Engine {
         let mut exclude = self.search.pool.ids().to_vec();
         exclude.sort_unstable();
         let query = Query { vectors: &[residual], rankings: &rankings, exclude: &exclude, batch: None };
-        oracle.top(&query, &mut self.answers)?;
-        let [found, sampled] = &mut self.answers;
+        oracle.top(&query, &mut self.looks.answers)?;
+        let [found, sampled] = &mut self.looks.answers;
         found.append(sampled);
         found.retain(|candidate| candidate.score > 0.0);
         found.sort_unstable_by_key(|candidate| candidate.id);
         found.dedup_by_key(|candidate| candidate.id);
-        self.search.add(&self.answers[0], problem, oracle)
+        self.search.add(found, problem, oracle)
     }
 
     /// Whether a look outside is worth its pass: there is something to look at, and the last ones brought something.
     fn may_look(&self, points: usize, residual: f64, oracle: &Oracle<'_>) -> bool {
-        let brought = residual < (1.0 - LEAST_GAIN) * self.before_look.1 || points > self.before_look.0;
+        let (fewer, larger) = self.looks.before;
+        let brought = residual < (1.0 - LEAST_GAIN) * larger || points > fewer;
         brought && !self.search.pool.complete && oracle.passes() + 1.0 <= self.settings.max_passes
     }
 
@@ -220,11 +225,11 @@ impl Engine {
             self.stage = Stage::Floor;
             return Step::Continue;
         }
-        if points <= self.k && residual <= self.target_residual {
+        if points <= self.k && residual <= self.target_residual() {
             return self.finish(Status::TargetReached);
         }
-        if self.looks > 0 && self.may_look(points, f64::NEG_INFINITY, oracle) {
-            self.looks -= 1;
+        if self.looks.left > 0 && self.may_look(points, f64::NEG_INFINITY, oracle) {
+            self.looks.left -= 1;
             self.stage = Stage::Look;
             return Step::Continue;
         }
@@ -234,9 +239,9 @@ impl Engine {
         let (points, residual) = (self.search.best.len(), self.search.best.residual_norm());
         if self.may_look(points, residual, oracle) {
             // Grown past k first, and looked at then.
-            self.before_look = (points, residual);
+            self.looks.before = (points, residual);
             self.rounds = Rounds::new(self.exchanged);
-            self.looks = 1;
+            self.looks.left = 1;
             self.goal = points + self.exchanged;
         } else if points < self.k {
             self.stage = Stage::Floor;
@@ -270,7 +275,7 @@ impl Engine {
 
     /// Shakes the best support, as often as a fixed amount of work allows: small problems are searched from every side, large
     /// ones not at all.
-    fn shake(&mut self, round: usize) -> Step {
+    fn shake(&mut self, round: usize, seed: u64) -> Step {
         // Scoring all exchanges looks at the inner products of the pool with the support, half of them k times.
         let work = self.search.pool.len() * self.k * self.k;
         let shakes = (SHAKE_WORK / work.max(1)).min(MOST_SHAKES);
@@ -279,7 +284,7 @@ impl Engine {
         }
         let share = SHAKEN[round % SHAKEN.len()];
         let count = ((share * self.k as f64).ceil() as usize).max(2).min(self.k - 1);
-        self.search.shake(count, round, self.seed);
+        self.search.shake(count, round, seed);
         self.search.grow(self.k, 0.0, usize::MAX);
         self.search.tableau.unbar();
         for _ in 0..self.swaps() {
@@ -310,10 +315,10 @@ impl Engine {
             None
         } else if points <= k && floor.is_reached() {
             Some(Status::NumericalFloor)
-        } else if points <= k && residual <= self.target_residual {
+        } else if points <= k && residual <= self.target_residual() {
             Some(Status::TargetReached)
         } else if points < k && self.may_look(points, residual, oracle) {
-            self.before_look = (points, residual);
+            self.looks.before = (points, residual);
             self.look(floor.residual(), problem, oracle)?;
             floor.refresh(&self.search.pool);
             None
@@ -369,11 +374,11 @@ impl Algorithm for Engine {
                 }
                 return Ok(Step::Continue);
             }
-            Stage::Shake { round } => return Ok(self.shake(round)),
+            Stage::Shake { round } => return Ok(self.shake(round, problem.seed)),
             Stage::Floor => return self.step_at_floor(problem, oracle),
         }
         self.stage = Stage::Grow;
-        let floor = self.target_residual.max(FLOOR * problem.target_norm);
+        let floor = self.target_residual().max(FLOOR * problem.target_norm);
         if !self.search.grow(self.goal, floor, self.slice) {
             return Ok(Step::Continue);
         }
@@ -385,7 +390,7 @@ impl Algorithm for Engine {
     }
 
     fn weights(&self) -> Weights {
-        self.search.path.weights(self.target_residual)
+        self.search.path.weights(self.target_residual())
     }
 
     fn path(&mut self, problem: &Problem, oracle: &mut Oracle<'_>) -> Result<Vec<PathPoint>, Error> {

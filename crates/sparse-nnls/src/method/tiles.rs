@@ -151,6 +151,7 @@ impl Tiles {
         let update =
             |(at, (tile, (correlations, heights))): (usize, (&mut [Lane], (&mut Lane, &mut Lane)))| {
                 for change in changes {
+                    let scores = Scores { correlations: &mut *correlations, heights: &mut *heights };
                     match change {
                         Change::Enter { column, coefficients, height, share } => {
                             let row = gram.row(*column);
@@ -160,10 +161,10 @@ impl Tiles {
                                     columns.get(at * LANES + lane).map_or(0.0, |&other| row[other])
                                 }),
                             };
-                            enter(tile, coefficients, &products, 1.0 / height, *share, correlations, heights);
+                            enter(tile, coefficients, &products, 1.0 / height, *share, scores);
                         }
                         Change::Leave { place, rotations, share } => {
-                            leave(tile, *place, rotations, *share, correlations, heights);
+                            leave(tile, *place, rotations, *share, scores);
                         }
                     }
                 }
@@ -182,14 +183,29 @@ impl Tiles {
     pub(super) fn exchanges(&self, duals: &[f64], shares: &[f64], least_height: f64) -> Vec<(f64, usize)> {
         let mut best = vec![(0.0, 0); LANES * self.heights.len()];
         let tiles: Vec<usize> = (0..self.heights.len()).collect();
-        let work = duals.len() * best.len() / 2;
+        let (work, leaving) = (duals.len() * best.len() / 2, Leaving { duals, shares });
         by_blocks(work, (&tiles, 1), (&mut best, LANES), |tile, best| {
             let (correlations, heights) = (&self.correlations[tile[0]], &self.heights[tile[0]]);
             let coefficients = &self.coefficients[tile[0] * self.capacity..];
-            exchange(coefficients, duals, shares, least_height, correlations, heights, best);
+            exchange(coefficients, leaving, least_height, correlations, heights, best);
         });
         best
     }
+}
+
+/// What is known of the columns of a tile beside their coefficients.
+pub(crate) struct Scores<'a> {
+    correlations: &'a mut Lane,
+    heights: &'a mut Lane,
+}
+
+/// The columns of a support, each as the one that leaves.
+#[derive(Clone, Copy)]
+pub(crate) struct Leaving<'a> {
+    /// Their duals, of unit length: rows of an upper triangle.
+    duals: &'a [f64],
+    /// Their shares of y.
+    shares: &'a [f64],
 }
 
 dispatched! {
@@ -200,9 +216,9 @@ dispatched! {
         products: &'a Lane,
         inverse_height: f64,
         share: f64,
-        correlations: &'a mut Lane,
-        heights: &'a mut Lane,
+        scores: Scores<'a>,
     ) |simd| {
+        let Scores { correlations, heights } = scores;
         let (before, rest) = tile.split_at_mut(coefficients.len());
         let mut sums = [[0.0; LANES]; 4];
         let (quads, tail) = before.as_chunks::<4>();
@@ -236,9 +252,9 @@ dispatched! {
         place: usize,
         rotations: &'a [(f64, f64)],
         share: f64,
-        correlations: &'a mut Lane,
-        heights: &'a mut Lane,
+        scores: Scores<'a>,
     ) |simd| {
+        let Scores { correlations, heights } = scores;
         let mut carried = tile[place];
         for (i, &(c, s)) in rotations.iter().enumerate() {
             let next = tile[place + i + 1];
@@ -255,16 +271,16 @@ dispatched! {
 }
 
 dispatched! {
-    /// The best exchange of each column of a tile; `duals` are rows of an upper triangle, each of unit length.
+    /// The best exchange of each column of a tile.
     fn exchange<'a>(
         tile: &'a [Lane],
-        duals: &'a [f64],
-        shares: &'a [f64],
+        leaving: Leaving<'a>,
         least_height: f64,
         correlations: &'a Lane,
         heights: &'a Lane,
         best: &'a mut [(f64, usize)],
     ) |simd| {
+        let Leaving { duals, shares } = leaving;
         let size = shares.len();
         for (place, (dual, &share)) in duals.chunks_exact(size.max(1)).zip(shares).enumerate() {
             let mut sums = [[0.0; LANES]; 2];
