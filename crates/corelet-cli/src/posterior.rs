@@ -10,7 +10,7 @@ use corelet::posterior::{
 };
 use corelet::rows::Weighted;
 use corelet::study::{Drawn, Study, StudyError};
-use corelet::trust::{Grade, Reason, Verdict};
+use corelet::trust::{Divergence, Grade, Reason, Reweighting, Verdict};
 use corelet::words::{headline, lines};
 use serde::Serialize;
 
@@ -57,15 +57,10 @@ struct VerdictSummary {
     certified: bool,
     reasons: Vec<Reason>,
     draws: usize,
-    variance: f64,
-    variance_upper: f64,
-    kl_symmetrised: f64,
-    log_evidence_ratio: f64,
-    ess: f64,
-    ess_share: f64,
-    efficiency: f64,
-    pareto_k: f64,
-    pareto_threshold: f64,
+    #[serde(flatten)]
+    divergence: Divergence,
+    #[serde(flatten)]
+    reweighting: Reweighting,
 }
 
 /// The keys that `sample` and `fit` share, documented in `docs/cli.md`.
@@ -229,15 +224,8 @@ fn summarise(verdict: &Verdict) -> VerdictSummary {
         certified: verdict.grade != Grade::C,
         reasons: verdict.reasons.clone(),
         draws: verdict.draws,
-        variance: verdict.variance,
-        variance_upper: verdict.variance_upper,
-        kl_symmetrised: verdict.kl_symmetrised,
-        log_evidence_ratio: verdict.log_evidence_ratio,
-        ess: verdict.ess,
-        ess_share: verdict.ess_share,
-        efficiency: verdict.efficiency,
-        pareto_k: verdict.pareto_k,
-        pareto_threshold: verdict.pareto_threshold,
+        divergence: verdict.divergence,
+        reweighting: verdict.reweighting,
     }
 }
 

@@ -302,14 +302,14 @@ fn verdict_fields<'py>(
     fields.set_item("lines", words::lines(judged))?;
     fields.set_item("reasons", json(serde_json::to_string(&judged.reasons))?)?;
     fields.set_item("n_draws", judged.draws)?;
-    fields.set_item("variance", judged.variance)?;
-    fields.set_item("variance_upper", judged.variance_upper)?;
-    fields.set_item("kl_symmetrised", judged.kl_symmetrised)?;
-    fields.set_item("log_evidence_ratio", judged.log_evidence_ratio)?;
-    fields.set_item("ess", judged.ess)?;
-    fields.set_item("ess_share", judged.ess_share)?;
-    fields.set_item("pareto_k", judged.pareto_k)?;
-    fields.set_item("pareto_threshold", judged.pareto_threshold)?;
+    fields.set_item("variance", judged.divergence.variance)?;
+    fields.set_item("variance_upper", judged.divergence.variance_upper)?;
+    fields.set_item("kl_symmetrised", judged.divergence.kl_symmetrised)?;
+    fields.set_item("log_evidence_ratio", judged.divergence.log_evidence_ratio)?;
+    fields.set_item("ess", judged.reweighting.ess)?;
+    fields.set_item("ess_share", judged.reweighting.ess_share)?;
+    fields.set_item("pareto_k", judged.reweighting.pareto_k)?;
+    fields.set_item("pareto_threshold", judged.reweighting.pareto_threshold)?;
     fields.set_item("log_weights", PyArray1::from_slice(py, &judged.log_weights))?;
     Ok(fields)
 }

@@ -70,15 +70,25 @@ fn divergence_evidence_and_grades_are_those_of_the_closed_form() {
         let judged = judge(&rows, &coreset, seed);
         if exact < 0.3 {
             assert!(
-                (judged.kl_symmetrised / exact - 1.0).abs() < 0.2,
+                (judged.divergence.kl_symmetrised / exact - 1.0).abs() < 0.2,
                 "{off}: {} {exact}",
-                judged.kl_symmetrised
+                judged.divergence.kl_symmetrised
             );
-            assert!((judged.variance / exact - 1.0).abs() < 0.5, "{off}: {} {exact}", judged.variance);
+            assert!(
+                (judged.divergence.variance / exact - 1.0).abs() < 0.5,
+                "{off}: {} {exact}",
+                judged.divergence.variance
+            );
             let ratio = log_evidence(&full) - log_evidence(&own);
-            assert!((judged.log_evidence_ratio - ratio).abs() < 0.02 + 0.1 * exact.sqrt(), "{off}: {ratio}");
+            assert!(
+                (judged.divergence.log_evidence_ratio - ratio).abs() < 0.02 + 0.1 * exact.sqrt(),
+                "{off}: {ratio}"
+            );
         }
-        assert!(judged.variance_upper > judged.variance && judged.variance_upper < 2.0 * judged.variance);
+        assert!(
+            judged.divergence.variance_upper > judged.divergence.variance
+                && judged.divergence.variance_upper < 2.0 * judged.divergence.variance
+        );
         assert!(judged.grade != Grade::A || exact < 0.2, "{off}: A at {exact}");
         assert_eq!(judged.grade == Grade::A, judged.reasons.is_empty());
         grades.push(judged.grade);
@@ -118,9 +128,11 @@ fn draws_of_the_gaussian_and_of_chains_agree() {
     let of_gaussian = Draws::from_gaussian(&coreset, &prior(&rows), &own, 4000, 3).unwrap();
     let by_gaussian = verdict(&rows, &coreset, &of_gaussian).unwrap();
     let by_chains = judge(&rows, &coreset, 4);
-    assert!((by_gaussian.variance / by_chains.variance - 1.0).abs() < 0.15);
-    assert!((by_gaussian.kl_symmetrised / by_chains.kl_symmetrised - 1.0).abs() < 0.15);
-    assert!((by_gaussian.log_evidence_ratio - by_chains.log_evidence_ratio).abs() < 0.02);
+    assert!((by_gaussian.divergence.variance / by_chains.divergence.variance - 1.0).abs() < 0.15);
+    assert!((by_gaussian.divergence.kl_symmetrised / by_chains.divergence.kl_symmetrised - 1.0).abs() < 0.15);
+    assert!(
+        (by_gaussian.divergence.log_evidence_ratio - by_chains.divergence.log_evidence_ratio).abs() < 0.02
+    );
     assert_eq!(by_gaussian.grade, by_chains.grade);
 }
 
@@ -136,8 +148,8 @@ fn the_upper_bound_covers() {
         draws.log_weights = None;
         verdict(&rows, &coreset, &draws).unwrap()
     };
-    let truth = of(40_000, 1).variance;
-    let covered = (100..300).filter(|&seed| of(1000, seed).variance_upper >= truth).count();
+    let truth = of(40_000, 1).divergence.variance;
+    let covered = (100..300).filter(|&seed| of(1000, seed).divergence.variance_upper >= truth).count();
     assert!((180..=198).contains(&covered), "{covered} of 200");
 }
 
@@ -150,7 +162,10 @@ fn chains_that_have_not_mixed_are_never_certified() {
     draws.log_weights = None;
     draws.chains = Some(4);
     let sound = verdict(&rows, &coreset, &draws).unwrap();
-    assert_eq!((sound.grade, sound.variance < 1e-20, sound.ess_share > 0.999), (Grade::A, true, true));
+    assert_eq!(
+        (sound.grade, sound.divergence.variance < 1e-20, sound.reweighting.ess_share > 0.999),
+        (Grade::A, true, true)
+    );
     draws.theta[..1000 * DIM].iter_mut().for_each(|x| *x += 1.0);
     let apart = verdict(&rows, &coreset, &draws).unwrap();
     assert_eq!((apart.grade, apart.reasons[0]), (Grade::C, Reason::NotMixed));

@@ -141,9 +141,9 @@ fn case(setting: &Setting, truth: &Truth, cell: (&'static str, usize, u64), draw
         k,
         seed,
         grade: judged.grade,
-        variance: judged.variance,
-        upper: judged.variance_upper,
-        kl_estimate: judged.kl_symmetrised,
+        variance: judged.divergence.variance,
+        upper: judged.divergence.variance_upper,
+        kl_estimate: judged.divergence.kl_symmetrised,
         kl_true,
     }
 }

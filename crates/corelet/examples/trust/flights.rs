@@ -37,8 +37,8 @@ pub(crate) fn run(k: usize, draws: usize) -> String {
          {:.1} s, in all {ours:.1} s",
         chains.total_draws(),
         judged.grade,
-        judged.variance,
-        judged.variance_upper,
+        judged.divergence.variance,
+        judged.divergence.variance_upper,
         sampled - built,
         ours - sampled,
     );

@@ -362,7 +362,7 @@ fn plain_variance(judged: &Verdict) -> f64 {
         let mean = judged.errors.iter().sum::<f64>() / count;
         judged.errors.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / count
     } else {
-        judged.variance
+        judged.divergence.variance
     };
     if variance.is_nan() { f64::INFINITY } else { variance }
 }

@@ -1,7 +1,7 @@
 //! The verdict in words: what it says, why, and what to do. It is the approximation that is judged, not the model.
 
 use super::numbers::{count, number};
-use crate::trust::{Grade, Reason, Verdict};
+use crate::trust::{Divergence, Grade, Reason, Reweighting, Verdict};
 
 /// The first line of the output: the grade and what it means.
 pub fn headline(verdict: &Verdict, points: usize, rows: usize) -> String {
@@ -38,28 +38,29 @@ fn fault(reasons: &[Reason]) -> &'static str {
 
 /// The figures behind the headline, and for B and C why and for C what to do, a line each.
 pub fn lines(verdict: &Verdict) -> Vec<String> {
-    let Verdict { variance, variance_upper, kl_symmetrised, ess, ess_share, draws, .. } = verdict;
+    let Divergence { variance, variance_upper, kl_symmetrised, log_evidence_ratio } = verdict.divergence;
+    let Reweighting { ess, ess_share, pareto_k, pareto_threshold, .. } = verdict.reweighting;
     let mut lines = vec![format!(
         "  verdict        V = {} nats² (95 % below {}), symmetrised KL {} nats; weights e^Δ keep {} of the draws",
-        number(*variance),
-        number(*variance_upper),
-        number(*kl_symmetrised),
-        number(*ess_share)
+        number(variance),
+        number(variance_upper),
+        number(kl_symmetrised),
+        number(ess_share)
     )];
     // Where no weights are needed their tail says nothing.
     if verdict.grade != Grade::A {
         lines.push(format!(
             "                 {} of {} draws effective after weighting, Pareto k {} (limit {})",
-            number(*ess),
-            count(*draws),
-            number(verdict.pareto_k),
-            number(verdict.pareto_threshold)
+            number(ess),
+            count(verdict.draws),
+            number(pareto_k),
+            number(pareto_threshold)
         ));
     }
     lines.push(format!(
         "  log evidence   of all rows = that of the weighted rows {} {}",
-        if verdict.log_evidence_ratio < 0.0 { "−" } else { "+" },
-        number(verdict.log_evidence_ratio.abs())
+        if log_evidence_ratio < 0.0 { "−" } else { "+" },
+        number(log_evidence_ratio.abs())
     ));
     lines.extend(verdict.reasons.iter().map(|reason| format!("  why            {}", why(*reason))));
     if verdict.grade == Grade::C {
@@ -115,7 +116,7 @@ fn advice(verdict: &Verdict) -> &'static str {
         "draws of the weighted fit itself, from several chains"
     } else if found(&[Reason::NotMixed, Reason::FewDraws]) {
         "more warm-up and draws until the chains mix; then look again"
-    } else if verdict.variance < 1.0 {
+    } else if verdict.divergence.variance < 1.0 {
         "somewhat more points, or more draws"
     } else {
         "more points, more rounds, or a limit on the divergence to have their number chosen"

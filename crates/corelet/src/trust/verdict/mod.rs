@@ -102,6 +102,21 @@ pub struct Verdict {
     pub reasons: Vec<Reason>,
     /// Draws it rests on, S.
     pub draws: usize,
+    /// How far π is from π_w.
+    #[serde(flatten)]
+    pub divergence: Divergence,
+    /// What is left of the draws when they are weighted to be draws of π.
+    #[serde(flatten)]
+    pub reweighting: Reweighting,
+    /// log weights that turn the draws into draws of π, Pareto-smoothed, Σ exp = 1.
+    pub log_weights: Vec<f64>,
+    /// Δ at each draw, less its mean.
+    pub errors: Vec<f64>,
+}
+
+/// How far π is from π_w.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Divergence {
     /// V = Var Δ under π_w, in nats².
     pub variance: f64,
     /// The upper end of V's one-sided 95 % interval, Monte-Carlo error and autocorrelation accounted for.
@@ -110,20 +125,21 @@ pub struct Verdict {
     pub kl_symmetrised: f64,
     /// log Z − log Z_w, the log of the ratio of the evidences.
     pub log_evidence_ratio: f64,
-    /// The share of the draws that the weights e^Δ keep, in (0, 1]: 1/(1 + χ²(π‖π_w)).
-    pub ess_share: f64,
+}
+
+/// What is left of draws of π_w when weights e^Δ turn them into draws of π.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Reweighting {
     /// Effective draws after reweighting, autocorrelation accounted for.
     pub ess: f64,
+    /// The share of the draws that the weights e^Δ keep, in (0, 1]: 1/(1 + χ²(π‖π_w)).
+    pub ess_share: f64,
     /// Effective over actual draws of π_w itself, at most 1.
     pub efficiency: f64,
     /// Tail index of the weights; −∞ where all weights are the same.
     pub pareto_k: f64,
     /// min(1 − 1/log₁₀S, 0.7).
     pub pareto_threshold: f64,
-    /// log weights that turn the draws into draws of π, Pareto-smoothed, Σ exp = 1.
-    pub log_weights: Vec<f64>,
-    /// Δ at each draw, less its mean.
-    pub errors: Vec<f64>,
 }
 
 /// Why no verdict can be given.
@@ -197,19 +213,25 @@ fn grade(draws: &Draws, mut errors: Vec<f64>, at_anchor: f64) -> Verdict {
     let target: Vec<f64> = smoothed.log_weights.iter().map(|x| x.exp()).collect();
     let log_mean = log_sum_exp(&ratios);
     let twice: Vec<f64> = ratios.iter().zip(&errors).map(|(r, x)| r + x).collect();
-    let mut verdict = Verdict {
-        grade: Grade::C,
-        reasons: Vec::new(),
-        draws: size,
+    let divergence = Divergence {
         variance,
         variance_upper: upper_bound(draws, &base.weights, &squares, variance),
         kl_symmetrised: weighted_mean(&target, &errors),
         log_evidence_ratio: log_mean + centre + at_anchor,
-        ess_share: (2.0 * log_mean - log_sum_exp(&twice)).exp(),
+    };
+    let reweighting = Reweighting {
         ess: efficiency / target.iter().map(|w| w * w).sum::<f64>(),
+        ess_share: (2.0 * log_mean - log_sum_exp(&twice)).exp(),
         efficiency,
         pareto_k: smoothed.pareto_k,
         pareto_threshold: pareto_threshold(size),
+    };
+    let mut verdict = Verdict {
+        grade: Grade::C,
+        reasons: Vec::new(),
+        draws: size,
+        divergence,
+        reweighting,
         log_weights: smoothed.log_weights,
         errors,
     };
@@ -228,12 +250,12 @@ impl Verdict {
             (finite, Reason::NotFinite),
         ]);
         let trusted = all(&[
-            (self.variance_upper < TRUSTED_VARIANCE, Reason::Variance),
-            (self.ess_share > TRUSTED_SHARE, Reason::Share),
+            (self.divergence.variance_upper < TRUSTED_VARIANCE, Reason::Variance),
+            (self.reweighting.ess_share > TRUSTED_SHARE, Reason::Share),
         ]);
         let reweighted = all(&[
-            (self.pareto_k < self.pareto_threshold, Reason::ParetoK),
-            (self.ess > REWEIGHTED_DRAWS, Reason::EffectiveDraws),
+            (self.reweighting.pareto_k < self.reweighting.pareto_threshold, Reason::ParetoK),
+            (self.reweighting.ess > REWEIGHTED_DRAWS, Reason::EffectiveDraws),
         ]);
         match (sound.is_empty(), trusted.is_empty(), reweighted.is_empty()) {
             (true, true, _) => (Grade::A, Vec::new()),
@@ -257,7 +279,7 @@ impl Verdict {
 
     /// ½V, to leading order either divergence, in nats.
     pub fn nats(&self) -> f64 {
-        0.5 * self.variance
+        0.5 * self.divergence.variance
     }
 }
 
