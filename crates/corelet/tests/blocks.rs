@@ -60,8 +60,8 @@ fn every_method_chooses_as_from_a_matrix() {
     for method in Method::all() {
         let (found, expected) = (choose(&function, method), choose(&matrix, method));
         assert_eq!(found.rows.len(), expected.rows.len(), "{}", method.name());
-        let (a, b) = (found.residual, expected.residual);
-        assert!((a - b).abs() <= 1e-6 * b.max(1e-9 * expected.target_norm), "{}: {a} {b}", method.name());
+        let (a, b) = (found.fit.residual, expected.fit.residual);
+        assert!((a - b).abs() <= 1e-6 * b.max(1e-9 * expected.fit.target_norm), "{}: {a} {b}", method.name());
     }
 }
 

@@ -66,7 +66,7 @@ fn every_method_keeps_to_k_points() {
         assert!((1..=15).contains(&coreset.rows.len()), "{}", coreset.method);
         assert!(coreset.rows.is_sorted() && coreset.weights.iter().all(|&w| w > 0.0), "{}", coreset.method);
         assert_eq!(coreset.rows.len(), coreset.weights.len());
-        assert_eq!(coreset.embedding.name, "draws:200");
+        assert_eq!(coreset.fit.embedding.name, "draws:200");
         assert_eq!(coreset.method, method.name());
         assert_eq!(coreset.reached, None);
     }

@@ -89,7 +89,7 @@ fn fresh_draws_agree_with_the_divergence() {
     let ratio = evaluation.kl_forward.unwrap() / evaluation.heldout_nats.unwrap();
     assert!((0.2..3.0).contains(&ratio), "{ratio}: {evaluation:?}");
     let residual = residual_in(&embedding, &coreset.rows, &coreset.weights).unwrap();
-    assert!((residual - coreset.residual).abs() <= 1e-9 * coreset.target_norm);
+    assert!((residual - coreset.fit.residual).abs() <= 1e-9 * coreset.fit.target_norm);
 }
 
 /// Fewer draws of many rows are no other estimate, only a noisier one, and say by how much.

@@ -184,7 +184,7 @@ fn the_default_embedding_is_at_least_as_good_as_draws() {
                 let problem = Problem { rows: &setting.rows, prior: &setting.prior };
                 let full = Some(&setting.full);
                 let judged = evaluate(problem, full, Some(&held_out), &built.rows, &built.weights).unwrap();
-                (judged.heldout_residual.unwrap(), judged.kl_forward.unwrap(), built.embedding.name)
+                (judged.heldout_residual.unwrap(), judged.kl_forward.unwrap(), built.fit.embedding.name)
             };
             let medians = |choice: Choice| {
                 let runs: Vec<_> = (0..5_u64).into_par_iter().map(|seed| judge(choice, seed)).collect();

@@ -374,10 +374,10 @@ fn a_coreset_by_sparse_vi_is_judged_in_the_embedding() {
     let whole = select(&options, 0).unwrap();
     let last = run(&model, &prior, 6, &brief(30)).pop().unwrap();
     assert_eq!((&whole.rows, &whole.weights, whole.passes), (&last.rows, &last.weights, last.passes));
-    assert_eq!((whole.status, whole.iterations, whole.path.len()), (Status::Completed, 6, 6));
-    assert_eq!((whole.method.as_str(), whole.embedding.name.as_str()), ("sparse-vi", "draws:100"));
-    assert_eq!(whole.residual, residual_in(&embedding, &whole.rows, &whole.weights).unwrap());
-    assert_eq!(whole.path[5], (last.points, whole.residual));
+    assert_eq!((whole.status, whole.iterations, whole.fit.path.len()), (Status::Completed, 6, 6));
+    assert_eq!((whole.method.as_str(), whole.fit.embedding.name.as_str()), ("sparse-vi", "draws:100"));
+    assert_eq!(whole.fit.residual, residual_in(&embedding, &whole.rows, &whole.weights).unwrap());
+    assert_eq!(whole.fit.path[5], (last.points, whole.fit.residual));
 
     let stopped = select(&options, 2).unwrap();
     assert_eq!((stopped.status, stopped.iterations), (Status::Stopped, 2));
@@ -387,7 +387,7 @@ fn a_coreset_by_sparse_vi_is_judged_in_the_embedding() {
     let limited = select(&BuildOptions { limits, ..options }, 0).unwrap();
     assert_eq!((limited.status, limited.iterations), (Status::PassLimit, 2));
     let polished = select(&BuildOptions { polish: true, ..options }, 0).unwrap();
-    assert!(polished.residual < whole.residual && polished.weights.iter().all(|&w| w > 0.0));
+    assert!(polished.fit.residual < whole.fit.residual && polished.weights.iter().all(|&w| w > 0.0));
     for refused in [
         BuildOptions { max_kl: Some(0.1), ..options },
         BuildOptions { total: Some(200.0), ..options },

@@ -1,6 +1,6 @@
 //! The report of `build` and `fit`: the verdict first, then the pictures behind it, then how to repeat it.
 
-use corelet::coreset::Coreset;
+use corelet::coreset::EmbeddedFit;
 use corelet::posterior::Gaussian;
 use corelet::study::{Chosen, Drawn, Study};
 use corelet::trust::Grade;
@@ -76,7 +76,8 @@ fn trimmed(lines: &[String]) -> Vec<String> {
 }
 
 fn path(subject: &Subject<'_>) -> anyhow::Result<Option<Section>> {
-    let coreset @ Coreset { path, residual, .. } = subject.chosen.coreset();
+    let coreset = subject.chosen.coreset();
+    let EmbeddedFit { path, residual, .. } = &coreset.fit;
     if path.len() < 2 {
         return Ok(None);
     }

@@ -79,45 +79,55 @@ pub struct Coreset {
     pub k: usize,
     /// The method's name.
     pub method: String,
-    /// The embedding it was built in.
-    pub embedding: Description,
+    /// How well it fits where it was built.
+    #[serde(flatten)]
+    pub fit: EmbeddedFit,
     /// Why the method stopped.
     pub status: Status,
-    /// ‖y − Φw‖ in the embedding; its half square is a divergence in nats.
-    pub residual: f64,
-    /// ‖y‖.
-    pub target_norm: f64,
     /// Steps of the method.
     pub iterations: usize,
     /// Passes over the data.
     pub passes: f64,
-    /// Points and residual along the way, for methods that yield every size.
-    pub path: Vec<(usize, f64)>,
     /// Where `max_kl` was asked for: whether the held-out estimate is below it.
     pub reached: Option<bool>,
     /// Where k is hopeless, below the number of parameters or with an estimate beyond 2 nats: what would do.
     #[serde(default)]
     pub too_few: Option<TooFew>,
-    /// Where groups of rows were chosen: how many. `k` and `path` count them; `rows` are all of theirs.
+    /// Where groups of rows were chosen: how many. `k` and the path count them; `rows` are all of theirs.
     #[serde(default)]
     pub groups: Option<usize>,
 }
 
+/// How well weighted rows fit y, the sum of all, in an embedding.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct EmbeddedFit {
+    /// The embedding.
+    pub embedding: Description,
+    /// ‖y − Φw‖; its half square is a divergence in nats.
+    pub residual: f64,
+    /// ‖y‖.
+    pub target_norm: f64,
+    /// Points and residual along the way, for methods that yield every size.
+    pub path: Vec<(usize, f64)>,
+}
+
 impl Coreset {
     pub(super) fn new(solution: Solution, embedding: &Description, method: &str, k: usize) -> Self {
-        let path = solution.path.iter().map(|point| (point.weights.len(), point.residual)).collect();
+        let fit = EmbeddedFit {
+            embedding: embedding.clone(),
+            residual: solution.residual,
+            target_norm: solution.target_norm,
+            path: solution.path.iter().map(|point| (point.weights.len(), point.residual)).collect(),
+        };
         Self {
             rows: solution.weights.ids,
             weights: solution.weights.values,
             k,
             method: method.to_owned(),
-            embedding: embedding.clone(),
+            fit,
             status: solution.status,
-            residual: solution.residual,
-            target_norm: solution.target_norm,
             iterations: solution.iterations,
             passes: solution.passes,
-            path,
             reached: None,
             too_few: None,
             groups: None,
@@ -201,12 +211,12 @@ fn build_below(
             coreset.status = Status::TargetReached;
         }
         if let Some(point) = chosen {
-            coreset.residual = point.residual;
+            coreset.fit.residual = point.residual;
             (coreset.rows, coreset.weights) = (point.weights.ids, point.weights.values);
         }
         // In the same embedding, at its floor again, more points cannot help.
         let spent = best.as_ref().is_some_and(|(_, last)| {
-            last.embedding == coreset.embedding && is_spent(last.status) && is_spent(coreset.status)
+            last.fit.embedding == coreset.fit.embedding && is_spent(last.status) && is_spent(coreset.status)
         });
         if stopped || estimate <= max_kl || k == options.k || spent {
             return Ok(match best {

@@ -10,7 +10,7 @@ mod rounds;
 mod selector;
 mod start;
 
-pub use build::{BuildError, Callback, Coreset, select};
+pub use build::{BuildError, Callback, Coreset, EmbeddedFit, select};
 pub use groups::build_of_groups;
 pub use need::TooFew;
 pub use options::BuildOptions;

@@ -45,6 +45,27 @@ pub(super) struct Sought {
     pub(super) too_few: Option<TooFew>,
 }
 
+impl Sought {
+    /// Becomes what one more pass found in another embedding, where that is better on the held-out draws, which see `nats`
+    /// now.
+    fn keep_better(
+        &mut self,
+        (found, embedding): (Solution, Description),
+        nats: f64,
+        columns: &mut Columns<'_, '_>,
+    ) -> Result<(), BuildError> {
+        let passes = self.solution.passes + 1.0;
+        if !found.status.is_natural() {
+            self.solution.status = found.status;
+        } else if held_out_nats(columns, &found)? < nats {
+            self.embedding = embedding;
+            self.solution = Solution { iterations: self.solution.iterations + found.iterations, ..found };
+        }
+        self.solution.passes = passes;
+        Ok(())
+    }
+}
+
 /// One build: rows, π̂, draws that judge, and what is asked for.
 pub(super) struct Need<'a> {
     pub(super) rows: &'a dyn Rows,
@@ -72,7 +93,7 @@ impl Need<'_> {
         }
         let parameters = self.rows.dim();
         let mut columns = Columns::new(self.held_out);
-        let nats = nats(&mut columns, &sought.solution)?;
+        let nats = held_out_nats(&mut columns, &sought.solution)?;
         if options.max_kl.is_none() && (k < parameters || nats > USELESS_NATS) {
             let enough = self.enough(&embedding, &mut columns)?;
             sought.too_few = Some(TooFew { parameters, enough });
@@ -84,38 +105,27 @@ impl Need<'_> {
             && nats > options.max_kl.unwrap_or(GOOD_NATS)
             && let Some(recipe) = richer(&embedding, self.posterior, k, options.seed)?
         {
-            self.enrich(&embedding, recipe, k, (nats, &mut sought), &mut columns, callback)?;
+            let found = self.solve_among(&embedding.pool(), recipe, k, callback)?;
+            sought.keep_better(found, nats, &mut columns)?;
         }
         Ok(sought)
     }
 
-    /// Chooses again in a richer embedding, among the rows that were looked at, and keeps the better.
-    fn enrich(
+    /// Chooses among these rows only, toward the sum of all: one pass.
+    fn solve_among(
         &self,
-        embedding: &Embedded<'_>,
+        pool: &[usize],
         recipe: Recipe,
         k: usize,
-        (before, sought): (f64, &mut Sought),
-        columns: &mut Columns<'_, '_>,
         callback: &mut Callback<'_>,
-    ) -> Result<(), BuildError> {
-        let pool = embedding.pool();
+    ) -> Result<(Solution, Description), BuildError> {
         let recipe = Arc::new(recipe);
         let gathered = self.rows.gather(&Gather { recipe: Arc::clone(&recipe), seed: 0, count: 0 })?;
-        let dictionary = among(self.rows, &recipe, &pool)?;
+        let dictionary = among(self.rows, &recipe, pool)?;
         let settings = self.options.settings(k.min(pool.len()));
         let found = solve(&dictionary, Some(&gathered.sum), self.options.solver()?, &settings, callback)?;
-        let found = renamed(found, &pool);
-        let passes = sought.solution.passes + 1.0;
-        if found.status.is_natural() && nats(columns, &found)? < before {
-            let (name, coordinates) = (recipe.name(), recipe.coordinates());
-            sought.embedding = Description { name, coordinates, tail: 0.0 };
-            sought.solution = Solution { iterations: sought.solution.iterations + found.iterations, ..found };
-        } else if !found.status.is_natural() {
-            sought.solution.status = found.status;
-        }
-        sought.solution.passes = passes;
-        Ok(())
+        let (name, coordinates) = (recipe.name(), recipe.coordinates());
+        Ok((renamed(found, pool), Description { name, coordinates, tail: 0.0 }))
     }
 
     /// The fewest points that are fine by the held-out draws, on the path of a plain pursuit in a pool for
@@ -147,7 +157,7 @@ impl Need<'_> {
 }
 
 /// The estimate on the held-out draws.
-fn nats(columns: &mut Columns<'_, '_>, solution: &Solution) -> Result<f64, BuildError> {
+fn held_out_nats(columns: &mut Columns<'_, '_>, solution: &Solution) -> Result<f64, BuildError> {
     let residual = columns.residual(&solution.weights.ids, &solution.weights.values)?;
     Ok(0.5 * residual * residual)
 }
@@ -196,15 +206,16 @@ mod tests {
         let embedding = embed(&rows, &fit.posterior, Choice::Hermite(2), 40, 0).unwrap();
         let _ = solve(&embedding, None, options.solver().unwrap(), &options.settings(40), go_on).unwrap();
         let mut columns = Columns::new(&held_out);
-        let before = nats(&mut columns, &sought.solution).unwrap();
+        let before = held_out_nats(&mut columns, &sought.solution).unwrap();
         let passes = sought.solution.passes;
         let recipe = richer(&embedding, &fit.posterior, 40, 0).unwrap().unwrap();
-        need.enrich(&embedding, recipe, 40, (before, &mut sought), &mut columns, go_on).unwrap();
-        let after = nats(&mut columns, &sought.solution).unwrap();
+        let pool = embedding.pool();
+        let found = need.solve_among(&pool, recipe, 40, go_on).unwrap();
+        sought.keep_better(found, before, &mut columns).unwrap();
+        let after = held_out_nats(&mut columns, &sought.solution).unwrap();
         assert!(after < 0.01 * before, "{after} {before}");
         assert_eq!(sought.embedding.name, "hermite:2+draws:500");
         assert_eq!(sought.solution.passes, passes + 1.0);
-        let pool = embedding.pool();
         assert!(sought.solution.weights.ids.iter().all(|id| pool.binary_search(id).is_ok()));
         assert!(sought.solution.weights.len() <= 40);
     }

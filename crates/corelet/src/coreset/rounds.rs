@@ -322,10 +322,10 @@ impl Judge<'_> {
             return Ok(as_it_is);
         }
         let embedding = embed(rows, posterior, options.embedding, coreset.k, options.seed)?;
-        if *embedding.description() != coreset.embedding {
+        if *embedding.description() != coreset.fit.embedding {
             return Ok(as_it_is);
         }
-        descended.residual = residual_in(&embedding, &descended.rows, &descended.weights)?;
+        descended.fit.residual = residual_in(&embedding, &descended.rows, &descended.weights)?;
         Ok((descended, judged))
     }
 

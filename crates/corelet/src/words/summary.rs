@@ -129,8 +129,8 @@ impl Summary {
         seconds: Seconds,
     ) -> Self {
         let judged = Judged {
-            embedding: &coreset.embedding,
-            residual: coreset.residual,
+            embedding: &coreset.fit.embedding,
+            residual: coreset.fit.residual,
             weights: &coreset.weights,
             seed: options.seed,
         };
@@ -142,11 +142,11 @@ impl Summary {
             passes: Some(coreset.passes),
             looks: None,
             iterations: Some(coreset.iterations),
-            target_norm: Some(coreset.target_norm),
+            target_norm: Some(coreset.fit.target_norm),
             max_kl: options.max_kl,
             max_kl_reached: coreset.reached,
             too_few: coreset.too_few,
-            path: coreset.path.clone(),
+            path: coreset.fit.path.clone(),
         };
         Self { build, ..Self::of_file(subject, &judged, evaluation, seconds) }
     }
