@@ -5,7 +5,7 @@
 
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
-use corelet::embed::{Draws, Embedding, Precision, Stored};
+use corelet::embed::{ByDraws, Embedding, Precision, Stored};
 use corelet::model::{Link, Logistic, Model, Over, Poisson};
 use corelet::posterior::{LaplaceSettings, Prior, laplace};
 use corelet::random::Stream;
@@ -81,8 +81,9 @@ fn main() {
             laplace(&Summed { model: &*model, over: Over::All }, &prior, None, &LaplaceSettings::default())
                 .unwrap();
         let start = Instant::now();
-        let draws = Draws::new(&model, &fit.posterior.mean, fit.posterior.shifts(DRAWS, 1, Stream::Build), 0)
-            .unwrap();
+        let draws =
+            ByDraws::new(&model, &fit.posterior.mean, fit.posterior.shifts(DRAWS, 1, Stream::Build), 0)
+                .unwrap();
         let construction = start.elapsed().as_secs_f64();
         let vector = draws.sum().unwrap().vector;
         if read == 0.0 {

@@ -6,7 +6,7 @@ mod common;
 
 use corelet::data::{DesignOptions, Outcome, Standardise, design, read};
 use corelet::embed::{
-    Choice, Draws, EmbedError, Embedding, Layout, Precision, RowPolynomials, Stacked, Stored, embed,
+    ByDraws, Choice, EmbedError, Embedding, Layout, Precision, RowPolynomials, Stacked, Stored, embed,
 };
 use corelet::linalg::{dot, quadratic_form};
 use corelet::model::{Family, GaussianMean, Linear, Link, Logistic, Model, Over, Poisson};
@@ -58,8 +58,8 @@ fn fit(model: &dyn Model) -> Gaussian {
     laplace(&Summed { model, over: Over::All }, &prior, None, &LaplaceSettings::default()).unwrap().posterior
 }
 
-fn draws(model: &Arc<dyn Model>, posterior: &Gaussian, count: usize, seed: u64, stream: Stream) -> Draws {
-    Draws::new(model, &posterior.mean, posterior.shifts(count, seed, stream), 0).unwrap()
+fn draws(model: &Arc<dyn Model>, posterior: &Gaussian, count: usize, seed: u64, stream: Stream) -> ByDraws {
+    ByDraws::new(model, &posterior.mean, posterior.shifts(count, seed, stream), 0).unwrap()
 }
 
 fn norm(v: &[f64]) -> f64 {
@@ -188,7 +188,7 @@ fn a_remainder_is_what_the_polynomials_leave() {
         let whole = draws(model, &posterior, count, 1, Stream::Build);
         let shifts = posterior.shifts(count, 1, Stream::Build);
         let (anchor, given) = (&posterior.mean, shifts.clone());
-        let remainder = Draws::remainder(model, anchor, given, polynomials.clone(), 0).unwrap();
+        let remainder = ByDraws::remainder(model, anchor, given, polynomials.clone(), 0).unwrap();
         let ids: Vec<usize> = (0..60).collect();
         let (mut before, mut after) = (vec![0.0; 60 * count], vec![0.0; 60 * count]);
         whole.columns(&ids, &mut before).unwrap();
@@ -223,7 +223,7 @@ fn a_remainder_is_what_the_polynomials_leave() {
     let make = |model: usize| {
         let (model, posterior) = (&models[model], fit(models[model].as_ref()));
         let shifts = posterior.shifts(5, 1, Stream::Build);
-        Draws::remainder(model, &posterior.mean, shifts, short.clone(), 0).err().unwrap()
+        ByDraws::remainder(model, &posterior.mean, shifts, short.clone(), 0).err().unwrap()
     };
     assert!(matches!(make(0), RowsError::Length { got: 59, expected: 60, .. }));
     assert!(matches!(make(4), RowsError::NoEmbedding { model: "gaussian", .. }));
@@ -283,7 +283,7 @@ fn bad_requests_are_errors() {
     // A posterior so wide that the rate of a Poisson model overflows at some draw.
     let wide = Gaussian::from_precision(vec![0.0; 2], vec![1e-8, 0.0, 0.0, 1e-8]).unwrap();
     let shifts = wide.shifts(50, 1, Stream::Build);
-    let error = Draws::new(&models[1], &wide.mean, shifts, 0).err().unwrap();
+    let error = ByDraws::new(&models[1], &wide.mean, shifts, 0).err().unwrap();
     assert!(matches!(error, RowsError::NotFinite { .. }), "{error}");
     let chosen = embed(&all, &posterior, Choice::Draws(7), 3, 1).unwrap();
     assert_eq!((chosen.coordinates(), chosen.description().name.as_str()), (7, "draws:7"));

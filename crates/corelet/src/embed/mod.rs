@@ -18,7 +18,7 @@ mod tiles;
 pub use blocks::{Blocks, Source};
 pub use choice::Choice;
 pub use choose::{embed, richer};
-pub use draws::{Draws, RowPolynomials};
+pub use draws::{ByDraws, RowPolynomials};
 pub use embedded::Embedded;
 pub use hermite::{Hermite, JointHermite, JointPolynomials};
 pub use recipe::{Prepared, Recipe};

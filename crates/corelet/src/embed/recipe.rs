@@ -9,7 +9,7 @@ use sparse_nnls::{Candidate, Dictionary, DictionaryError, Query, Sum};
 use super::draws::{columns_of, joint_remainder, remainder};
 use super::gaussian::GaussianColumns;
 use super::hermite::{HermiteColumns, JointColumns, coordinates};
-use super::{Draws, EmbedError, Hermite, JointHermite, Stacked};
+use super::{ByDraws, EmbedError, Hermite, JointHermite, Stacked};
 use crate::model::{Differences, JointPredictors, Model, Shifts};
 use crate::posterior::Gaussian;
 use crate::rows::RowsError;
@@ -85,13 +85,13 @@ impl Recipe {
                 Prepared { dropped: hermite.dropped().to_vec(), dictionary: Box::new(hermite) }
             }
             Self::Draws { anchor, shifts } => {
-                let draws = Draws::new(model, anchor, shifts.clone(), first)?;
+                let draws = ByDraws::new(model, anchor, shifts.clone(), first)?;
                 Prepared { dictionary: Box::new(draws), dropped: Vec::new() }
             }
             Self::HermiteDraws { posterior, shifts } => {
                 let upper = hermite(posterior, 2)?;
                 let rest = upper.polynomials();
-                let lower = Draws::remainder(model, &posterior.mean, shifts.clone(), rest, first)?;
+                let lower = ByDraws::remainder(model, &posterior.mean, shifts.clone(), rest, first)?;
                 let both = Stacked::new(upper, lower).map_err(|error| self.unsuited(&error))?;
                 Prepared { dictionary: Box::new(both), dropped: Vec::new() }
             }
@@ -121,13 +121,13 @@ impl Recipe {
                 Prepared { dropped: hermite.dropped().to_vec(), dictionary: Box::new(hermite) }
             }
             Self::Draws { anchor, shifts } => {
-                let draws = Draws::new(model, anchor, shifts.clone(), first)?;
+                let draws = ByDraws::new(model, anchor, shifts.clone(), first)?;
                 Prepared { dictionary: Box::new(draws), dropped: Vec::new() }
             }
             Self::HermiteDraws { posterior, shifts } => {
                 let upper = hermite(posterior, 2)?;
                 let rest = upper.polynomials();
-                let lower = Draws::joint_remainder(model, &posterior.mean, shifts.clone(), rest, first)?;
+                let lower = ByDraws::joint_remainder(model, &posterior.mean, shifts.clone(), rest, first)?;
                 let both = Stacked::new(upper, lower).map_err(|error| self.unsuited(&error))?;
                 Prepared { dictionary: Box::new(both), dropped: Vec::new() }
             }

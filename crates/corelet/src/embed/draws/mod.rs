@@ -31,7 +31,7 @@ const BLOCK: usize = 4096;
 /// error of about 10⁻⁷·‖φ‖‖u‖. Norms, sum and columns are f64; the first two are computed once, on construction.
 ///
 /// Memory is 8 bytes a datum beside the model's own. Every answer has the same bits for any number of threads.
-pub struct Draws {
+pub struct ByDraws {
     first: usize,
     differences: Box<dyn Differences>,
     survey: Survey,
@@ -65,7 +65,7 @@ pub struct Scratch {
     dots: Vec<[f32; 2]>,
 }
 
-impl Draws {
+impl ByDraws {
     /// Of draws that are given, as shifts from `anchor`: one pass in f64 for norms and sum. `first` is the id of the
     /// model's first row.
     ///
@@ -85,7 +85,7 @@ impl Draws {
     /// the part of ℓᵢ orthogonal to orders 1 and 2, to be [`Stacked`](super::Stacked) under them.
     ///
     /// # Errors
-    /// As [`Draws::new`], [`RowsError::NoEmbedding`] without a linear predictor, and [`RowsError::Length`] where there
+    /// As [`ByDraws::new`], [`RowsError::NoEmbedding`] without a linear predictor, and [`RowsError::Length`] where there
     /// is not one polynomial a row.
     pub fn remainder(
         model: &Arc<dyn Model>,
@@ -102,7 +102,7 @@ impl Draws {
     /// The same of a model with several predictors a row.
     ///
     /// # Errors
-    /// As [`Draws::remainder`].
+    /// As [`ByDraws::remainder`].
     pub(super) fn joint_remainder(
         model: &Arc<dyn Model>,
         anchor: &[f64],
@@ -126,7 +126,7 @@ impl Draws {
         }
         let survey = survey(differences.as_ref(), n, count, first)?;
         let description = Description { name: format!("draws:{count}"), coordinates: count, tail: 0.0 };
-        Ok(Draws { first, differences, survey, workers: Workers::default(), description })
+        Ok(Self { first, differences, survey, workers: Workers::default(), description })
     }
 
     /// Number of draws, S.
@@ -135,7 +135,7 @@ impl Draws {
     }
 }
 
-impl Tiles for Draws {
+impl Tiles for ByDraws {
     type Directions = Vec<Direction>;
     type Scratch = Scratch;
 
@@ -181,7 +181,7 @@ impl Tiles for Draws {
     }
 }
 
-impl Dictionary for Draws {
+impl Dictionary for ByDraws {
     fn len(&self) -> usize {
         self.survey.inverse_norms.len()
     }
@@ -251,7 +251,7 @@ pub(in crate::embed) fn joint_remainder(
     Ok(Box::new(JointRemainder::new(whole, joint, shifts, subtract)?))
 }
 
-impl Embedding for Draws {
+impl Embedding for ByDraws {
     fn description(&self) -> &Description {
         &self.description
     }

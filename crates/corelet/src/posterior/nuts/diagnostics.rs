@@ -18,8 +18,8 @@ const ESS_A_CHAIN: f64 = 100.0;
 /// An energy that moves less than this between draws explores the tails poorly (Betancourt 2016).
 const E_BFMI_LIMIT: f64 = 0.3;
 
-/// Chains × draws of one number.
-type Draws<'a> = &'a [Vec<f64>];
+/// The draws of one number, chain by chain.
+type ByChain<'a> = &'a [Vec<f64>];
 
 /// One parameter, over the draws of all chains.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -132,7 +132,7 @@ impl Diagnostics {
 
 impl ParameterSummary {
     /// Of the draws of one parameter, one entry a chain.
-    pub fn new(draws: Draws<'_>) -> Self {
+    pub fn new(draws: ByChain<'_>) -> Self {
         let mut pooled = draws.concat();
         let mean = mean(&pooled);
         let sd = variance(&pooled).sqrt();
@@ -152,7 +152,7 @@ impl ParameterSummary {
 
 /// Rank-normalised split R̂: the larger of that of the draws and that of |draw − median|. NaN below two chains, four
 /// draws, or where a draw is not finite.
-pub fn r_hat(draws: Draws<'_>) -> f64 {
+pub fn r_hat(draws: ByChain<'_>) -> f64 {
     if draws.len() < 2 || !valid(draws) {
         return f64::NAN;
     }
@@ -166,12 +166,12 @@ pub fn r_hat(draws: Draws<'_>) -> f64 {
 }
 
 /// Effective sample size for the mean: of the rank-normalised, split chains.
-pub fn ess_bulk(draws: Draws<'_>) -> f64 {
+pub fn ess_bulk(draws: ByChain<'_>) -> f64 {
     if valid(draws) { effective_sample_size(&rank_normalise(&split(draws))) } else { f64::NAN }
 }
 
 /// The smaller effective sample size of the 5 % and the 95 % quantile.
-pub fn ess_tail(draws: Draws<'_>) -> f64 {
+pub fn ess_tail(draws: ByChain<'_>) -> f64 {
     if !valid(draws) {
         return f64::NAN;
     }
@@ -190,7 +190,7 @@ pub fn ess_tail(draws: Draws<'_>) -> f64 {
 
 /// Effective sample size for the mean of chains as they are: Geyer's initial monotone sequence over the
 /// autocorrelations combined from all chains. The number of draws where they are all the same.
-pub fn effective_sample_size(chains: Draws<'_>) -> f64 {
+pub fn effective_sample_size(chains: ByChain<'_>) -> f64 {
     let n = chains.first().map_or(0, Vec::len);
     let size = (chains.len() * n) as f64;
     let all = || chains.iter().flatten();
@@ -241,7 +241,7 @@ fn autocorrelation_time(correlation: impl Fn(usize) -> f64, n: usize) -> f64 {
 }
 
 /// Each chain as its two halves; the middle draw of an odd number is left out.
-fn split(draws: Draws<'_>) -> Vec<Vec<f64>> {
+fn split(draws: ByChain<'_>) -> Vec<Vec<f64>> {
     let half = draws.first().map_or(0, Vec::len) / 2;
     let first = draws.iter().map(|chain| chain[..half].to_vec());
     let second = draws.iter().map(|chain| chain[chain.len() - half..].to_vec());
@@ -249,7 +249,7 @@ fn split(draws: Draws<'_>) -> Vec<Vec<f64>> {
 }
 
 /// Φ⁻¹((r − 3/8)/(S + 1/4)) of the rank r of each draw among all S, ties with their mean rank.
-fn rank_normalise(chains: Draws<'_>) -> Vec<Vec<f64>> {
+fn rank_normalise(chains: ByChain<'_>) -> Vec<Vec<f64>> {
     let pooled = chains.concat();
     let size = pooled.len();
     let mut order: Vec<usize> = (0..size).collect();
@@ -267,14 +267,14 @@ fn rank_normalise(chains: Draws<'_>) -> Vec<Vec<f64>> {
     chains.iter().map(|chain| scores.by_ref().take(chain.len()).collect()).collect()
 }
 
-fn plain_r_hat(chains: Draws<'_>) -> f64 {
+fn plain_r_hat(chains: ByChain<'_>) -> f64 {
     let n = chains.first().map_or(0, Vec::len) as f64;
     let means: Vec<f64> = chains.iter().map(|chain| mean(chain)).collect();
     let within = chains.iter().map(|chain| variance(chain)).sum::<f64>() / chains.len() as f64;
     (variance(&means) / within + (n - 1.0) / n).sqrt()
 }
 
-fn valid(draws: Draws<'_>) -> bool {
+fn valid(draws: ByChain<'_>) -> bool {
     let n = draws.first().map_or(0, Vec::len);
     n >= 4 && draws.iter().all(|chain| chain.len() == n && chain.iter().all(|x| x.is_finite()))
 }
