@@ -26,6 +26,21 @@ pub(crate) struct Cell {
     pub(crate) embedding: String,
     pub(crate) points: usize,
     pub(crate) status: String,
+    #[serde(flatten)]
+    pub(crate) quality: Quality,
+    #[serde(flatten)]
+    pub(crate) cost: Cost,
+    /// The rows and their weights, where a picture needs them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) coreset: Option<(Vec<usize>, Vec<f64>)>,
+    /// ‖y − Φw‖ after every iteration, where a picture needs it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) trace: Vec<f64>,
+}
+
+/// How good the weighted rows are.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Quality {
     pub(crate) kl_forward: Option<f64>,
     pub(crate) kl_reverse: Option<f64>,
     pub(crate) kl_symmetrised: Option<f64>,
@@ -34,18 +49,17 @@ pub(crate) struct Cell {
     pub(crate) residual: Option<f64>,
     /// The same on draws that no method saw.
     pub(crate) heldout_residual: Option<f64>,
+}
+
+/// What they took.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Cost {
     /// From the data to the weights, from scratch: the embedding and the run for this size.
     pub(crate) seconds: f64,
     /// As the paper counts: without the embedding, and along one run for methods that add point by point.
     pub(crate) seconds_paper: f64,
     pub(crate) passes: f64,
     pub(crate) iterations: usize,
-    /// The rows and their weights, where a picture needs them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) coreset: Option<(Vec<usize>, Vec<f64>)>,
-    /// ‖y − Φw‖ after every iteration, where a picture needs it.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) trace: Vec<f64>,
 }
 
 /// A column of the tables that is summed up over trials.
@@ -112,17 +126,18 @@ impl Metric {
 
 impl Cell {
     pub(crate) fn get(&self, metric: Metric) -> Option<f64> {
+        let Self { quality, cost, .. } = self;
         match metric {
             Metric::Points => Some(self.points as f64),
-            Metric::KlForward => self.kl_forward,
-            Metric::KlReverse => self.kl_reverse,
-            Metric::KlSymmetrised => self.kl_symmetrised,
-            Metric::MapDistance => self.map_distance,
-            Metric::Residual => self.residual,
-            Metric::HeldoutResidual => self.heldout_residual,
-            Metric::Seconds => Some(self.seconds),
-            Metric::SecondsPaper => Some(self.seconds_paper),
-            Metric::Passes => Some(self.passes),
+            Metric::KlForward => quality.kl_forward,
+            Metric::KlReverse => quality.kl_reverse,
+            Metric::KlSymmetrised => quality.kl_symmetrised,
+            Metric::MapDistance => quality.map_distance,
+            Metric::Residual => quality.residual,
+            Metric::HeldoutResidual => quality.heldout_residual,
+            Metric::Seconds => Some(cost.seconds),
+            Metric::SecondsPaper => Some(cost.seconds_paper),
+            Metric::Passes => Some(cost.passes),
         }
     }
 }
@@ -147,7 +162,7 @@ pub(crate) fn to_csv(cells: &[(Experiment, Vec<Cell>)]) -> String {
                 k.to_string(),
                 trial.to_string(),
                 cell.status.clone(),
-                cell.iterations.to_string(),
+                cell.cost.iterations.to_string(),
             ];
             let numbers = Metric::ALL.map(|metric| csv_number(cell.get(metric)));
             text += &csv_line(leading.into_iter().chain(numbers));

@@ -276,7 +276,7 @@ impl<'s> Checker<'s> {
         let cell = |method: &str| -> Option<&Cell> {
             self.groups.cells(data, method, k).iter().copied().find(|cell| cell.key.trial == 0)
         };
-        let level = cell(other)?.residual?;
+        let level = cell(other)?.quality.residual?;
         let mut found = Vec::new();
         let mut holds = true;
         for (method, within) in expected {

@@ -10,7 +10,7 @@ use corelet::trust::{HeldOut, evaluate, residual_in};
 use cpu_time::ThreadTime;
 use sparse_nnls::{Method, Settings, Solution, Status, Weights, solve};
 
-use crate::cell::{Cell, Key};
+use crate::cell::{Cell, Cost, Key, Quality};
 use crate::problem::Problem;
 use crate::series::{Series, Space};
 use crate::settings::{CellSettings, Keep};
@@ -45,12 +45,19 @@ struct Run {
     status: String,
     rows: Vec<usize>,
     weights: Vec<f64>,
-    residual: Option<f64>,
-    seconds: f64,
-    seconds_paper: f64,
-    passes: f64,
-    iterations: usize,
+    residual: f64,
+    cost: Cost,
     trace: Vec<f64>,
+}
+
+/// What all runs in one space have in common.
+struct Setting<'s> {
+    embedding: &'s dyn Embedding,
+    /// Seconds that the embedding took.
+    embedded: f64,
+    held_out: Option<&'s HeldOut<'s>>,
+    /// Asked now and then whether to go on.
+    go_on: &'s dyn Fn() -> ControlFlow<()>,
 }
 
 /// Weights as they are when a method is done with them.
@@ -69,7 +76,6 @@ impl Trial<'_> {
         sink: &mut Sink<'_>,
     ) -> anyhow::Result<()> {
         let held_out = self.problem.held_out(self.seed);
-        let held_out = held_out.as_ref();
         for space in [Space::Paper, Space::Hermite, Space::Exact] {
             let here: Vec<&Wanted> = wanted.iter().filter(|wanted| wanted.series.space() == space).collect();
             let Some(largest) = here.iter().map(|wanted| wanted.largest).max() else { continue };
@@ -77,12 +83,11 @@ impl Trial<'_> {
             let embedding = self.problem.embed(space, self.settings, largest, self.seed)?;
             let Some(embedding) = embedding else { continue };
             let embedded = start.elapsed().as_secs_f64();
+            let setting = Setting { embedding: &*embedding, embedded, held_out: held_out.as_ref(), go_on };
             for wanted in here {
                 let stopped = match wanted.series.method(self.settings) {
-                    Some(method) => {
-                        self.solve(wanted, &method, &*embedding, embedded, held_out, go_on, sink)?
-                    }
-                    None => self.sparse_vi(wanted, &*embedding, held_out, go_on, sink)?,
+                    Some(method) => self.solve(wanted, &method, &setting, sink)?,
+                    None => self.sparse_vi(wanted, &setting, sink)?,
                 };
                 if stopped.is_break() {
                     return Ok(());
@@ -92,17 +97,14 @@ impl Trial<'_> {
         Ok(())
     }
 
-    #[allow(clippy::too_many_arguments, reason = "all of them are what one line of the loop above knows")]
     fn solve(
         &self,
         wanted: &Wanted,
         method: &Method,
-        embedding: &dyn Embedding,
-        embedded: f64,
-        held_out: Option<&HeldOut<'_>>,
-        go_on: &dyn Fn() -> ControlFlow<()>,
+        setting: &Setting<'_>,
         sink: &mut Sink<'_>,
     ) -> anyhow::Result<ControlFlow<()>> {
+        let &Setting { embedding, embedded, held_out, go_on } = setting;
         let once = |k: usize, follow: &mut dyn FnMut(f64, f64)| -> anyhow::Result<(Solution, f64)> {
             let settings = Settings { k, seed: self.seed, ..Settings::default() };
             let start = ThreadTime::now();
@@ -136,16 +138,14 @@ impl Trial<'_> {
             let Lowered { weights, residual, seconds } =
                 self.descend(&wanted.series, solution, seconds, embedding)?;
             let along = clock.get(k.min(clock.len()).wrapping_sub(1)).copied();
+            let (seconds, seconds_paper) = (embedded + seconds, along.unwrap_or(seconds));
             let run = Run {
                 embedding: embedding.description().name.clone(),
                 status,
-                seconds: embedded + seconds,
-                seconds_paper: along.unwrap_or(seconds),
-                residual: Some(residual),
+                residual,
                 rows: weights.ids,
                 weights: weights.values,
-                passes,
-                iterations,
+                cost: Cost { seconds, seconds_paper, passes, iterations },
                 trace,
             };
             if sink(self.judge(&wanted.series, k, run, held_out)?)?.is_break() {
@@ -185,23 +185,20 @@ impl Trial<'_> {
     fn sparse_vi(
         &self,
         wanted: &Wanted,
-        embedding: &dyn Embedding,
-        held_out: Option<&HeldOut<'_>>,
-        go_on: &dyn Fn() -> ControlFlow<()>,
+        setting: &Setting<'_>,
         sink: &mut Sink<'_>,
     ) -> anyhow::Result<ControlFlow<()>> {
+        let &Setting { embedding, held_out, go_on, .. } = setting;
         let settings = &self.settings.sparse_vi;
         for (k, point) in sparse_vi::run(self.problem, &wanted.sizes, settings, self.seed, go_on)? {
+            let (seconds, passes, iterations) = (point.seconds, point.passes, k * settings.steps);
             let run = Run {
                 embedding: "own".to_owned(),
                 status: "completed".to_owned(),
-                residual: Some(residual_in(embedding, &point.rows, &point.weights)?),
+                residual: residual_in(embedding, &point.rows, &point.weights)?,
                 rows: point.rows,
                 weights: point.weights,
-                seconds: point.seconds,
-                seconds_paper: point.seconds,
-                passes: point.passes,
-                iterations: k * settings.steps,
+                cost: Cost { seconds, seconds_paper: seconds, passes, iterations },
                 trace: Vec::new(),
             };
             if sink(self.judge(&wanted.series, k, run, held_out)?)?.is_break() {
@@ -227,16 +224,15 @@ impl Trial<'_> {
             embedding: run.embedding,
             points: run.rows.len(),
             status: run.status,
-            kl_forward: evaluation.kl_forward,
-            kl_reverse: evaluation.kl_reverse,
-            kl_symmetrised: evaluation.kl_symmetrised,
-            map_distance: evaluation.map_distance,
-            residual: run.residual.filter(|r| r.is_finite()),
-            heldout_residual: evaluation.heldout_residual,
-            seconds: run.seconds,
-            seconds_paper: run.seconds_paper,
-            passes: run.passes,
-            iterations: run.iterations,
+            quality: Quality {
+                kl_forward: evaluation.kl_forward,
+                kl_reverse: evaluation.kl_reverse,
+                kl_symmetrised: evaluation.kl_symmetrised,
+                map_distance: evaluation.map_distance,
+                residual: Some(run.residual).filter(|r| r.is_finite()),
+                heldout_residual: evaluation.heldout_residual,
+            },
+            cost: run.cost,
             coreset: kept.then_some((run.rows, run.weights)),
             trace: run.trace,
         })

@@ -18,7 +18,7 @@ use crate::sets::{Kind, Set};
 use crate::settings::{Plan, Settings, settings};
 use crate::store::{Found, Header, Store};
 use crate::study::{Shown, Study};
-use crate::work::Ready;
+use crate::work::{Ready, Work};
 use crate::{document, work};
 
 /// What every step below needs to know.
@@ -118,8 +118,15 @@ impl Run<'_> {
                 old.display()
             ));
         }
-        let name = experiment.name();
-        let (store, done) = work::run(name, &plan, &ready, self.seed, store, &progress, self.interrupt)?;
+        let work = Work {
+            name: experiment.name(),
+            plan: &plan,
+            data: &ready,
+            seed: self.seed,
+            progress: &progress,
+            interrupt: self.interrupt,
+        };
+        let (store, done) = work.run(store)?;
         drop(progress);
         let planned = work::planned(&plan, &ready);
         let cells = store.into_cells();

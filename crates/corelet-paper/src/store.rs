@@ -120,6 +120,7 @@ fn read(text: &str, header: &Header) -> Option<(Vec<Cell>, usize)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cell::{Cost, Quality};
 
     fn header(draws: usize) -> Header {
         let settings = CellSettings { draws, ..CellSettings::default() };
@@ -134,16 +135,15 @@ mod tests {
             embedding: "draws:5".to_owned(),
             points: k,
             status: "completed".to_owned(),
-            kl_forward: Some(0.1 + 0.2),
-            kl_reverse: None,
-            kl_symmetrised: None,
-            map_distance: None,
-            residual: Some(1e-300),
-            heldout_residual: None,
-            seconds: 1.0,
-            seconds_paper: 0.5,
-            passes: 3.0,
-            iterations: 2,
+            quality: Quality {
+                kl_forward: Some(0.1 + 0.2),
+                kl_reverse: None,
+                kl_symmetrised: None,
+                map_distance: None,
+                residual: Some(1e-300),
+                heldout_residual: None,
+            },
+            cost: Cost { seconds: 1.0, seconds_paper: 0.5, passes: 3.0, iterations: 2 },
             coreset: Some((vec![1, 2], vec![0.5, 2.0])),
             trace: Vec::new(),
         }

@@ -40,78 +40,76 @@ impl Job<'_> {
     }
 }
 
-/// Runs the cells that the store does not have yet. Whether all of them are there at the end.
-pub(crate) fn run(
-    name: &'static str,
-    plan: &Plan,
-    data: &[Ready],
-    seed: u64,
-    store: Store,
-    progress: &Progress,
-    interrupt: &Interrupt,
-) -> anyhow::Result<(Store, bool)> {
-    let jobs = missing(plan, data, &store);
-    let meter = Meter::new(name, &jobs, plan, data);
-    let (next, store, failure) = (AtomicUsize::new(0), Mutex::new(store), Mutex::new(None));
-    let work = || -> anyhow::Result<()> {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build()?;
-        while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-            if interrupt.asked() || lock(&failure).is_some() {
-                break;
-            }
-            pool.install(|| run_job(job, plan, seed, &store, &meter, progress, interrupt))?;
-        }
-        Ok(())
-    };
-    let threads = rayon::current_num_threads().min(jobs.len());
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                if let Err(error) = work() {
-                    lock(&failure).get_or_insert(error);
-                }
-            });
-        }
-    });
-    match failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        Some(error) => Err(error),
-        None => {
-            let store = store.into_inner().unwrap_or_else(PoisonError::into_inner);
-            let done = missing(plan, data, &store).is_empty();
-            Ok((store, done))
-        }
-    }
+/// The work of an experiment, and who hears of it.
+pub(crate) struct Work<'w> {
+    /// The experiment.
+    pub(crate) name: &'static str,
+    pub(crate) plan: &'w Plan,
+    pub(crate) data: &'w [Ready],
+    pub(crate) seed: u64,
+    pub(crate) progress: &'w Progress,
+    pub(crate) interrupt: &'w Interrupt,
 }
 
-fn run_job(
-    job: &Job<'_>,
-    plan: &Plan,
-    seed: u64,
-    store: &Mutex<Store>,
-    meter: &Meter,
-    progress: &Progress,
-    interrupt: &Interrupt,
-) -> anyhow::Result<()> {
-    let seed = seed.wrapping_add(job.trial as u64);
-    let problem = job.data.material.problem(&plan.cell, seed)?;
-    let trial = Trial {
-        data: &job.data.name,
-        source: &job.data.source,
-        trial: job.trial,
-        seed,
-        problem: &problem,
-        settings: &plan.cell,
-        keep: &plan.keep,
-    };
-    let go_on = || if interrupt.asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
-    let mut last = Instant::now();
-    trial.run(&job.wanted, &go_on, &mut |cell| {
-        meter.note(&cell, last.elapsed().as_secs_f64());
-        last = Instant::now();
-        lock(store).append(cell)?;
-        progress.set(meter.line());
-        Ok(go_on())
-    })
+impl Work<'_> {
+    /// Runs the cells that the store does not have yet. Whether all of them are there at the end.
+    pub(crate) fn run(&self, store: Store) -> anyhow::Result<(Store, bool)> {
+        let jobs = missing(self.plan, self.data, &store);
+        let meter = Meter::new(self.name, &jobs, self.plan, self.data);
+        let (next, store, failure) = (AtomicUsize::new(0), Mutex::new(store), Mutex::new(None));
+        let work = || -> anyhow::Result<()> {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build()?;
+            while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                if self.interrupt.asked() || lock(&failure).is_some() {
+                    break;
+                }
+                pool.install(|| self.run_job(job, &store, &meter))?;
+            }
+            Ok(())
+        };
+        let threads = rayon::current_num_threads().min(jobs.len());
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| {
+                    if let Err(error) = work() {
+                        lock(&failure).get_or_insert(error);
+                    }
+                });
+            }
+        });
+        match failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            Some(error) => Err(error),
+            None => {
+                let store = store.into_inner().unwrap_or_else(PoisonError::into_inner);
+                let done = missing(self.plan, self.data, &store).is_empty();
+                Ok((store, done))
+            }
+        }
+    }
+
+    fn run_job(&self, job: &Job<'_>, store: &Mutex<Store>, meter: &Meter) -> anyhow::Result<()> {
+        let seed = self.seed.wrapping_add(job.trial as u64);
+        let problem = job.data.material.problem(&self.plan.cell, seed)?;
+        let trial = Trial {
+            data: &job.data.name,
+            source: &job.data.source,
+            trial: job.trial,
+            seed,
+            problem: &problem,
+            settings: &self.plan.cell,
+            keep: &self.plan.keep,
+        };
+        let go_on =
+            || if self.interrupt.asked() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+        let mut last = Instant::now();
+        trial.run(&job.wanted, &go_on, &mut |cell| {
+            meter.note(&cell, last.elapsed().as_secs_f64());
+            last = Instant::now();
+            lock(store).append(cell)?;
+            self.progress.set(meter.line());
+            Ok(go_on())
+        })
+    }
 }
 
 /// The jobs with cells that are missing, SparseVI first: it takes longest, and should not be what all wait for.
