@@ -12,7 +12,7 @@ from ._columns import column, first_missing, length, names_of, parts_of
 from ._coreset import Coreset, coreset_from
 from ._formula import resolved
 from ._progress import ProgressOption, reporter
-from ._types import Part
+from ._types import Data, Execution, Part
 
 
 def build(
@@ -166,11 +166,8 @@ def build(
     threads = _count("threads", threads)
     with reporter(progress) as report:
         path = path_of(X, y, exposure, groups)
-        if path is not None:
-            fields = _lib.build_file(path, format, keywords, report, threads)
-        else:
-            parts = data_parts(X, y, exposure, keywords, groups)
-            fields = _lib.build_columns("data", parts, keywords, report, threads)
+        data: Data = ("data", data_parts(X, y, exposure, keywords, groups)) if path is None else (path, format)
+        fields = _lib.build(data, keywords, Execution(report, threads))
     # An array of groups is not at hand when the coreset is checked, nor needed.
     coreset = coreset_from(fields, {**keywords, "groups": groups if isinstance(groups, str) else None})
     coreset.design = design

@@ -17,6 +17,7 @@ from ._fit import Fit, FitProgressOption, _reporter
 from ._formula import resolved
 from ._judge import judge
 from ._rounds import FitProgress, Round
+from ._types import Execution
 from ._verdict import Verdict, chain_settings, check, drawn, verdict_from
 
 DRAWS_AT_FAULT = {"not_mixed", "few_draws", "diverged", "not_finite", "narrow"}
@@ -187,10 +188,11 @@ class Known:
     def all_rows(self) -> Fit:
         """NUTS on all rows. There is nothing to judge but the chains."""
         options = native({name: value for name, value in self.asked.items() if name != "format"})
-        where = (self.asked.get("exposure"), self.asked.get("format"))
+        given = (self.X, self.y, self.asked.get("exposure"))
+        execution = Execution(threads=_count("threads", self.threads))
         self.report.tell("sampling all rows", 0, [])
         settings = chain_settings(**self.settings)
-        fields = drawn(self.X, self.y, *where, options, None, settings, None, _count("threads", self.threads))
+        fields = drawn(given, self.asked.get("format"), options, None, settings, execution)
         for warning in fields["warnings"]:
             warnings.warn(warning, stacklevel=2)
         rows, draws = fields["rows"], fields["draws"]

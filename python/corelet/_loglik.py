@@ -16,7 +16,7 @@ from ._coreset import SKETCH, Coreset, Sketch, coreset_from
 from ._gather import LogLikelihood, Units, expanded, gather
 from ._nnls import _array
 from ._progress import ProgressOption, reporter
-from ._types import Report
+from ._types import Execution
 
 Given = Union[ArrayLike, Callable[[Any, Any], ArrayLike], Any]
 
@@ -88,12 +88,13 @@ def build_from_loglik(
     )
     threads = _count("threads", threads)
     with reporter(progress) as report:
+        execution = Execution(report, threads)
         if callable(ll):
-            coreset = _of_function(ll, theta, n, groups, held_out, keywords, report, threads)
+            coreset = _of_function((ll, theta, n), groups, held_out, keywords, execution)
         else:
             if theta is not None or n is not None:
                 raise _lib.CoreletError("theta and n are for a function; a matrix has its own draws and data")
-            coreset = _of_matrix(*_matrix(ll, var_name, held_out), groups, keywords, report, threads)
+            coreset = _of_matrix(*_matrix(ll, var_name, held_out), groups, keywords, execution)
     if pilot:
         coreset.quality = replace(coreset.quality, judged_on="pilot")
         coreset.say_divergence(coreset.quality.judgement)
@@ -107,28 +108,25 @@ def _of_matrix(
     unseen: int,
     groups: Any,
     keywords: dict[str, object],
-    report: Optional[Report],
-    threads: Optional[int],
+    execution: Execution,
 ) -> Coreset:
     units = Units(matrix.shape[1], groups)
     everything = slice(0, units.count)
     columns = matrix if groups is None else units.add(matrix[:, units.rows(everything)], everything)
-    coreset = coreset_from(_lib.build_matrix(np.ascontiguousarray(columns), unseen, keywords, report, threads))
+    coreset = coreset_from(_lib.build_matrix(np.ascontiguousarray(columns), unseen, keywords, execution))
     some = np.unique(np.linspace(0, matrix.shape[1] - 1, SKETCH).astype(np.int64))
     coreset.sketch = Sketch(some, matrix[: len(matrix) - unseen, some].mean(axis=0))
     return expanded(coreset, units)
 
 
 def _of_function(
-    function: Callable[[Any, Any], ArrayLike],
-    theta: Any,
-    n: Optional[int],
+    given: tuple[Callable[[Any, Any], ArrayLike], Any, Optional[int]],
     groups: Any,
     held_out: float,
     keywords: dict[str, object],
-    report: Optional[Report],
-    threads: Optional[int],
+    execution: Execution,
 ) -> Coreset:
+    function, theta, n = given
     if theta is None or n is None:
         raise _lib.CoreletError("a function needs the draws (theta) and the number of data (n) beside it")
     draws, size = _draws(theta), int(_count("n", n))
@@ -136,14 +134,15 @@ def _of_function(
     if keywords["method"] != "pursuit":
         if groups is not None:
             raise _lib.CoreletError("groups and a function go with method='pursuit'")
-        return coreset_from(_lib.build_function(function, theta, size, draws, unseen, keywords, report, threads))
+        source = dict(function=function, theta=theta, draws=draws, n=size)
+        return coreset_from(_lib.build_function(source, unseen, keywords, execution))
     units = Units(size, groups)
     k: Any = keywords["k"]
     if k is not None and k > units.count:
         raise _lib.CoreletError(f"k = {k} points cannot be chosen from {units.count} {'rows' if groups is None else 'groups'}")
     seen = gather(LogLikelihood(function, units), theta, draws, size=max(3000, 20 * (k or 100)), seed=_seed(keywords))
-    fields = _lib.build_pool(seen.pool, seen.columns, seen.totals, units.count, unseen, keywords, report, threads)
-    coreset = coreset_from(fields)
+    pool = dict(data=seen.pool, columns=seen.columns, totals=seen.totals, n=units.count)
+    coreset = coreset_from(_lib.build_pool(pool, unseen, keywords, execution))
     if groups is None:
         coreset.sketch = Sketch.of(seen.pool, seen.columns)
     return expanded(coreset, units)

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from . import _lib
 from ._build import _count
 from ._progress import ProgressOption, reporter
+from ._types import Execution
 
 
 class PathPoint(NamedTuple):
@@ -115,7 +116,7 @@ def sparse_nnls(
     )
     with reporter(progress) as report:
         columns = np.ascontiguousarray(matrix.T)
-        fields = _lib.solve_dense(columns, goal, keywords, report, _count("threads", threads))
+        fields = _lib.solve_dense(columns, goal, keywords, Execution(report, _count("threads", threads)))
     fields["path"] = [PathPoint(*point) for point in fields["path"]]
     return Solution(**fields)
 

@@ -19,6 +19,7 @@ from ._coreset import Coreset, Sketch, coreset_from
 from ._draws import Draws
 from ._gather import Gathered, LogLikelihood, Units, Which, expanded, gather
 from ._judge import Mixing, judge
+from ._types import Execution
 from ._verdict import Verdict, verdict_from
 
 TRUSTED_VARIANCE, TRUSTED_SHARE = 0.1, 0.9
@@ -262,8 +263,8 @@ class Rounds:
         totals, columns = seen.totals[finite], np.ascontiguousarray(seen.columns[:, finite])
         k = min(self.k, len(seen.pool))
         keywords: dict[str, object] = dict(k=k, method="pursuit", reference=False, polish=False, seed=self.plan.seed)
-        n = self.units.count
-        coreset = coreset_from(_lib.build_pool(seen.pool, columns, totals, n, 0, keywords, None, self.plan.threads))
+        pool = dict(data=seen.pool, columns=columns, totals=totals, n=self.units.count)
+        coreset = coreset_from(_lib.build_pool(pool, 0, keywords, Execution(threads=self.plan.threads)))
         if self.units.labels is None:
             coreset.sketch = Sketch.of(seen.pool, columns)
         return expanded(coreset, self.units)

@@ -1,7 +1,7 @@
 """What the native part takes."""
 
 from collections.abc import Callable
-from typing import Any, Optional
+from typing import Any, NamedTuple, Optional, Union
 
 from numpy.typing import NDArray
 
@@ -10,3 +10,15 @@ Part = tuple[list[str], NDArray[Any], bool, Optional[list[str]]]
 
 Report = Callable[[int, float, float, int, int, float, float], object]
 """Called now and then with the fields of `Progress`; False asks to stop."""
+
+Data = Union[tuple[str, list[Part]], tuple[str, Optional[str]]]
+"""What messages call the data, and their columns; or the path of a file, and its format where the extension does not say it."""
+
+
+class Execution(NamedTuple):
+    """How work is done."""
+
+    report: Optional[Report] = None
+    """Who hears of it."""
+    threads: Optional[int] = None
+    """On how many threads; all cores by default."""

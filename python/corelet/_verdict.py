@@ -19,7 +19,7 @@ from ._check import check_loglik
 from ._draws import Draws
 from ._judge import Mixing
 from ._progress import ProgressOption, reporter
-from ._types import Part, Report
+from ._types import Execution, Part
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +118,9 @@ def sample(
             "the tool it is written in"
         )
     with reporter(progress) as report:
-        fields = _lib.sample_coreset(coreset.sampling, coreset.weights, settings, report, _count("threads", threads))
+        fields = _lib.sample_coreset(
+            coreset.sampling, coreset.weights, settings, Execution(report, _count("threads", threads))
+        )
     return inference_data(fields, coreset.names, {"model": str(coreset.summary["model"])})
 
 
@@ -186,7 +188,8 @@ def check(
             )
         settings = chain_settings(draws, warmup, chains, target_accept, max_depth, seed, tune, random_seed)
         with reporter(progress) as report:
-            fields = drawn(X, y, exposure, format, coreset.options, coreset, settings, report, _count("threads", threads))
+            execution = Execution(report, _count("threads", threads))
+            fields = drawn((X, y, exposure), format, coreset.options, coreset, settings, execution)
     issued = fields.pop("warnings", [])
     verdict = verdict_from(fields, coreset.names)
     if verdict.draws and not verdict.resampled:
@@ -199,28 +202,25 @@ def check(
 
 
 def drawn(
-    X: Any,
-    y: Any,
-    exposure: Any,
+    given: tuple[Any, Any, Any],
     format: Optional[str],
     options: Mapping[str, object],
     coreset: Optional[Coreset],
     settings: Mapping[str, object],
-    report: Optional[Report],
-    threads: Optional[int],
+    execution: Execution,
 ) -> dict[str, Any]:
-    """What the native part says of draws from the posterior of a coreset of these data, or of all their rows."""
+    """What the native part says of draws from the posterior of a coreset of the data given (X, y, exposure), or of all rows."""
     keywords = dict(options)
     if coreset is not None and coreset.design is not None and y is None:
         X, y = coreset.design.features(X), coreset.design.target_of(X)
     chosen = None if coreset is None else (coreset.rows, coreset.weights, coreset.summary.get("fingerprint"))
-    path = path_of(X, y, exposure)
+    path = path_of(*given)
     if path is not None:
-        return _lib.check_file(path, format, keywords, chosen, settings, report, threads)
-    parts = data_parts(X, y, exposure, keywords)
+        return _lib.check((path, format), keywords, chosen, settings, execution)
+    parts = data_parts(*given, keywords)
     if coreset is not None:
         _check_rows(parts, coreset)
-    return _lib.check_columns("data", parts, keywords, chosen, settings, report, threads)
+    return _lib.check(("data", parts), keywords, chosen, settings, execution)
 
 
 def _check_rows(parts: list[Part], coreset: Coreset) -> None:

@@ -1,73 +1,41 @@
 //! `corelet.build`: from columns or a file to a judged coreset, by the library's pipeline.
 
-use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use corelet::data::{Format, Source};
+use corelet::data::Source;
 use corelet::study::{BuildSpecification, Chosen, Study};
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::columns::{self, Part};
+use crate::columns;
+use crate::data::Data;
 use crate::errors::{Failure, refuse};
-use crate::run::{Control, run};
+use crate::run::{Control, Execution, run};
 use crate::specification::specification;
 
-/// Builds a coreset of columns that Python holds.
+/// Builds a coreset.
 #[pyfunction]
-pub(crate) fn build_columns<'py>(
+pub(crate) fn build<'py>(
     py: Python<'py>,
-    source: &str,
-    parts: Vec<Part<'py>>,
+    data: Data<'py>,
     keywords: &Bound<'py, PyDict>,
-    progress: Option<&Bound<'py, PyAny>>,
-    threads: Option<usize>,
-) -> PyResult<Bound<'py, PyDict>> {
-    let table = columns::table(source, &parts)?;
-    build_source(py, &Source::of_view(table), keywords, progress, threads, Instant::now())
-}
-
-/// Builds a coreset of a data file.
-#[pyfunction]
-pub(crate) fn build_file<'py>(
-    py: Python<'py>,
-    path: PathBuf,
-    format: Option<&str>,
-    keywords: &Bound<'py, PyDict>,
-    progress: Option<&Bound<'py, PyAny>>,
-    threads: Option<usize>,
+    execution: Execution<'py>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let start = Instant::now();
-    build_source(py, &open(py, &path, format)?, keywords, progress, threads, start)
-}
-
-/// A data file, of the named format where its extension does not say it.
-pub(crate) fn open(py: Python<'_>, path: &Path, format: Option<&str>) -> PyResult<Source<'static>> {
-    let format = format.map(str::parse::<Format>).transpose().map_err(|error| Failure::new(&error))?;
-    Ok(py.detach(|| Source::open(path, format)).map_err(|error| Failure::new(&error))?)
-}
-
-fn build_source<'py>(
-    py: Python<'py>,
-    source: &Source<'_>,
-    keywords: &Bound<'py, PyDict>,
-    progress: Option<&Bound<'py, PyAny>>,
-    threads: Option<usize>,
-    start: Instant,
-) -> PyResult<Bound<'py, PyDict>> {
+    let source = data.source(py)?;
     let asked = specification(keywords)?;
     let design = asked.design();
     let dataset = py.detach(|| source.design(&design)).map_err(|error| Failure::new(&error))?;
     py.check_signals()?;
     let (name, read) = (source.name().to_owned(), start.elapsed().as_secs_f64());
-    let (study, chosen) = run(py, progress, threads, move |control| {
+    let (study, chosen) = run(py, &execution, move |control| {
         let study =
             Study::new(&name, dataset, &asked.model, read).map_err(|error| Failure::of(&name, &error))?;
         let chosen = choose(control, &study, &asked.build)?;
         Ok((study, chosen))
     })?;
-    let fields = fields(py, source, &study, &chosen)?;
+    let fields = fields(py, &source, &study, &chosen)?;
     fields.set_item("group_column", design.groups)?;
     Ok(fields)
 }

@@ -4,6 +4,7 @@
 
 mod build;
 mod columns;
+mod data;
 mod errors;
 mod log_likelihood;
 mod nnls;
@@ -31,7 +32,7 @@ mod _lib {
     use pyo3::prelude::*;
 
     #[pymodule_export]
-    use crate::build::{build_columns, build_file};
+    use crate::build::build;
     #[pymodule_export]
     use crate::errors::CoreletError;
     #[pymodule_export]
@@ -40,7 +41,7 @@ mod _lib {
     use crate::nnls::solve_dense;
 
     #[pymodule_export]
-    use crate::sample::{check_columns, check_errors, check_file, diagnose, sample_coreset};
+    use crate::sample::{check, check_errors, diagnose, sample_coreset};
     #[pymodule_export]
     use crate::write::{judgement, write_coreset};
 

@@ -3,38 +3,18 @@
 use std::ops::{ControlFlow, Range};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
 
-use corelet::coreset::{BuildOptions, Coreset, select};
-use corelet::embed::{Blocks, Description, EmbedError, Embedding, Layout, Precision, Stored};
-use corelet::trust::{Evaluation, FitStatus};
-use corelet::words::{Seconds, Subject, Summary};
+use corelet::study::{
+    BuildSpecification, ChosenData, LogLikelihoodStudy, PooledLogLikelihoods, Progress, StudyError,
+};
 use numpy::{PyArray1, PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PySlice};
-use sparse_nnls::{Candidate, Dictionary, DictionaryError, Gathered, Info, Query, Sum};
+use sparse_nnls::{DictionaryError, Info};
 
 use crate::errors::{Failure, refuse};
-use crate::run::{report, run, run_here};
+use crate::run::{Execution, report, run, run_here};
 use crate::specification::specification;
-
-/// How messages name the data.
-const SOURCE: &str = "log-likelihood";
-
-/// The build that keywords ask for, of `n` data.
-fn options(keywords: &Bound<'_, PyDict>, n: usize) -> PyResult<BuildOptions> {
-    let asked = specification(keywords)?.build;
-    let options = asked.options(n);
-    options.check(n).map_err(|error| Failure::of(SOURCE, &error))?;
-    Ok(options)
-}
-
-/// A coreset with its residual on the draws that it was not built on.
-struct ChosenColumns {
-    coreset: Coreset,
-    residual: Option<f64>,
-    seconds: Seconds,
-}
 
 /// From a matrix of draws by data, row-major, whose last `held_out` draws are not built on.
 #[pyfunction]
@@ -43,227 +23,126 @@ pub(crate) fn build_matrix<'py>(
     matrix: PyReadonlyArray2<'py, f64>,
     held_out: usize,
     keywords: &Bound<'py, PyDict>,
-    progress: Option<&Bound<'py, PyAny>>,
-    threads: Option<usize>,
+    execution: Execution<'py>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let start = Instant::now();
-    let (draws, n) = (matrix.shape()[0] - held_out, matrix.shape()[1]);
-    let options = options(keywords, n)?;
-    let (seen, unseen) = matrix.as_slice()?.split_at(draws * n);
-    let unseen_is_finite = || match unseen.iter().position(|x| !x.is_finite()) {
-        None => Ok(()),
-        Some(at) => {
-            let (row, draw, value) = (at % n, draws + at / n, unseen[at]);
-            Err(corelet::embed::EmbedError::NotFinite { row, draw, value })
-        }
-    };
-    let stored = py.detach(|| {
-        let stored = Stored::from_log_likelihood(seen, n, draws, Layout::DrawsByData, Precision::Double)?;
-        unseen_is_finite().map(|()| stored)
-    });
-    let stored = stored.map_err(|error| Failure::of(SOURCE, &error))?;
-    let read = start.elapsed().as_secs_f64();
-    let wanted = options.clone();
-    let (coreset, build) = run(py, progress, threads, move |control| {
-        let start = Instant::now();
-        let coreset = select(&stored, &wanted, &mut |info| control.follow(info));
-        let coreset = coreset.map_err(|error| Failure::of(SOURCE, &error))?;
-        Ok((coreset, start.elapsed().as_secs_f64()))
-    })?;
-    let start = Instant::now();
-    let residual = py.detach(|| held_out_residual(unseen, n, &coreset));
-    let evaluate = start.elapsed().as_secs_f64();
-    let seconds = Seconds { read, build, evaluate, ..Seconds::default() };
-    fields(py, n, held_out, &options, &ChosenColumns { coreset, residual, seconds })
+    let asked = specification(keywords)?.build;
+    let (draws, n) = (matrix.shape()[0], matrix.shape()[1]);
+    let numbers = matrix.as_slice()?;
+    let study = py.detach(|| LogLikelihoodStudy::of_matrix(&asked, numbers, n, draws, held_out));
+    build(py, study, &execution)
 }
 
-/// ‖Φ1 − Φw‖ over the rows of `unseen`, each one draw of all n data.
-fn held_out_residual(unseen: &[f64], n: usize, coreset: &Coreset) -> Option<f64> {
-    let first = unseen.get(..n)?;
-    // Each datum less its value at the first draw: constants do not matter, and only cost digits.
-    let error = |draw: &[f64]| {
-        let all: f64 = draw.iter().zip(first).map(|(x, first)| x - first).sum();
-        let chosen = coreset.rows.iter().zip(&coreset.weights);
-        all - chosen.map(|(&i, weight)| weight * (draw[i] - first[i])).sum::<f64>()
-    };
-    standard_deviation(&unseen.chunks_exact(n).map(error).collect::<Vec<f64>>())
-}
-
-/// Of two numbers or more.
-fn standard_deviation(x: &[f64]) -> Option<f64> {
-    let count = x.len() as f64;
-    let mean = x.iter().sum::<f64>() / count;
-    let variance = x.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / count;
-    (x.len() > 1 && variance.is_finite()).then(|| variance.sqrt())
-}
-
-/// From the log-likelihoods of a pool of data, data by draws, and the sum over all n of them at each draw. The last
-/// `held_out` draws are not built on.
-#[pyfunction]
-#[allow(clippy::too_many_arguments, reason = "they are the arguments of the Python function")]
-pub(crate) fn build_pool<'py>(
-    py: Python<'py>,
+/// The log-likelihoods of a pool of data, data by draws, and their sum over all n data at each draw.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Pool<'py> {
     data: PyReadonlyArray1<'py, i64>,
     columns: PyReadonlyArray2<'py, f64>,
     totals: PyReadonlyArray1<'py, f64>,
     n: usize,
-    held_out: usize,
-    keywords: &Bound<'py, PyDict>,
-    progress: Option<&Bound<'py, PyAny>>,
-    threads: Option<usize>,
-) -> PyResult<Bound<'py, PyDict>> {
-    let start = Instant::now();
-    let (size, width) = (columns.shape()[0], columns.shape()[1]);
-    let draws = width - held_out;
-    let (data, columns, totals) = (data.as_slice()?, columns.as_slice()?, totals.as_slice()?);
-    let options = options(keywords, size)?;
-    let pool = py.detach(|| Pool::new(columns, size, draws, &totals[..draws]));
-    let pool = pool.map_err(|error| Failure::of(SOURCE, &error))?;
-    let read = start.elapsed().as_secs_f64();
-    let wanted = options.clone();
-    let (mut coreset, build) = run(py, progress, threads, move |control| {
-        let start = Instant::now();
-        let coreset = select(&pool, &wanted, &mut |info| control.follow(info));
-        let coreset = coreset.map_err(|error| Failure::of(SOURCE, &error))?;
-        Ok((coreset, start.elapsed().as_secs_f64()))
-    })?;
-    let errors: Vec<f64> = (draws..width)
-        .map(|s| {
-            let chosen = coreset.rows.iter().zip(&coreset.weights);
-            totals[s] - chosen.map(|(&i, weight)| weight * columns[i * width + s]).sum::<f64>()
-        })
-        .collect();
-    coreset.rows.iter_mut().for_each(|row| *row = data[*row] as usize);
-    let seconds = Seconds { read, build, ..Seconds::default() };
-    fields(
-        py,
-        n,
-        held_out,
-        &options,
-        &ChosenColumns { coreset, residual: standard_deviation(&errors), seconds },
-    )
 }
 
-/// Some of the columns, toward the sum of all.
-struct Pool {
-    stored: Stored,
-    sum: Sum,
-}
-
-impl Pool {
-    /// The first `draws` numbers of each of `size` lines, and the sum of such numbers over all data.
-    fn new(lines: &[f64], size: usize, draws: usize, totals: &[f64]) -> Result<Self, EmbedError> {
-        let width = lines.len() / size.max(1);
-        let seen: Vec<f64> =
-            lines.chunks_exact(width.max(1)).flat_map(|line| &line[..draws]).copied().collect();
-        let stored = Stored::from_log_likelihood(&seen, size, draws, Layout::DataByDraws, Precision::Double)?;
-        let (mean, scale) = (totals.iter().sum::<f64>() / draws as f64, (draws as f64).sqrt());
-        let vector = totals.iter().map(|total| (total - mean) / scale).collect();
-        let norms = stored.sum()?.norms;
-        Ok(Self { stored, sum: Sum { vector, norms } })
-    }
-}
-
-impl Dictionary for Pool {
-    fn len(&self) -> usize {
-        self.stored.len()
-    }
-
-    fn coordinates(&self) -> usize {
-        self.stored.coordinates()
-    }
-
-    fn sum(&self) -> Result<Sum, DictionaryError> {
-        Ok(self.sum.clone())
-    }
-
-    fn gather(&self, seed: u64, count: usize) -> Result<Gathered, DictionaryError> {
-        let gathered = self.stored.gather(seed, count)?;
-        Ok(Gathered { sum: self.sum.clone(), ..gathered })
-    }
-
-    fn top(&self, query: &Query<'_>, answers: &mut [Vec<Candidate>]) -> Result<(), DictionaryError> {
-        self.stored.top(query, answers)
-    }
-
-    fn columns(&self, ids: &[usize], out: &mut [f64]) -> Result<(), DictionaryError> {
-        self.stored.columns(ids, out)
-    }
-}
-
-impl Embedding for Pool {
-    fn description(&self) -> &Description {
-        self.stored.description()
-    }
-}
-
-/// From a function of the draws and a slice of rows, which is called block by block; nothing is stored.
+/// From a pool of data. The last `held_out` draws are not built on.
 #[pyfunction]
-#[allow(clippy::too_many_arguments, reason = "they are the arguments of the Python function")]
-pub(crate) fn build_function<'py>(
+pub(crate) fn build_pool<'py>(
     py: Python<'py>,
-    function: &Bound<'py, PyAny>,
-    theta: &Bound<'py, PyAny>,
-    n: usize,
-    draws: usize,
+    pool: Pool<'py>,
     held_out: usize,
     keywords: &Bound<'py, PyDict>,
-    progress: Option<&Bound<'py, PyAny>>,
-    threads: Option<usize>,
+    execution: Execution<'py>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let options = options(keywords, n)?;
-    let caller = Caller { function: function.clone().unbind(), theta: theta.clone().unbind(), draws };
-    let progress: Option<Py<PyAny>> = progress.map(|progress| progress.clone().unbind());
-    let chosen = run_here(py, threads, || choose(caller, n, held_out, &options, progress.as_ref()))?;
-    fields(py, n, held_out, &options, &chosen)
+    let asked = specification(keywords)?.build;
+    let data: Vec<usize> = pool.data.as_slice()?.iter().map(|&datum| datum as usize).collect();
+    let (lines, totals) = (pool.columns.as_slice()?, pool.totals.as_slice()?);
+    let pooled = PooledLogLikelihoods { data: &data, lines, totals, n: pool.n };
+    let study = py.detach(|| LogLikelihoodStudy::of_pool(&asked, pooled, held_out));
+    build(py, study, &execution)
 }
 
-fn choose(
-    caller: Caller,
-    n: usize,
-    held_out: usize,
-    options: &BuildOptions,
-    progress: Option<&Py<PyAny>>,
-) -> Result<ChosenColumns, Failure> {
-    let refused = |error: &(dyn std::error::Error + 'static)| Failure::of(SOURCE, error);
-    let start = Instant::now();
-    let draws = caller.draws - held_out;
-    let source =
-        move |rows: Range<usize>, out: &mut [f64]| caller.fill(rows, out).map_err(DictionaryError::new);
-    let blocks = Blocks::new(Box::new(source), n, draws, held_out).map_err(|e| refused(&e))?;
-    let read = start.elapsed().as_secs_f64();
-    let start = Instant::now();
-    let (stop, raised) = (AtomicBool::new(false), Mutex::new(None));
-    let mut follow = |info: &Info| {
-        let heard = Python::attach(|py| {
-            py.check_signals()?;
-            report(progress.map(|progress| progress.bind(py)), info, &stop)
-        });
-        if let (Err(error), Ok(mut raised)) = (heard, raised.lock()) {
-            *raised = Some(error);
-            return ControlFlow::Break(());
-        }
-        if stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    };
-    let coreset = select(&blocks, options, &mut follow).map_err(|error| refused(&error))?;
-    if let Ok(Some(error)) = raised.into_inner() {
-        return Err(Failure::Raised(error));
-    }
-    let build = start.elapsed().as_secs_f64();
-    let start = Instant::now();
-    let residual = blocks.held_out_residual(&coreset.rows, &coreset.weights).map_err(|e| refused(&e))?;
-    let seconds = Seconds { read, build, evaluate: start.elapsed().as_secs_f64(), ..Seconds::default() };
-    Ok(ChosenColumns { coreset, residual, seconds })
+fn refused(error: StudyError) -> Failure {
+    Failure::of(LogLikelihoodStudy::NAME, &error)
+}
+
+/// Builds on a thread of its own. What was chosen before it was stopped is judged.
+fn build<'py>(
+    py: Python<'py>,
+    study: Result<LogLikelihoodStudy<'static>, StudyError>,
+    execution: &Execution<'py>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let study = study.map_err(refused)?;
+    let chosen = run(py, execution, move |control| {
+        let mut heard = |progress: Progress<'_>| match progress {
+            Progress::Choosing { info, .. } => control.follow(info),
+            _ => ControlFlow::Continue(()),
+        };
+        study.build(&mut heard).map_err(refused)
+    })?;
+    fields(py, &chosen)
 }
 
 /// A Python function of the draws and a slice of rows.
-struct Caller {
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Function {
     function: Py<PyAny>,
     theta: Py<PyAny>,
     draws: usize,
+    n: usize,
 }
 
-impl Caller {
+/// From a function, which is called block by block; nothing is stored.
+#[pyfunction]
+pub(crate) fn build_function<'py>(
+    py: Python<'py>,
+    function: Function,
+    held_out: usize,
+    keywords: &Bound<'py, PyDict>,
+    execution: Execution<'py>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let asked = specification(keywords)?.build;
+    let progress = execution.listener();
+    let chosen = run_here(py, &execution, || build_here(function, held_out, &asked, progress.as_ref()))?;
+    fields(py, &chosen)
+}
+
+/// Builds on this thread, which calls Python itself.
+fn build_here(
+    function: Function,
+    held_out: usize,
+    asked: &BuildSpecification,
+    progress: Option<&Py<PyAny>>,
+) -> Result<ChosenData, Failure> {
+    let (n, draws) = (function.n, function.draws);
+    let source =
+        move |rows: Range<usize>, out: &mut [f64]| function.fill(rows, out).map_err(DictionaryError::new);
+    let study = LogLikelihoodStudy::of_function(asked, Box::new(source), n, draws, held_out);
+    let (stop, raised) = (AtomicBool::new(false), Mutex::new(None));
+    let told = |info: &Info| {
+        Python::attach(|py| {
+            py.check_signals()?;
+            report(progress.map(|progress| progress.bind(py)), info, &stop)
+        })
+    };
+    let mut heard = |progress: Progress<'_>| {
+        let Ok(mut raised) = raised.lock() else { return ControlFlow::Break(()) };
+        let go_on = match progress {
+            Progress::Choosing { info, .. } => {
+                *raised = told(info).err();
+                raised.is_none() && !stop.load(Ordering::Relaxed)
+            }
+            // What an exception ended is not judged.
+            _ => raised.is_none(),
+        };
+        if go_on { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    };
+    let chosen = study.map_err(refused)?.build(&mut heard).map_err(refused)?;
+    match raised.into_inner() {
+        Ok(Some(error)) => Err(Failure::Raised(error)),
+        _ => Ok(chosen),
+    }
+}
+
+impl Function {
     /// Calls it, with the GIL taken for as long as that lasts, and checks what it returns.
     fn fill(&self, rows: Range<usize>, out: &mut [f64]) -> PyResult<()> {
         Python::attach(|py| {
@@ -299,37 +178,8 @@ impl Caller {
 }
 
 /// What the Python class `Coreset` is made of.
-fn fields<'py>(
-    py: Python<'py>,
-    n: usize,
-    held_out: usize,
-    options: &BuildOptions,
-    chosen: &ChosenColumns,
-) -> PyResult<Bound<'py, PyDict>> {
-    let ChosenColumns { coreset, residual, seconds } = chosen;
-    let evaluation = Evaluation {
-        heldout_residual: *residual,
-        heldout_nats: residual.map(|r| 0.5 * r * r),
-        heldout_nats_se: None,
-        heldout_draws: held_out,
-        fit: FitStatus::NotFitted,
-        kl_forward: None,
-        kl_reverse: None,
-        kl_symmetrised: None,
-        map_distance: None,
-        parameters: Vec::new(),
-    };
-    let subject = Subject {
-        data: SOURCE,
-        n,
-        names: &[],
-        features: 0,
-        model: "log-likelihood",
-        dropped: 0,
-        fingerprint: None,
-        groups: None,
-    };
-    let summary = Summary::of_build(&subject, options, coreset, &evaluation, *seconds);
+fn fields<'py>(py: Python<'py>, chosen: &ChosenData) -> PyResult<Bound<'py, PyDict>> {
+    let ChosenData { coreset, summary, .. } = chosen;
     let json = summary.to_json().map_err(|error| refuse(error.to_string()))?;
     let metadata = PyDict::new(py);
     metadata.set_item("corelet", &json)?;

@@ -7,7 +7,7 @@ use pyo3::types::PyDict;
 use sparse_nnls::{Dense, Limits, Method, Settings, Solution, Status, solve};
 
 use crate::errors::{Failure, refuse};
-use crate::run::run;
+use crate::run::{Execution, run};
 
 /// The keyword arguments, all of them.
 #[derive(FromPyObject)]
@@ -31,8 +31,7 @@ pub(crate) fn solve_dense<'py>(
     columns: PyReadonlyArray2<'py, f64>,
     target: Option<PyReadonlyArray1<'py, f64>>,
     keywords: Keywords,
-    progress: Option<&Bound<'py, PyAny>>,
-    threads: Option<usize>,
+    execution: Execution<'py>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let Keywords { k, seed, polish, total, .. } = keywords;
     let limits = Limits {
@@ -54,7 +53,7 @@ pub(crate) fn solve_dense<'py>(
     let (coordinates, entries) = (columns.shape()[1], columns.as_slice()?);
     let dense = py.detach(|| Dense::new(entries.to_vec(), coordinates)).map_err(|e| Failure::new(&e))?;
     let target = target.map(|target| target.as_slice().map(<[f64]>::to_vec)).transpose()?;
-    let solution = run(py, progress, threads, move |control| {
+    let solution = run(py, &execution, move |control| {
         let solution = solve(&dense, target.as_deref(), &method, &settings, &mut |info| control.follow(info));
         solution.map_err(|error| Failure::new(&error))
     })?;

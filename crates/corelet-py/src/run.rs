@@ -73,14 +73,24 @@ impl<T> Control<T> {
     }
 }
 
+/// How Python wants work done: who hears of it, and on how many threads.
+#[derive(FromPyObject)]
+pub(crate) struct Execution<'py>(Option<Bound<'py, PyAny>>, Option<usize>);
+
+impl Execution<'_> {
+    /// The callback that hears of progress, to be called from elsewhere.
+    pub(crate) fn listener(&self) -> Option<Py<PyAny>> {
+        self.0.as_ref().map(|progress| progress.clone().unbind())
+    }
+}
+
 /// Runs `work` and returns what it returns.
 ///
 /// Ctrl-C, or an exception of `progress`, is raised at once; the worker then stops at its next step, and whatever it
 /// returns is dropped. A `progress` that returns `False` asks for the best so far.
 pub(crate) fn run<T: Send + 'static>(
     py: Python<'_>,
-    progress: Option<&Bound<'_, PyAny>>,
-    threads: Option<usize>,
+    Execution(progress, threads): &Execution<'_>,
     work: impl FnOnce(&mut Control<T>) -> Result<T, Failure> + Send + 'static,
 ) -> PyResult<T> {
     let stop = Arc::new(AtomicBool::new(false));
@@ -104,7 +114,9 @@ pub(crate) fn run<T: Send + 'static>(
         });
         let heard = match event {
             Ok(Event::Done(result)) => return Ok(result?),
-            Ok(Event::Step(info)) => py.check_signals().and_then(|()| report(progress, &info, &stop)),
+            Ok(Event::Step(info)) => {
+                py.check_signals().and_then(|()| report(progress.as_ref(), &info, &stop))
+            }
             Err(RecvTimeoutError::Timeout) => py.check_signals(),
             Err(RecvTimeoutError::Disconnected) => {
                 // Only a panic ends the worker without a result; it has been printed.
@@ -122,7 +134,7 @@ pub(crate) fn run<T: Send + 'static>(
 /// Runs `work`, which calls Python itself and so hears of Ctrl-C, on this thread with the GIL let go.
 pub(crate) fn run_here<T: Send>(
     py: Python<'_>,
-    threads: Option<usize>,
+    Execution(_, threads): &Execution<'_>,
     work: impl FnOnce() -> Result<T, Failure> + Send,
 ) -> PyResult<T> {
     let pool = threads.map(thread_pool).transpose()?;

@@ -1,8 +1,6 @@
 //! `Coreset.sample` and `corelet.check`: draws of the coreset's posterior, and whether they can be trusted.
 
-use std::path::PathBuf;
-
-use corelet::data::{Source, Standardisation};
+use corelet::data::Standardisation;
 use corelet::posterior::{Chains, ParameterSummary, Phase, Stats};
 use corelet::rows::Observations;
 use corelet::study::{Drawn, Resolved, Study, StudyError, sample_kept};
@@ -16,10 +14,9 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use rayon::prelude::*;
 
-use crate::build::open;
-use crate::columns::{self, Part};
+use crate::data::Data;
 use crate::errors::{Failure, refuse};
-use crate::run::run;
+use crate::run::{Execution, run};
 use crate::specification::{sampling, specification};
 
 /// A weighted posterior as the Python class keeps it: k standardised rows and what else it is made of.
@@ -67,13 +64,12 @@ pub(crate) fn sample_coreset<'py>(
     kept: Kept<'py>,
     weights: PyReadonlyArray1<'py, f64>,
     keywords: &Bound<'py, PyDict>,
-    progress: Option<&Bound<'py, PyAny>>,
-    threads: Option<usize>,
+    execution: Execution<'py>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let (settings, seed) = sampling(keywords)?;
     let (observations, model, scale) = (kept.observations()?, kept.model()?, kept.scale()?);
     let weights = weights.as_slice()?.to_vec();
-    let chains = run(py, progress, threads, move |control| {
+    let chains = run(py, &execution, move |control| {
         let mut heard = |progress: corelet::study::Progress<'_>| control.heard(progress);
         sample_kept(observations, &weights, &model, &settings, seed, &mut heard)
             .map_err(|error| Failure::new(&error))
@@ -84,55 +80,21 @@ pub(crate) fn sample_coreset<'py>(
 /// NUTS draws of a coreset's posterior and the verdict on them: the log-likelihood of all rows against the coreset's. Without
 /// a coreset, draws of the posterior of all rows, which need none.
 #[pyfunction]
-#[allow(clippy::too_many_arguments, reason = "they are the arguments of the Python function")]
-pub(crate) fn check_columns<'py>(
+pub(crate) fn check<'py>(
     py: Python<'py>,
-    source: &str,
-    parts: Vec<Part<'py>>,
+    data: Data<'py>,
     build: &Bound<'py, PyDict>,
     coreset: Option<WeightedRows<'py>>,
     keywords: &Bound<'py, PyDict>,
-    progress: Option<&Bound<'py, PyAny>>,
-    threads: Option<usize>,
+    execution: Execution<'py>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let table = columns::table(source, &parts)?;
-    check_source(py, &Source::of_view(table), build, coreset, keywords, progress, threads)
-}
-
-/// The same with a data file.
-#[pyfunction]
-#[allow(clippy::too_many_arguments, reason = "they are the arguments of the Python function")]
-pub(crate) fn check_file<'py>(
-    py: Python<'py>,
-    path: PathBuf,
-    format: Option<&str>,
-    build: &Bound<'py, PyDict>,
-    coreset: Option<WeightedRows<'py>>,
-    keywords: &Bound<'py, PyDict>,
-    progress: Option<&Bound<'py, PyAny>>,
-    threads: Option<usize>,
-) -> PyResult<Bound<'py, PyDict>> {
-    check_source(py, &open(py, &path, format)?, build, coreset, keywords, progress, threads)
-}
-
-/// Rows as the data number them, their weights, and what tells the observations that they were chosen from from others.
-type WeightedRows<'py> = (PyReadonlyArray1<'py, i64>, PyReadonlyArray1<'py, f64>, Option<String>);
-
-fn check_source<'py>(
-    py: Python<'py>,
-    source: &Source<'_>,
-    build: &Bound<'py, PyDict>,
-    coreset: Option<WeightedRows<'py>>,
-    keywords: &Bound<'py, PyDict>,
-    progress: Option<&Bound<'py, PyAny>>,
-    threads: Option<usize>,
-) -> PyResult<Bound<'py, PyDict>> {
+    let source = data.source(py)?;
     let (settings, seed) = sampling(keywords)?;
     let asked = specification(build)?;
-    let mut study = py.detach(|| Study::open(source, &asked)).map_err(|error| Failure::new(&error))?;
+    let mut study = py.detach(|| Study::open(&source, &asked)).map_err(|error| Failure::new(&error))?;
     let coreset = coreset.map(|coreset| chosen(&mut study, &coreset)).transpose()?;
     let points = coreset.as_ref().map_or(study.len(), |(rows, _)| rows.len());
-    let (study, drawn) = run(py, progress, threads, move |control| {
+    let (study, drawn) = run(py, &execution, move |control| {
         let draw = || -> Result<_, StudyError> {
             let weighted = coreset.map(|(rows, weights)| study.weighted(&rows, &weights)).transpose()?;
             study.sample(weighted.as_ref(), &settings, seed, &mut |progress| control.heard(progress))
@@ -142,6 +104,9 @@ fn check_source<'py>(
     })?;
     drawn_fields(py, &study, &drawn, points)
 }
+
+/// Rows as the data number them, their weights, and what tells the observations that they were chosen from from others.
+type WeightedRows<'py> = (PyReadonlyArray1<'py, i64>, PyReadonlyArray1<'py, f64>, Option<String>);
 
 /// The observations and weights of a coreset of these data.
 fn chosen(

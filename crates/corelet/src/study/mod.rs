@@ -9,6 +9,7 @@ mod drawn;
 mod error;
 mod frame;
 mod leverage;
+mod log_likelihoods;
 mod resolved;
 mod specification;
 
@@ -19,6 +20,7 @@ pub use drawn::{Drawn, sample_kept};
 pub use error::StudyError;
 pub use frame::Frame;
 pub use leverage::Leverages;
+pub use log_likelihoods::{ChosenData, LogLikelihoodStudy, PooledLogLikelihoods};
 pub use resolved::Resolved;
 pub use specification::{BuildSpecification, ModelSpecification, Specification, UsageError};
 
