@@ -59,7 +59,8 @@ def build(
     ----------
     X
         The data: a NumPy array (float64 and float32 are borrowed, not copied), a pandas, polars (also lazy) or Arrow table, a
-        mapping of names to columns, or the path of a file that the command reads. Columns of an array are called x1, x2, …
+        mapping of names to columns, or what the command reads: the path of a file, a pattern (`parts/*.parquet`), a folder of
+        parts, or a list of paths. Columns of an array are called x1, x2, …
     y
         The target, where it is not a column of `X`: numbers, booleans or text.
     k
@@ -162,9 +163,9 @@ def build(
     )
     threads = _count("threads", threads)
     with reporter(progress) as report:
-        path = path_of(X, y, exposure, groups)
-        if path is not None:
-            fields = _lib.build_file(path, format, keywords, report, threads)
+        paths = paths_of(X, y, exposure, groups)
+        if paths is not None:
+            fields = _lib.build_file(paths, format, keywords, report, threads)
         else:
             parts = data_parts(X, y, exposure, keywords, groups)
             fields = _lib.build_columns("data", parts, keywords, report, threads)
@@ -189,13 +190,14 @@ def native(keywords: Mapping[str, Any]) -> dict[str, object]:
     return asked
 
 
-def path_of(X: Any, y: Any, exposure: Any, groups: Any = None) -> Optional[str]:
-    """The path of a file, where X is one: what else belongs to the rows must then be columns of it."""
-    if not isinstance(X, (str, PathLike)):
+def paths_of(X: Any, y: Any, exposure: Any, groups: Any = None) -> Optional[list[str]]:
+    """The paths of files, where X is one or several: what else belongs to the rows must then be columns of them."""
+    paths = X if isinstance(X, (list, tuple)) and X else [X]
+    if not all(isinstance(path, (str, PathLike)) for path in paths):
         return None
     if y is not None or any(beside is not None and not isinstance(beside, str) for beside in (exposure, groups)):
         raise _lib.CoreletError("X is a file, so name its columns with target, exposure and groups")
-    return str(fspath(X))
+    return [str(fspath(path)) for path in paths]
 
 
 def data_parts(X: Any, y: Any, exposure: Any, keywords: dict[str, object], groups: Any = None) -> list[Part]:

@@ -21,7 +21,7 @@ def build_columns(
     threads: Optional[int],
 ) -> dict[str, Any]: ...
 def build_file(
-    path: "str | PathLike[str]",
+    paths: Sequence[str],
     format: Optional[str],
     keywords: Mapping[str, object],
     progress: Optional[Report],
@@ -87,7 +87,7 @@ def check_columns(
     threads: Optional[int],
 ) -> dict[str, Any]: ...
 def check_file(
-    path: "str | PathLike[str]",
+    paths: Sequence[str],
     format: Optional[str],
     build: Mapping[str, object],
     coreset: Optional[tuple[NDArray[np.int64], NDArray[np.float64], Optional[str]]],

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _lib
-from ._build import _count, data_parts, path_of
+from ._build import _count, data_parts, paths_of
 from ._columns import cells_of, length, same_cells
 from ._coreset import Coreset
 from ._check import check_loglik
@@ -212,9 +212,9 @@ def drawn(
     """What the native part says of draws from the posterior of a coreset of these data, or of all their rows."""
     keywords = dict(options)
     chosen = None if coreset is None else (coreset.rows, coreset.weights, coreset.summary.get("fingerprint"))
-    path = path_of(X, y, exposure)
-    if path is not None:
-        return _lib.check_file(path, format, keywords, chosen, settings, report, threads)
+    paths = paths_of(X, y, exposure)
+    if paths is not None:
+        return _lib.check_file(paths, format, keywords, chosen, settings, report, threads)
     parts = data_parts(X, y, exposure, keywords)
     if coreset is not None:
         _check_rows(parts, coreset)

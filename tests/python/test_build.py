@@ -187,6 +187,21 @@ def test_bad_input_is_refused_in_one_line(name):
     assert kind is TypeError or isinstance(caught.value, corelet.CoreletError)
 
 
+def test_files_in_parts_are_one_table(logistic, tmp_path):
+    frame = frame_of(*logistic)
+    frame.to_parquet(tmp_path / "all.parquet")
+    parts = tmp_path / "parts"
+    parts.mkdir()
+    for at, part in enumerate(np.array_split(np.arange(len(frame)), 3)):
+        frame.iloc[part].reset_index(drop=True).to_parquet(parts / f"{at}.parquet")
+    whole = corelet.build(tmp_path / "all.parquet", target="y", k=20)
+    for path in (parts, str(parts / "*.parquet"), sorted(parts.iterdir())):
+        assert same(whole, corelet.build(path, target="y", k=20))
+    frame.rename(columns={"x2": "z"}).to_parquet(parts / "3.parquet")
+    with pytest.raises(corelet.CoreletError, match=r"3\.parquet: its columns are not those of .*: it has no column 'x2'"):
+        corelet.build(parts, target="y", k=20)
+
+
 def test_texts_are_those_of_the_command(logistic, command, tmp_path):
     X, y = logistic
     frame = frame_of(X, y)

@@ -6,7 +6,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser, Value
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use corelet::coreset::{RoundsBy, Selector, Start};
-use corelet::data::{DesignOptions, Format, NameList, Standardise};
+use corelet::data::{DataError, DesignOptions, Format, NameList, Standardise, input_files};
 use corelet::embed::Choice;
 use corelet::model::{BuiltIn, Link};
 use corelet::study::{BuildSpecification, ModelSpecification, Specification};
@@ -57,8 +57,10 @@ pub(crate) enum Command {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Data")]
 pub(crate) struct DataArgs {
-    /// Data file: .csv, .tsv (also .gz, .zst), .parquet, .arrow, .libsvm, .npz, .npy, or - for CSV on standard input
-    pub(crate) data: PathBuf,
+    /// Data file: .csv, .tsv (also .gz, .zst), .parquet, .arrow, .libsvm, .npz, .npy, or - for CSV on standard input; several
+    /// with the same columns, a quoted pattern ('parts/*.parquet') or a folder of them are one table
+    #[arg(required = true)]
+    pub(crate) data: Vec<PathBuf>,
     /// Format of the file, where its extension does not say: csv, tsv, parquet, arrow, libsvm, npz, npy
     #[arg(long)]
     pub(crate) format: Option<Format>,
@@ -133,6 +135,7 @@ Examples:
   corelet build trips.csv.gz --model poisson --target count --exposure hours -k 100 -o core.csv
   corelet build data.csv --target bought --positive yes --max-kl 0.01 -o core.csv
   corelet build big.parquet --target y -k 300 --start subsample:2000 -o core.parquet
+  corelet build 'parts/*.parquet' --target y -o core.parquet
   corelet build visits.csv --target relapse --groups patient -k 100 -o core.csv
   cat data.csv | corelet build - --target y -o core.csv")]
 pub(crate) struct BuildArgs {
@@ -311,6 +314,11 @@ impl DataArgs {
             drop_missing: self.drop_missing,
             ..DesignOptions::default()
         }
+    }
+
+    /// All data files.
+    pub(crate) fn files(&self) -> Result<Vec<PathBuf>, DataError> {
+        input_files(&self.data, self.format)
     }
 
     /// What these flags and those of the model ask for.

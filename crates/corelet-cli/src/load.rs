@@ -27,8 +27,9 @@ pub(crate) fn open(
     terminal: &Terminal,
 ) -> anyhow::Result<Opened> {
     let clock = Instant::now();
-    let progress = terminal.progress(format!("reading {}", args.data.display()));
-    let source = Source::open(&args.data, args.format)?;
+    let named = args.data.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" ");
+    let progress = terminal.progress(format!("reading {named}"));
+    let source = Source::open_all(&args.data, args.format)?;
     drop(progress);
     study(source, specification, clock, terminal)
 }

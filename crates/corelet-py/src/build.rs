@@ -1,6 +1,6 @@
 //! `corelet.build`: from columns or a file to a judged coreset, by the library's pipeline.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
 use corelet::data::{Format, Source};
@@ -28,24 +28,24 @@ pub(crate) fn build_columns<'py>(
     build_source(py, &Source::of_view(table), keywords, progress, threads, Instant::now())
 }
 
-/// Builds a coreset of a data file.
+/// Builds a coreset of a data file, or of several.
 #[pyfunction]
 pub(crate) fn build_file<'py>(
     py: Python<'py>,
-    path: PathBuf,
+    paths: Vec<PathBuf>,
     format: Option<&str>,
     keywords: &Bound<'py, PyDict>,
     progress: Option<&Bound<'py, PyAny>>,
     threads: Option<usize>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let start = Instant::now();
-    build_source(py, &open(py, &path, format)?, keywords, progress, threads, start)
+    build_source(py, &open(py, &paths, format)?, keywords, progress, threads, start)
 }
 
-/// A data file, of the named format where its extension does not say it.
-pub(crate) fn open(py: Python<'_>, path: &Path, format: Option<&str>) -> PyResult<Source<'static>> {
+/// Data files, of the named format where their extensions do not say it.
+pub(crate) fn open(py: Python<'_>, paths: &[PathBuf], format: Option<&str>) -> PyResult<Source<'static>> {
     let format = format.map(str::parse::<Format>).transpose().map_err(|error| Failure::new(&error))?;
-    Ok(py.detach(|| Source::open(path, format)).map_err(|error| Failure::new(&error))?)
+    Ok(py.detach(|| Source::open_all(paths, format)).map_err(|error| Failure::new(&error))?)
 }
 
 fn build_source<'py>(

@@ -104,7 +104,7 @@ pub(crate) fn check_columns<'py>(
 #[allow(clippy::too_many_arguments, reason = "they are the arguments of the Python function")]
 pub(crate) fn check_file<'py>(
     py: Python<'py>,
-    path: PathBuf,
+    paths: Vec<PathBuf>,
     format: Option<&str>,
     build: &Bound<'py, PyDict>,
     coreset: Option<WeightedRows<'py>>,
@@ -112,7 +112,7 @@ pub(crate) fn check_file<'py>(
     progress: Option<&Bound<'py, PyAny>>,
     threads: Option<usize>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    check_source(py, &open(py, &path, format)?, build, coreset, keywords, progress, threads)
+    check_source(py, &open(py, &paths, format)?, build, coreset, keywords, progress, threads)
 }
 
 /// Rows as the data number them, their weights, and what tells the observations that they were chosen from from others.

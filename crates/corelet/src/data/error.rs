@@ -24,6 +24,12 @@ pub enum DataError {
     )]
     Damaged { file: String, format: &'static str, reason: String },
 
+    #[error("{}: no data: {reason}", path.display())]
+    NoParts { path: PathBuf, reason: String },
+
+    #[error("{file}: its columns are not those of {first}: {reason}")]
+    PartColumns { file: String, first: String, reason: String },
+
     #[error("{}: no known data format has this extension; known are {known}", file.display())]
     UnknownExtension { file: PathBuf, known: String },
 
@@ -213,6 +219,8 @@ impl DataError {
             Self::Open { .. } => "open",
             Self::Read { .. } => "read",
             Self::Damaged { .. } => "damaged",
+            Self::NoParts { .. } => "no_parts",
+            Self::PartColumns { .. } => "part_columns",
             Self::UnknownExtension { .. } => "unknown_extension",
             Self::UnknownFormat { .. } => "unknown_format",
             Self::NoHeader { .. } => "no_header",
@@ -287,6 +295,25 @@ impl DataError {
             }
             _ => return None,
         })
+    }
+
+    /// The file and the place in it, where the error is of one row.
+    pub(super) fn spot(&mut self) -> Option<(&mut String, &mut Place)> {
+        match self {
+            Self::Ragged { file, place, .. }
+            | Self::UnclosedQuote { file, place }
+            | Self::QuoteWithin { file, place }
+            | Self::NotUtf8 { file, place, .. }
+            | Self::NonFinite { file, place, .. }
+            | Self::BadLine { file, place, .. }
+            | Self::NearlyNumeric { file, place, .. }
+            | Self::DecimalComma { file, place, .. }
+            | Self::NotNumeric { file, place, .. }
+            | Self::NotBinary { file, place, .. }
+            | Self::NotCount { file, place, .. }
+            | Self::NotPositive { file, place, .. } => Some((file, place)),
+            _ => None,
+        }
     }
 
     /// The error of an output file that could not be written.

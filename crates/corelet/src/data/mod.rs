@@ -44,6 +44,7 @@ pub use files::{
     coreset::{CoresetFile, read_coreset},
     format::Format,
     guard::panic_is_caught,
+    inputs::input_files,
     output::{Sink, ensure_place, is_same_file, write_whole},
     write::{Extra, ensure_writable, write_columns, write_rows},
 };
