@@ -6,7 +6,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser, Value
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use corelet::coreset::{RoundsBy, Selector, Start};
-use corelet::data::{DataError, DesignOptions, Format, NameList, Standardise, input_files};
+use corelet::data::{Bytes, DataError, DesignOptions, Format, NameList, Standardise, Storage, input_files};
 use corelet::embed::Choice;
 use corelet::model::{BuiltIn, Link};
 use corelet::study::{BuildSpecification, ModelSpecification, Specification};
@@ -104,6 +104,12 @@ pub(crate) struct DataArgs {
     /// Leave out rows with missing values
     #[arg(long)]
     drop_missing: bool,
+    /// Memory that the rows may take, such as 4GiB; beyond it they are in a scratch file [default: half of what is available]
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<Bytes>,
+    /// Folder of the scratch file [default: that of temporary files]
+    #[arg(long, value_name = "DIR")]
+    scratch: Option<PathBuf>,
 }
 
 /// The likelihood and the prior.
@@ -323,7 +329,9 @@ impl DataArgs {
 
     /// What these flags and those of the model ask for.
     pub(crate) fn specification(&self, model: &ModelArgs) -> Specification {
-        Specification { design: self.design(), model: model.specification(), ..Specification::default() }
+        let storage = Storage { memory: self.memory, scratch: self.scratch.clone() };
+        let (design, model) = (self.design(), model.specification());
+        Specification { design, storage, model, ..Specification::default() }
     }
 }
 

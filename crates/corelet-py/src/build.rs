@@ -1,10 +1,12 @@
 //! `corelet.build`: from columns or a file to a judged coreset, by the library's pipeline.
 
+use std::fs::File;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use corelet::data::{Format, Source};
-use corelet::study::{BuildSpecification, Chosen, Study};
+use corelet::data::{Dataset, Format, Reading, Source};
+use corelet::study::{BuildSpecification, Chosen, Specification, Study};
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -42,6 +44,38 @@ pub(crate) fn build_file<'py>(
     build_source(py, &open(py, &paths, format)?, keywords, progress, threads, start)
 }
 
+/// Builds a coreset of a stream that was written to a file in Arrow's format, open under this handle.
+#[pyfunction]
+pub(crate) fn build_stream<'py>(
+    py: Python<'py>,
+    handle: i32,
+    keywords: &Bound<'py, PyDict>,
+    progress: Option<&Bound<'py, PyAny>>,
+    threads: Option<usize>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let start = Instant::now();
+    let file = File::open(format!("/dev/fd/{handle}"))?;
+    let source = Source::of_file("data", file, Format::Arrow).map_err(|error| Failure::new(&error))?;
+    build_source(py, &source, keywords, progress, threads, start)
+}
+
+/// The design that is asked for, with the GIL let go; Ctrl-C is raised after the block that is being read.
+pub(crate) fn design(py: Python<'_>, source: &Source<'_>, asked: &Specification) -> PyResult<Dataset> {
+    let mut raised = None;
+    let watch = &mut |_: &Reading| match Python::attach(|py| py.check_signals()) {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(error) => {
+            raised = Some(error);
+            ControlFlow::Break(())
+        }
+    };
+    let dataset = py.detach(|| source.design_watched(&asked.design(), &asked.storage, watch));
+    match raised {
+        Some(error) => Err(error),
+        None => Ok(dataset.map_err(|error| Failure::new(&error))?),
+    }
+}
+
 /// Data files, of the named format where their extensions do not say it.
 pub(crate) fn open(py: Python<'_>, paths: &[PathBuf], format: Option<&str>) -> PyResult<Source<'static>> {
     let format = format.map(str::parse::<Format>).transpose().map_err(|error| Failure::new(&error))?;
@@ -57,9 +91,8 @@ fn build_source<'py>(
     start: Instant,
 ) -> PyResult<Bound<'py, PyDict>> {
     let asked = specification(keywords)?;
-    let design = asked.design();
-    let dataset = py.detach(|| source.design(&design)).map_err(|error| Failure::new(&error))?;
-    py.check_signals()?;
+    let dataset = design(py, source, &asked)?;
+    let group_column = asked.design.groups.clone();
     let (name, read) = (source.name().to_owned(), start.elapsed().as_secs_f64());
     let (study, chosen) = run(py, progress, threads, move |control| {
         let study =
@@ -68,7 +101,7 @@ fn build_source<'py>(
         Ok((study, chosen))
     })?;
     let fields = fields(py, source, &study, &chosen)?;
-    fields.set_item("group_column", design.groups)?;
+    fields.set_item("group_column", group_column)?;
     Ok(fields)
 }
 

@@ -31,7 +31,7 @@ mod _lib {
     use pyo3::prelude::*;
 
     #[pymodule_export]
-    use crate::build::{build_columns, build_file};
+    use crate::build::{build_columns, build_file, build_stream};
     #[pymodule_export]
     use crate::errors::CoreletError;
     #[pymodule_export]

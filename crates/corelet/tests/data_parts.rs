@@ -172,7 +172,7 @@ fn a_place_without_parts_is_refused() {
     fs::create_dir(&empty).unwrap();
     fs::write(empty.join("notes.txt"), "").unwrap();
     fs::write(empty.join(".hidden.csv"), "").unwrap();
-    refused(&[empty.clone()], &["empty: no data: the folder has no file of a known format"]);
+    refused(std::slice::from_ref(&empty), &["empty: no data: the folder has no file of a known format"]);
     refused(&[empty.join("*.parquet")], &["*.parquet: no data: no file matches it"]);
     refused(&[], &["no file is named"]);
     assert_eq!(input_files(&[&empty], Some(Format::Csv)).unwrap(), [empty.join("notes.txt")]);

@@ -34,3 +34,40 @@ fn parts_and_pipes_give_the_coreset_of_one_file() {
     let refused = place.run("build parts --target late -k 20 -o parts/1.csv");
     assert!(stderr(&refused).contains("it would overwrite an input"), "{}", stderr(&refused));
 }
+
+#[test]
+fn rows_beyond_memory_give_the_same_coreset_and_leave_nothing() {
+    let place = place_with_data(3000);
+    std::fs::create_dir(place.path("scratch")).unwrap();
+    let before = place.files();
+    for flags in ["", "--embedding draws:60", "--model poisson --target count --exposure hours"] {
+        let target = if flags.contains("target") { "" } else { "--target late" };
+        let build = |more: &str| {
+            let line = format!("build data.csv {target} --features a,b,kind -k 20 -o core.csv --json s.json");
+            place.succeed(&format!("{line} {flags} {more}"));
+            (place.read("core.csv"), place.json("s.json")["kl_forward"].clone())
+        };
+        assert!(build("") == build("--memory 1kB --scratch scratch"), "{flags}");
+        assert!(build("--memory 1GiB") == build("--memory 0"), "{flags}");
+    }
+    assert_eq!(std::fs::read_dir(place.path("scratch")).unwrap().count(), 0);
+    assert_eq!(place.files().len(), before.len() + 2);
+}
+
+#[test]
+fn a_scratch_folder_that_cannot_be_used_is_refused() {
+    let place = place_with_data(200);
+    let refused = place.run(&format!("build data.csv {FLAGS} --memory 1kB --scratch none"));
+    let message = stderr(&refused);
+    assert_eq!(refused.status.code(), Some(1), "{message}");
+    assert!(
+        message.starts_with("error: none: the scratch file: ") && message.lines().count() == 1,
+        "{message}"
+    );
+    assert!(
+        message.contains("cannot be written there") && message.contains("--scratch DIR names another folder")
+    );
+    let usage = place.run(&format!("build data.csv {FLAGS} --memory much"));
+    assert_eq!(usage.status.code(), Some(2));
+    assert!(stderr(&usage).contains("it must be a size such as 4GiB"), "{}", stderr(&usage));
+}

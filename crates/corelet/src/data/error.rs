@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use super::memory;
 use super::place::Place;
 use crate::hint::Hint;
+use crate::rows::ScratchError;
 
 /// Everything that reading, designing or writing can refuse.
 ///
@@ -193,6 +194,9 @@ pub enum DataError {
     )]
     Memory { file: String, what: String, needed: u64, available: u64 },
 
+    #[error("{}: the scratch file: {reason}", folder.display())]
+    Scratch { folder: PathBuf, reason: String },
+
     #[error("{file}: the file changed while it was read")]
     Changed { file: String },
 
@@ -265,6 +269,7 @@ impl DataError {
             Self::NotEvent { .. } => "not_event",
             Self::NotPositive { .. } => "not_positive",
             Self::Memory { .. } => "memory",
+            Self::Scratch { .. } => "scratch",
             Self::Changed { .. } => "changed",
             Self::Stopped => "stopped",
             Self::Write { .. } => "write",
@@ -285,6 +290,7 @@ impl DataError {
             }
             Self::NearlyNumeric { value, .. } => Hint::value("missing", value, "takes such cells as missing"),
             Self::Missing { .. } => Hint::switch("drop_missing", "leaves those rows out"),
+            Self::Scratch { .. } => Hint::value("scratch", "DIR", "names another folder"),
             Self::Collinear { .. } => Hint::value("standardise", "scale", "can do with them"),
             Self::MoreFeaturesThanRows { text: Some((column, _)), .. } => Hint::value("exclude", column, OUT),
             Self::MoreFeaturesThanRows { text: None, .. } => {
@@ -329,6 +335,13 @@ impl DataError {
     /// The error of a stream that ended or failed midway.
     pub(super) fn read(file: &str, reason: &impl ToString) -> Self {
         Self::Read { file: file.to_owned(), reason: one_line(reason) }
+    }
+}
+
+impl From<ScratchError> for DataError {
+    fn from(error: ScratchError) -> Self {
+        let ScratchError { folder, reason } = error;
+        Self::Scratch { folder, reason }
     }
 }
 

@@ -9,6 +9,7 @@ use super::error::{DataError, list_names};
 use super::files::cells::CellColumn;
 use super::in_memory::InMemory;
 use super::place::{Extent, Place};
+use super::storage::Storage;
 use super::table::Table;
 use super::text_cells::Markers;
 use super::view::TableView;
@@ -105,19 +106,21 @@ impl<'a> Source<'a> {
     /// # Errors
     /// Names the file, the column and the row.
     pub fn design(&self, options: &DesignOptions) -> Result<Dataset, DataError> {
-        self.design_watched(options, &mut |_| ControlFlow::Continue(()))
+        self.design_watched(options, &Storage::default(), &mut |_| ControlFlow::Continue(()))
     }
 
-    /// [`design`](Self::design), with someone who hears how far it has come, and may stop it.
+    /// [`design`](Self::design), with a say in where the rows are kept, and with someone who hears how far it has come and may
+    /// stop it.
     ///
     /// # Errors
-    /// As before, and [`DataError::Stopped`].
+    /// As before, [`DataError::Scratch`] and [`DataError::Stopped`].
     pub fn design_watched(
         &self,
         options: &DesignOptions,
+        storage: &Storage,
         watch: &mut Watch<'_>,
     ) -> Result<Dataset, DataError> {
-        design(self, options, watch).map_err(|error| self.located(error))
+        design(self, options, storage, watch).map_err(|error| self.located(error))
     }
 
     /// The same error with the file of several, and the row in that file.

@@ -1,5 +1,6 @@
 //! Files: every format that tables are read from and rows are written to.
 
+use std::fs::File;
 use std::path::Path;
 
 use super::error::DataError;
@@ -60,6 +61,17 @@ impl Source<'static> {
         let parts = files.iter().map(|file| open_file(file, format)).collect::<Result<Vec<_>, _>>()?;
         Ok(Self::of_reader(name.clone(), Box::new(Parts::new(name, parts)?)))
     }
+
+    /// A file that has been opened, perhaps one without a name; messages call it `name`.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn of_file(name: &str, file: File, format: Format) -> Result<Self, DataError> {
+        let failed = |e: std::io::Error| DataError::read(name, &e);
+        let Part { name, reader } =
+            read_as(format, Content::of_file(name.to_owned(), file).map_err(failed)?)?;
+        Ok(Self::of_reader(name, reader))
+    }
 }
 
 /// How messages name several files.
@@ -77,7 +89,10 @@ fn open_file(path: &Path, format: Option<Format>) -> Result<Part, DataError> {
         None if is_standard_input(path) => Format::Csv,
         None => Format::from_path(path)?,
     };
-    let content = Content::open(path)?;
+    read_as(format, Content::open(path)?)
+}
+
+fn read_as(format: Format, content: Content) -> Result<Part, DataError> {
     let name = content.name.clone();
     let reader: Box<dyn Reader> = match format {
         Format::Csv => Box::new(csv::DelimitedText::open(content, b',')?),
