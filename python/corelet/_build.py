@@ -5,12 +5,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 from . import _lib
 from ._columns import column, first_missing, length, names_of, parts_of
 from ._coreset import Coreset, coreset_from
 from ._progress import ProgressOption, reporter
+from ._spool import spooled
 from ._types import Part
 
 
@@ -45,6 +46,8 @@ def build(
     start: str = "full",
     rounds: Optional[int] = None,
     rounds_by: str = "laplace",
+    memory: Union[str, int, None] = None,
+    scratch: Union[str, PathLike[str], None] = None,
     seed: int = 0,
     threads: Optional[int] = None,
     format: Optional[str] = None,
@@ -58,7 +61,9 @@ def build(
     Parameters
     ----------
     X
-        The data: a NumPy array (float64 and float32 are borrowed, not copied), a pandas, polars (also lazy) or Arrow table, a
+        The data: a NumPy array (float64 and float32 are borrowed, not copied), a pandas, polars or Arrow table, a stream (a
+        `polars.LazyFrame`, a DuckDB relation, a pyarrow Dataset or RecordBatchReader, anything with `__arrow_c_stream__`), which
+        is read batch by batch into a scratch file and never collected where all columns are in it, a
         mapping of names to columns, or what the command reads: the path of a file, a pattern (`parts/*.parquet`), a folder of
         parts, or a list of paths. Columns of an array are called x1, x2, …
     y
@@ -102,6 +107,9 @@ def build(
         `full` or `subsample:ROWS`, the rows whose Laplace fit is the first approximation of the posterior; how often to
         build again under the coreset's own posterior (by default up to 4 times, until it no longer helps), which is
         taken by `laplace` or by `nuts`.
+    memory, scratch
+        What the rows may take, such as `"4GiB"` or a number of bytes; by default half of what is available. Rows that take more are
+        in a scratch file in the folder `scratch`, by default that of temporary files. The coreset is the same.
     seed, threads
         Of everything random; number of threads, all cores by default.
     format
@@ -158,13 +166,19 @@ def build(
             start=start,
             rounds=rounds,
             rounds_by=rounds_by,
+            memory=memory,
+            scratch=scratch,
             seed=seed,
         )
     )
     threads = _count("threads", threads)
-    with reporter(progress) as report:
+    beside = [y, *(other for other in (exposure, groups) if not isinstance(other, str))]
+    stream = X if all(other is None for other in beside) else None
+    with reporter(progress) as report, spooled(stream, scratch) as handle:
         paths = paths_of(X, y, exposure, groups)
-        if paths is not None:
+        if handle is not None:
+            fields = _lib.build_stream(handle, keywords, report, threads)
+        elif paths is not None:
             fields = _lib.build_file(paths, format, keywords, report, threads)
         else:
             parts = data_parts(X, y, exposure, keywords, groups)
@@ -186,6 +200,8 @@ def native(keywords: Mapping[str, Any]) -> dict[str, object]:
         asked[name] = _count(name, asked.get(name))
     for name in ("exposure", "groups"):
         asked[name] = asked[name] if isinstance(asked.get(name), str) else None
+    if asked.get("scratch") is not None:
+        asked["scratch"] = str(fspath(asked["scratch"]))
     asked["positive"] = None if asked.get("positive") is None else _label(asked["positive"])
     return asked
 

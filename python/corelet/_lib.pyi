@@ -20,6 +20,12 @@ def build_columns(
     progress: Optional[Report],
     threads: Optional[int],
 ) -> dict[str, Any]: ...
+def build_stream(
+    handle: int,
+    keywords: Mapping[str, object],
+    progress: Optional[Report],
+    threads: Optional[int],
+) -> dict[str, Any]: ...
 def build_file(
     paths: Sequence[str],
     format: Optional[str],
