@@ -5,13 +5,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 from . import _lib
 from ._columns import column, first_missing, length, names_of, parts_of
 from ._coreset import Coreset, coreset_from
 from ._formula import resolved
 from ._progress import ProgressOption, reporter
+from ._spool import spooled
 from ._types import Data, Execution, Part
 
 
@@ -46,6 +47,8 @@ def build(
     start: str = "full",
     rounds: Optional[int] = None,
     rounds_by: str = "laplace",
+    memory: Union[str, int, None] = None,
+    scratch: Union[str, PathLike[str], None] = None,
     seed: int = 0,
     threads: Optional[int] = None,
     format: Optional[str] = None,
@@ -59,8 +62,11 @@ def build(
     Parameters
     ----------
     X
-        The data: a NumPy array (float64 and float32 are borrowed, not copied), a pandas, polars (also lazy) or Arrow table, a
-        mapping of names to columns, or the path of a file that the command reads. Columns of an array are called x1, x2, …
+        The data: a NumPy array (float64 and float32 are borrowed, not copied), a pandas, polars or Arrow table, a stream (a
+        `polars.LazyFrame`, a DuckDB relation, a pyarrow Dataset or RecordBatchReader, anything with `__arrow_c_stream__`), which
+        is read batch by batch into a scratch file and never collected where all columns are in it, a
+        mapping of names to columns, or what the command reads: the path of a file, a pattern (`parts/*.parquet`), a folder of
+        parts, or a list of paths. Columns of an array are called x1, x2, …
         Or a formula, `"late ~ carrier*origin + bs(hour, df=5)"`, with the data frame as `y` (needs `formulaic`).
     y
         The target, where it is not a column of `X`: numbers, booleans or text.
@@ -103,6 +109,9 @@ def build(
         `full` or `subsample:ROWS`, the rows whose Laplace fit is the first approximation of the posterior; how often to
         build again under the coreset's own posterior (by default up to 4 times, until it no longer helps), which is
         taken by `laplace` or by `nuts`.
+    memory, scratch
+        What the rows may take, such as `"4GiB"` or a number of bytes; by default half of what is available. Rows that take more are
+        in a scratch file in the folder `scratch`, by default that of temporary files. The coreset is the same.
     seed, threads
         Of everything random; number of threads, all cores by default.
     format
@@ -160,13 +169,23 @@ def build(
             start=start,
             rounds=rounds,
             rounds_by=rounds_by,
+            memory=memory,
+            scratch=scratch,
             seed=seed,
         )
     )
     threads = _count("threads", threads)
-    with reporter(progress) as report:
-        path = path_of(X, y, exposure, groups)
-        data: Data = ("data", data_parts(X, y, exposure, keywords, groups)) if path is None else (path, format)
+    beside = [y, *(other for other in (exposure, groups) if not isinstance(other, str))]
+    stream = X if all(other is None for other in beside) else None
+    with reporter(progress) as report, spooled(stream, scratch) as handle:
+        paths = paths_of(X, y, exposure, groups)
+        data: Data
+        if handle is not None:
+            data = handle
+        elif paths is not None:
+            data = (paths, format)
+        else:
+            data = ("data", data_parts(X, y, exposure, keywords, groups))
         fields = _lib.build(data, keywords, Execution(report, threads))
     # An array of groups is not at hand when the coreset is checked, nor needed.
     coreset = coreset_from(fields, {**keywords, "groups": groups if isinstance(groups, str) else None})
@@ -186,17 +205,20 @@ def native(keywords: Mapping[str, Any]) -> dict[str, object]:
         asked[name] = _count(name, asked.get(name))
     for name in ("exposure", "groups"):
         asked[name] = asked[name] if isinstance(asked.get(name), str) else None
+    if asked.get("scratch") is not None:
+        asked["scratch"] = str(fspath(asked["scratch"]))
     asked["positive"] = None if asked.get("positive") is None else _label(asked["positive"])
     return asked
 
 
-def path_of(X: Any, y: Any, exposure: Any, groups: Any = None) -> Optional[str]:
-    """The path of a file, where X is one: what else belongs to the rows must then be columns of it."""
-    if not isinstance(X, (str, PathLike)):
+def paths_of(X: Any, y: Any, exposure: Any, groups: Any = None) -> Optional[list[str]]:
+    """The paths of files, where X is one or several: what else belongs to the rows must then be columns of them."""
+    paths = X if isinstance(X, (list, tuple)) and X else [X]
+    if not all(isinstance(path, (str, PathLike)) for path in paths):
         return None
     if y is not None or any(beside is not None and not isinstance(beside, str) for beside in (exposure, groups)):
         raise _lib.CoreletError("X is a file, so name its columns with target, exposure and groups")
-    return str(fspath(X))
+    return [str(fspath(path)) for path in paths]
 
 
 def data_parts(X: Any, y: Any, exposure: Any, keywords: dict[str, object], groups: Any = None) -> list[Part]:

@@ -40,6 +40,14 @@ def parts_of(data: object) -> list[Part]:
     )
 
 
+def is_in_memory(data: object) -> bool:
+    """Whether a table is one of a known library that is in memory as it is."""
+    frame = type(data).__module__.partition(".")[0]
+    if frame == "polars":
+        return not hasattr(data, "collect")
+    return frame == "pandas" or (frame == "pyarrow" and hasattr(data, "num_rows"))
+
+
 def column(name: str, values: object) -> Part:
     """One column: a vector of numbers, booleans or text."""
     frame = _frame_kind(values)

@@ -11,8 +11,9 @@ Part = tuple[list[str], NDArray[Any], bool, Optional[list[str]]]
 Report = Callable[[int, float, float, int, int, float, float], object]
 """Called now and then with the fields of `Progress`; False asks to stop."""
 
-Data = Union[tuple[str, list[Part]], tuple[str, Optional[str]]]
-"""What messages call the data, and their columns; or the path of a file, and its format where the extension does not say it."""
+Data = Union[tuple[str, list[Part]], tuple[list[str], Optional[str]], int]
+"""What messages call the data, and their columns; or the paths of files, and their format where the extensions do not say it; or
+the handle of an open file in Arrow's format."""
 
 
 class Execution(NamedTuple):

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _lib
-from ._build import _count, data_parts, path_of
+from ._build import _count, data_parts, paths_of
 from ._columns import cells_of, length, same_cells
 from ._coreset import Coreset
 from ._check import check_loglik
@@ -211,12 +211,12 @@ def drawn(
 ) -> dict[str, Any]:
     """What the native part says of draws from the posterior of a coreset of the data given (X, y, exposure), or of all rows."""
     keywords = dict(options)
-    if coreset is not None and coreset.design is not None and y is None:
-        X, y = coreset.design.features(X), coreset.design.target_of(X)
+    if coreset is not None and coreset.design is not None and given[1] is None:
+        given = (coreset.design.features(given[0]), coreset.design.target_of(given[0]), given[2])
     chosen = None if coreset is None else (coreset.rows, coreset.weights, coreset.summary.get("fingerprint"))
-    path = path_of(*given)
-    if path is not None:
-        return _lib.check((path, format), keywords, chosen, settings, execution)
+    paths = paths_of(*given)
+    if paths is not None:
+        return _lib.check((paths, format), keywords, chosen, settings, execution)
     parts = data_parts(*given, keywords)
     if coreset is not None:
         _check_rows(parts, coreset)

@@ -8,10 +8,12 @@ import sys
 import threading
 import time
 
+import duckdb
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.dataset
 import pyarrow.parquet
 import pytest
 
@@ -185,6 +187,58 @@ def test_bad_input_is_refused_in_one_line(name):
         corelet.build(*arguments, **keywords)
     assert "\n" not in str(caught.value)
     assert kind is TypeError or isinstance(caught.value, corelet.CoreletError)
+
+
+def test_files_in_parts_are_one_table(logistic, tmp_path):
+    frame = frame_of(*logistic)
+    frame.to_parquet(tmp_path / "all.parquet")
+    parts = tmp_path / "parts"
+    parts.mkdir()
+    for at, part in enumerate(np.array_split(np.arange(len(frame)), 3)):
+        frame.iloc[part].reset_index(drop=True).to_parquet(parts / f"{at}.parquet")
+    whole = corelet.build(tmp_path / "all.parquet", target="y", k=20)
+    for path in (parts, str(parts / "*.parquet"), sorted(parts.iterdir())):
+        assert same(whole, corelet.build(path, target="y", k=20))
+    frame.rename(columns={"x2": "z"}).to_parquet(parts / "3.parquet")
+    with pytest.raises(corelet.CoreletError, match=r"3\.parquet: its columns are not those of .*: it has no column 'x2'"):
+        corelet.build(parts, target="y", k=20)
+
+
+def test_streams_are_read_batch_by_batch(logistic, tmp_path):
+    table = pa.Table.from_pandas(frame_of(*logistic), preserve_index=False)
+    pyarrow.parquet.write_table(table, tmp_path / "all.parquet", row_group_size=300)
+    whole = corelet.build(table, target="y", k=20)
+    scans = iter(table.to_batches(max_chunksize=100))
+    streams = {
+        "reader": pa.RecordBatchReader.from_batches(table.schema, scans),
+        "dataset": pyarrow.dataset.dataset(tmp_path / "all.parquet"),
+        "polars": pl.scan_parquet(tmp_path / "all.parquet"),
+        "duckdb": duckdb.sql(f"select * from '{tmp_path / 'all.parquet'}'"),
+    }
+    folder = tmp_path / "scratch"
+    folder.mkdir()
+    for name, stream in streams.items():
+        cs = corelet.build(stream, target="y", k=20, scratch=folder)
+        assert same(whole, cs), name
+        assert cs.summary["data"] == "data" and np.array_equal(cs.columns["x1"], whole.columns["x1"])
+    assert next(scans, None) is None and not list(folder.iterdir())
+    X, y = logistic
+    lazy = pl.DataFrame({f"x{j + 1}": X[:, j] for j in range(X.shape[1])}).lazy()
+    assert same(whole, corelet.build(lazy, y, k=20))
+    with pytest.raises(corelet.CoreletError, match="data: there is no column 'z'"):
+        corelet.build(streams["polars"], target="z", k=20)
+
+
+def test_rows_beyond_memory_give_the_same_coreset(logistic, tmp_path):
+    X, y = logistic
+    whole = corelet.build(X, y, k=20)
+    assert same(whole, corelet.build(X, y, k=20, memory="1kB", scratch=tmp_path))
+    assert same(whole, corelet.build(X, y, k=20, memory=0))
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(corelet.CoreletError, match="none: the scratch file: .* cannot be written there"):
+        corelet.build(X, y, k=20, memory=0, scratch=tmp_path / "none")
+    with pytest.raises(corelet.CoreletError, match="memory is 'much': .*it must be a size such as 4GiB"):
+        corelet.build(X, y, k=20, memory="much")
 
 
 def test_texts_are_those_of_the_command(logistic, command, tmp_path):

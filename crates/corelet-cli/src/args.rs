@@ -6,7 +6,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser, Value
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use corelet::coreset::{RoundsBy, Selector, Start};
-use corelet::data::{DesignOptions, Format, NameList, Standardise};
+use corelet::data::{Bytes, DataError, DesignOptions, Format, NameList, Standardise, Storage, input_files};
 use corelet::embed::Choice;
 use corelet::model::{BuiltIn, Link};
 use corelet::study::{BuildSpecification, ModelSpecification, Specification};
@@ -57,8 +57,10 @@ pub(crate) enum Command {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Data")]
 pub(crate) struct DataArgs {
-    /// Data file: .csv, .tsv (also .gz, .zst), .parquet, .arrow, .libsvm, .npz, .npy, or - for CSV on standard input
-    pub(crate) data: PathBuf,
+    /// Data file: .csv, .tsv (also .gz, .zst), .parquet, .arrow, .libsvm, .npz, .npy, or - for CSV on standard input; several
+    /// with the same columns, a quoted pattern ('parts/*.parquet') or a folder of them are one table
+    #[arg(required = true)]
+    pub(crate) data: Vec<PathBuf>,
     /// Format of the file, where its extension does not say: csv, tsv, parquet, arrow, libsvm, npz, npy
     #[arg(long)]
     pub(crate) format: Option<Format>,
@@ -102,6 +104,12 @@ pub(crate) struct DataArgs {
     /// Leave out rows with missing values
     #[arg(long)]
     drop_missing: bool,
+    /// Memory that the rows may take, such as 4GiB; beyond it they are in a scratch file [default: half of what is available]
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<Bytes>,
+    /// Folder of the scratch file [default: that of temporary files]
+    #[arg(long, value_name = "DIR")]
+    scratch: Option<PathBuf>,
 }
 
 /// The likelihood and the prior.
@@ -133,6 +141,7 @@ Examples:
   corelet build trips.csv.gz --model poisson --target count --exposure hours -k 100 -o core.csv
   corelet build data.csv --target bought --positive yes --max-kl 0.01 -o core.csv
   corelet build big.parquet --target y -k 300 --start subsample:2000 -o core.parquet
+  corelet build 'parts/*.parquet' --target y -o core.parquet
   corelet build visits.csv --target relapse --groups patient -k 100 -o core.csv
   cat data.csv | corelet build - --target y -o core.csv")]
 pub(crate) struct BuildArgs {
@@ -313,9 +322,16 @@ impl DataArgs {
         }
     }
 
+    /// All data files.
+    pub(crate) fn files(&self) -> Result<Vec<PathBuf>, DataError> {
+        input_files(&self.data, self.format)
+    }
+
     /// What these flags and those of the model ask for.
     pub(crate) fn specification(&self, model: &ModelArgs) -> Specification {
-        Specification { design: self.design(), model: model.specification(), ..Specification::default() }
+        let storage = Storage { memory: self.memory, scratch: self.scratch.clone() };
+        let (design, model) = (self.design(), model.specification());
+        Specification { design, storage, model, ..Specification::default() }
     }
 }
 

@@ -58,7 +58,7 @@ pub(crate) fn with_memory(chosen: Chosen) -> Chosen {
 
 fn check_outputs(args: &BuildArgs) -> anyhow::Result<()> {
     ensure_writable(&args.output)?;
-    output::check(&outputs(args), &[&args.data.data])
+    output::check(&outputs(args), &args.data.files()?)
 }
 
 fn outputs(args: &BuildArgs) -> Vec<&Path> {

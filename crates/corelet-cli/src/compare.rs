@@ -22,7 +22,7 @@ pub(crate) fn run(
     interrupt: &Interrupt,
 ) -> anyhow::Result<Outcome> {
     let outputs: Vec<&Path> = args.output.iter().map(|path| path.as_path()).collect();
-    output::check(&outputs, &[&args.data.data])?;
+    output::check(&outputs, &args.data.files()?)?;
     let comparison = Comparison {
         methods: args.methods(),
         sizes: args.k.clone(),

@@ -1,6 +1,6 @@
 //! `corelet evaluate`: judge a coreset file against the data it came from.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
@@ -19,7 +19,8 @@ pub(crate) fn run(
     interrupt: &Interrupt,
 ) -> anyhow::Result<Outcome> {
     let outputs: Vec<&Path> = args.json.iter().map(|path| path.as_path()).collect();
-    output::check(&outputs, &[&args.data.data, &args.coreset])?;
+    let inputs: Vec<PathBuf> = args.data.files()?.into_iter().chain([args.coreset.clone()]).collect();
+    output::check(&outputs, &inputs)?;
     let specification = args.specification(seed);
     let mut opened = load::open(&args.data, &specification, terminal)?;
     let (observations, weighted) = opened.coreset(&args.coreset)?;

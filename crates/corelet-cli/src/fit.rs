@@ -32,7 +32,7 @@ pub(crate) fn run(
 ) -> anyhow::Result<Outcome> {
     let specification = args.specification(seed);
     specification.sample.check()?;
-    posterior::check_files(&args.files, &also(args), &[&args.data.data])?;
+    posterior::check_files(&args.files, &also(args), &args.data.files()?)?;
     args.coreset.as_deref().map_or(Ok(()), ensure_writable)?;
     let opened = load::open(&args.data, &specification, terminal)?;
     let source = || opened.study.frame().source.clone();

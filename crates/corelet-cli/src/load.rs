@@ -5,10 +5,10 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::Context;
-use corelet::data::{Extra, Source, read_coreset, write_rows};
+use corelet::data::{Bytes, Extra, Reading, Source, read_coreset, write_rows};
 use corelet::rows::Weighted;
 use corelet::study::{Progress, Specification, Study};
-use corelet::words::{Summary, count};
+use corelet::words::{Summary, count, duration};
 
 use crate::args::DataArgs;
 use crate::interrupt::Interrupt;
@@ -27,8 +27,9 @@ pub(crate) fn open(
     terminal: &Terminal,
 ) -> anyhow::Result<Opened> {
     let clock = Instant::now();
-    let progress = terminal.progress(format!("reading {}", args.data.display()));
-    let source = Source::open(&args.data, args.format)?;
+    let named = args.data.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" ");
+    let progress = terminal.progress(format!("reading {named}"));
+    let source = Source::open_all(&args.data, args.format)?;
     drop(progress);
     study(source, specification, clock, terminal)
 }
@@ -41,8 +42,9 @@ pub(crate) fn study(
     terminal: &Terminal,
 ) -> anyhow::Result<Opened> {
     let progress = terminal.progress(format!("reading {}", source.name()));
-    let dataset = source.design_watched(&specification.design(), &mut |reading| {
-        progress.set(format!("reading {}: {} rows", source.name(), count(reading.rows)));
+    let mut pace = Pace::default();
+    let dataset = source.design_watched(&specification.design(), &specification.storage, &mut |reading| {
+        progress.set(pace.worded(source.name(), reading));
         ControlFlow::Continue(())
     })?;
     drop(progress);
@@ -50,6 +52,39 @@ pub(crate) fn study(
     let study = Study::new(source.name(), dataset, &specification.model, read)
         .with_context(|| source.name().to_owned())?;
     Ok(Opened { source, study })
+}
+
+/// How fast a look goes.
+#[derive(Default)]
+struct Pace {
+    look: usize,
+    since: Option<Instant>,
+}
+
+impl Pace {
+    fn worded(&mut self, name: &str, reading: &Reading) -> String {
+        if self.look != reading.look {
+            *self = Self { look: reading.look, since: Some(Instant::now()) };
+        }
+        let seconds = self.since.map_or(0.0, |since| since.elapsed().as_secs_f64());
+        paced(name, reading, seconds)
+    }
+}
+
+/// What is said of a look that has gone on for so many seconds.
+fn paced(name: &str, reading: &Reading, seconds: f64) -> String {
+    let Reading { look, rows, bytes, total_bytes } = *reading;
+    let mut text = format!("reading {name}, look {look}: {} rows", count(rows));
+    if seconds > 0.0 {
+        text += &format!(", {} rows/s", count((rows as f64 / seconds) as usize));
+        if bytes > 0 {
+            let left = seconds * (total_bytes.saturating_sub(bytes) as f64 / bytes as f64);
+            let share = 100.0 * bytes as f64 / total_bytes.max(1) as f64;
+            let speed = Bytes((bytes as f64 / seconds) as u64);
+            text += &format!(", {speed}/s, {share:.0} %, {} left of this look", duration(left));
+        }
+    }
+    text
 }
 
 impl Opened {
@@ -138,4 +173,19 @@ pub(crate) fn show(summary: &Summary, terminal: &Terminal, written: &[&Path]) {
 /// Says what the user should not overlook.
 pub(crate) fn warn(summary: &Summary, terminal: &Terminal) {
     summary.warnings().iter().for_each(|warning| terminal.warn(warning));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reading_has_a_pace_and_an_end() {
+        let reading = Reading { look: 1, rows: 1_000_000, bytes: 250_000_000, total_bytes: 1_000_000_000 };
+        let said = paced("a.csv", &reading, 2.0);
+        assert!(said.starts_with("reading a.csv, look 1: 1"), "{said}");
+        assert!(said.contains("125.0 MB/s, 25 %, 6") && said.ends_with("left of this look"), "{said}");
+        let in_memory = Reading { bytes: 0, total_bytes: 0, ..reading };
+        assert!(paced("data", &in_memory, 2.0).ends_with("rows/s"));
+    }
 }

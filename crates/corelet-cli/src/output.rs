@@ -1,12 +1,12 @@
 //! Files other than coresets: checked before the work starts, written whole or not at all.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use corelet::data::{ensure_place, is_same_file, write_whole};
 
 /// Refuses outputs that could not be written, that name one file twice, or that would overwrite the data.
-pub fn check(outputs: &[&Path], inputs: &[&Path]) -> anyhow::Result<()> {
+pub fn check(outputs: &[&Path], inputs: &[PathBuf]) -> anyhow::Result<()> {
     for (i, output) in outputs.iter().enumerate() {
         ensure_place(output)?;
         if inputs.iter().any(|input| is_same_file(output, input)) {

@@ -27,7 +27,7 @@ pub(crate) fn run(
 ) -> anyhow::Result<Outcome> {
     let outputs: Vec<&Path> = args.output.iter().chain(&args.figure).map(|path| path.as_path()).collect();
     let picture = args.figure.as_deref().map(picture_format).transpose()?;
-    output::check(&outputs, &[&args.data.data])?;
+    output::check(&outputs, &args.data.files()?)?;
     let specification = args.specification(seed);
     let opened = load::open(&args.data, &specification, terminal)?;
     let mut follower = Follower::new(terminal, interrupt);

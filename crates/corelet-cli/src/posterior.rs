@@ -1,7 +1,7 @@
 //! Draws of a posterior, from chains to files: what `sample` and `fit` have in common.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use corelet::data::{Extra, ensure_writable, write_columns};
@@ -80,7 +80,7 @@ struct SampleSeconds {
 }
 
 /// Refuses files that could not be written.
-pub(crate) fn check_files(files: &DrawFiles, also: &[&Path], inputs: &[&Path]) -> anyhow::Result<()> {
+pub(crate) fn check_files(files: &DrawFiles, also: &[&Path], inputs: &[PathBuf]) -> anyhow::Result<()> {
     ensure_writable(&files.output)?;
     let outputs: Vec<&Path> = written(files).into_iter().chain(also.iter().copied()).collect();
     output::check(&outputs, inputs)

@@ -1,6 +1,6 @@
 //! `corelet sample`: draws of the posterior of a coreset file, or of all rows, and a verdict.
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use corelet::study::Study;
 use corelet::trust::Grade;
@@ -36,8 +36,7 @@ pub(crate) fn run(
 ) -> anyhow::Result<Outcome> {
     let specification = args.specification(seed);
     specification.sample.check()?;
-    let inputs: Vec<&Path> =
-        std::iter::once(&args.data.data).chain(&args.coreset).map(|p| p.as_path()).collect();
+    let inputs: Vec<PathBuf> = args.data.files()?.into_iter().chain(args.coreset.clone()).collect();
     posterior::check_files(&args.files, &[], &inputs)?;
     let mut opened = load::open(&args.data, &specification, terminal)?;
     let coreset = args.coreset.as_ref().map(|path| opened.coreset(path)).transpose()?;

@@ -212,14 +212,16 @@ fn whiten_dependent(observations: &Observations) -> anyhow::Result<Observations>
     }
     let dim = directions.len() + constant.len();
     let exposure = observations.exposure.clone();
-    Ok(Observations { exposure, ..Observations::new(&features, dim, observations.target.clone()) })
+    Ok(Observations { exposure, ..Observations::new(&features, dim, observations.target.to_vec()) })
 }
 
 /// θ ~ N(0, I), x ~ N(θ, I), prior N(0, I).
 fn gaussian_mean(settings: &CellSettings, seed: u64) -> anyhow::Result<Problem> {
     let CellSettings { rows, dim, .. } = *settings;
     let mut observations = generate::gaussian_paper(rows + 1, dim, seed);
-    let theta = observations.features.split_off(rows * dim);
+    let mut features = observations.features.to_vec();
+    let theta = features.split_off(rows * dim);
+    observations.features = features.into();
     for x in observations.features.chunks_exact_mut(dim) {
         x.iter_mut().zip(&theta).for_each(|(x, t)| *x += t);
     }

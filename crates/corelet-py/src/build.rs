@@ -1,9 +1,10 @@
 //! `corelet.build`: from columns or a file to a judged coreset, by the library's pipeline.
 
+use std::ops::ControlFlow;
 use std::time::Instant;
 
-use corelet::data::Source;
-use corelet::study::{BuildSpecification, Chosen, Study};
+use corelet::data::{Dataset, Reading, Source};
+use corelet::study::{BuildSpecification, Chosen, Specification, Study};
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -13,6 +14,23 @@ use crate::data::Data;
 use crate::errors::{Failure, refuse};
 use crate::run::{Control, Execution, run};
 use crate::specification::specification;
+
+/// The design that is asked for, with the GIL let go; Ctrl-C is raised after the block that is being read.
+pub(crate) fn design(py: Python<'_>, source: &Source<'_>, asked: &Specification) -> PyResult<Dataset> {
+    let mut raised = None;
+    let watch = &mut |_: &Reading| match Python::attach(|py| py.check_signals()) {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(error) => {
+            raised = Some(error);
+            ControlFlow::Break(())
+        }
+    };
+    let dataset = py.detach(|| source.design_watched(&asked.design(), &asked.storage, watch));
+    match raised {
+        Some(error) => Err(error),
+        None => Ok(dataset.map_err(|error| Failure::new(&error))?),
+    }
+}
 
 /// Builds a coreset.
 #[pyfunction]
@@ -25,9 +43,8 @@ pub(crate) fn build<'py>(
     let start = Instant::now();
     let source = data.source(py)?;
     let asked = specification(keywords)?;
-    let design = asked.design();
-    let dataset = py.detach(|| source.design(&design)).map_err(|error| Failure::new(&error))?;
-    py.check_signals()?;
+    let dataset = design(py, &source, &asked)?;
+    let group_column = asked.design.groups.clone();
     let (name, read) = (source.name().to_owned(), start.elapsed().as_secs_f64());
     let (study, chosen) = run(py, &execution, move |control| {
         let study =
@@ -36,7 +53,7 @@ pub(crate) fn build<'py>(
         Ok((study, chosen))
     })?;
     let fields = fields(py, &source, &study, &chosen)?;
-    fields.set_item("group_column", design.groups)?;
+    fields.set_item("group_column", group_column)?;
     Ok(fields)
 }
 

@@ -1,5 +1,7 @@
 //! `Coreset.sample` and `corelet.check`: draws of the coreset's posterior, and whether they can be trusted.
 
+use std::time::Instant;
+
 use corelet::data::Standardisation;
 use corelet::posterior::{Chains, ParameterSummary, Phase, Stats};
 use corelet::rows::Observations;
@@ -14,6 +16,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use rayon::prelude::*;
 
+use crate::build::design;
 use crate::data::Data;
 use crate::errors::{Failure, refuse};
 use crate::run::{Execution, run};
@@ -33,10 +36,10 @@ pub(crate) struct Kept<'py> {
 impl Kept<'_> {
     fn observations(&self) -> PyResult<Observations> {
         Ok(Observations {
-            features: self.features.as_slice()?.to_vec(),
+            features: self.features.as_slice()?.to_vec().into(),
             dim: self.features.shape()[1],
-            target: self.target.as_slice()?.to_vec(),
-            exposure: self.exposure.as_ref().map(|e| e.as_slice().map(<[f64]>::to_vec)).transpose()?,
+            target: self.target.as_slice()?.to_vec().into(),
+            exposure: self.exposure.as_ref().map(|e| e.as_slice().map(|e| e.to_vec().into())).transpose()?,
         })
     }
 
@@ -91,7 +94,10 @@ pub(crate) fn check<'py>(
     let source = data.source(py)?;
     let (settings, seed) = sampling(keywords)?;
     let asked = specification(build)?;
-    let mut study = py.detach(|| Study::open(&source, &asked)).map_err(|error| Failure::new(&error))?;
+    let clock = Instant::now();
+    let dataset = design(py, &source, &asked)?;
+    let study = Study::new(source.name(), dataset, &asked.model, clock.elapsed().as_secs_f64());
+    let mut study = study.map_err(|error| Failure::new(&error))?;
     let coreset = coreset.map(|coreset| chosen(&mut study, &coreset)).transpose()?;
     let points = coreset.as_ref().map_or(study.len(), |(rows, _)| rows.len());
     let (study, drawn) = run(py, &execution, move |control| {

@@ -63,7 +63,7 @@ pub fn to_table(observations: &Observations, source: &str) -> Result<Table, Data
         }
     }
     if !observations.target.is_empty() {
-        let values = observations.target.clone();
+        let values = observations.target.to_vec();
         let integer = values.iter().all(|y| y.fract() == 0.0);
         columns.push(Column { name: "y".to_owned(), values: Values::Number { values, integer } });
     }
@@ -166,7 +166,7 @@ fn rows(
             *y = draw(&row, &mut rng);
         }
     });
-    Observations { features, dim, target, exposure: None }
+    Observations { features: features.into(), dim, target: target.into(), exposure: None }
 }
 
 fn class(eta: f64, rng: &mut ChaCha8Rng) -> f64 {

@@ -76,7 +76,7 @@ fn text_becomes_indicators_of_the_most_frequent_level() {
     assert_eq!(column(&dataset, "origin=JFK"), [1.0, 0.0, 0.0, 0.0, 1.0]);
     assert_eq!(column(&dataset, "wet"), [1.0, 0.0, 0.0, 1.0, 0.0]);
     assert_eq!(column(&dataset, "(intercept)"), [1.0; 5]);
-    assert_eq!(dataset.observations.target, [1.0, -1.0, 1.0, -1.0, 1.0]);
+    assert_eq!(dataset.observations.target[..], [1.0, -1.0, 1.0, -1.0, 1.0]);
     assert_eq!(dataset.target_name.as_deref(), Some("late"));
 }
 
@@ -273,7 +273,7 @@ fn decimal_commas_are_named() {
 #[test]
 fn a_target_of_one_and_two_says_which_is_success() {
     let dataset = design(&table("y,a\n1,3\n2,4\n2,9\n1,7\n"), &options(Outcome::Classes, "y")).unwrap();
-    assert_eq!(dataset.observations.target, [-1.0, 1.0, 1.0, -1.0]);
+    assert_eq!(dataset.observations.target[..], [-1.0, 1.0, 1.0, -1.0]);
     assert!(dataset.warnings[0].contains("2 is taken as success"), "{:?}", dataset.warnings);
 }
 
@@ -307,11 +307,11 @@ fn logistic_targets() {
     let signs =
         |cells, positive| design(&table(&with(cells)), &logistic(positive)).unwrap().observations.target;
     let expected = [1.0, -1.0, -1.0, 1.0];
-    assert_eq!(signs(["1", "0", "0", "1"], None), expected);
-    assert_eq!(signs(["1", "-1", "-1", "1"], None), expected);
-    assert_eq!(signs(["true", "false", "false", "true"], None), expected);
-    assert_eq!(signs(["yes", "no", "no", "yes"], Some("yes")), expected);
-    assert_eq!(signs(["2", "1", "1", "2"], Some("2")), expected);
+    assert_eq!(signs(["1", "0", "0", "1"], None)[..], expected);
+    assert_eq!(signs(["1", "-1", "-1", "1"], None)[..], expected);
+    assert_eq!(signs(["true", "false", "false", "true"], None)[..], expected);
+    assert_eq!(signs(["yes", "no", "no", "yes"], Some("yes"))[..], expected);
+    assert_eq!(signs(["2", "1", "1", "2"], Some("2"))[..], expected);
     let refused = |cells, positive, parts: &[&str]| assert_refused(&with(cells), &logistic(positive), parts);
     refused(["yes", "no", "no", "yes"], None, &["'y'", "success", "'no', 'yes'"]);
     refused(["yes", "no", "no", "yes"], Some("Yes"), &["no level 'Yes'", "'no', 'yes'"]);
@@ -330,7 +330,7 @@ fn counts_exposures_and_numbers() {
     assert_refused("y,a\n1,1\n1.5,3\n0,5\n", &poisson, &["row 1 (line 3): 1.5"]);
     let exposed = DesignOptions { exposure: Some("days".into()), ..poisson };
     let dataset = design(&table("y,a,days\n1,1,2\n2,3,0.5\n0,5,1\n"), &exposed).unwrap();
-    assert_eq!(dataset.observations.exposure, Some(vec![2.0, 0.5, 1.0]));
+    assert_eq!(dataset.observations.exposure, Some(vec![2.0, 0.5, 1.0].into()));
     assert_eq!(dataset.names, ["a", "(intercept)"]);
     assert_refused("y,a,days\n1,1,2\n2,3,0\n0,5,1\n", &exposed, &["'days', row 1 (line 3): 0"]);
     let linear = options(Outcome::Number, "y");

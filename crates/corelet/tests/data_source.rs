@@ -16,7 +16,7 @@ use arrow_ipc::CompressionType;
 use arrow_ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
 use arrow_schema::DataType;
 use corelet::data::{
-    DataError, Dataset, DesignOptions, Extra, Format, Outcome, Source, Standardise, write_rows,
+    DataError, Dataset, DesignOptions, Extra, Format, Outcome, Source, Standardise, Storage, write_rows,
 };
 use parquet::arrow::ArrowWriter;
 use parquet::file::metadata::{ParquetMetaDataReader, ParquetMetaDataWriter};
@@ -376,14 +376,14 @@ fn whoever_watches_may_stop_it() {
     let source = Source::open(&path, None).unwrap();
     let mut seen = Vec::new();
     source
-        .design_watched(&options(), &mut |reading| {
+        .design_watched(&options(), &Storage::default(), &mut |reading| {
             seen.push((reading.look, reading.rows));
             ControlFlow::Continue(())
         })
         .unwrap();
     assert_eq!(seen.len(), 20);
     assert_eq!((seen[0], seen[9], seen[19]), ((1, 500), (1, 5000), (2, 5000)));
-    let stopped = source.design_watched(&options(), &mut |reading| {
+    let stopped = source.design_watched(&options(), &Storage::default(), &mut |reading| {
         if reading.rows >= 2000 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     assert_eq!(stopped.unwrap_err(), DataError::Stopped);

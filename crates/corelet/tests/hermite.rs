@@ -266,7 +266,7 @@ fn narrow_posteriors_keep_relative_precision() {
 
 #[test]
 fn zero_rows_and_extreme_rows_are_legal() {
-    let mut features: Vec<f32> = observations(64, 3, 4, sign).features;
+    let mut features: Vec<f32> = observations(64, 3, 4, sign).features.to_vec();
     features[..3].fill(0.0);
     features[3..6].copy_from_slice(&[800.0, 0.0, 0.0]);
     features[6..9].copy_from_slice(&[-800.0, 0.0, 0.0]);
@@ -275,9 +275,9 @@ fn zero_rows_and_extreme_rows_are_legal() {
         Gaussian::from_precision(vec![1.0, 0.2, 0.0], vec![9.0, 0.0, 0.0, 0.0, 5.0, 1.0, 0.0, 1.0, 4.0])
             .unwrap();
     let make = |target: f64| Observations {
-        features: features.clone(),
+        features: features.clone().into(),
         dim: 3,
-        target: vec![target; 64],
+        target: vec![target; 64].into(),
         exposure: None,
     };
     let models: [Arc<dyn Model>; 4] = [

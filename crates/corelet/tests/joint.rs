@@ -516,15 +516,15 @@ fn enough_points_are_an_a_and_few_are_not() {
 #[test]
 fn bad_data_are_refused() {
     let good = observations(10, 2, normal);
-    let short = Observations { target: vec![1.0; 3], ..good.clone() };
+    let short = Observations { target: vec![1.0; 3].into(), ..good.clone() };
     assert!(Joint::new(short, Normal).is_err());
-    let endless = Observations { target: vec![f64::NAN; 10], ..good };
+    let endless = Observations { target: vec![f64::NAN; 10].into(), ..good };
     assert!(Joint::new(endless, Normal).is_err());
-    let negative = Observations { target: vec![-1.0; 10], ..observations(10, 2, normal) };
+    let negative = Observations { target: vec![-1.0; 10].into(), ..observations(10, 2, normal) };
     assert!(NegativeBinomial::model(negative.clone()).is_err() && Gamma::model(negative.clone()).is_err());
     assert!(Student::model(negative.clone(), 0.0).is_err() && Weibull::model(negative).is_err());
     let more = observations(10, 2, count).with_exposure(vec![1.0; 10]);
-    assert!(Binomial::model(Observations { target: vec![2.0; 10], ..more }).is_err());
+    assert!(Binomial::model(Observations { target: vec![2.0; 10].into(), ..more }).is_err());
     let unclear = observations(10, 2, skewed).with_exposure(vec![0.5; 10]);
     assert!(Weibull::model(unclear).is_err());
 }

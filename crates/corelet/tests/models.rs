@@ -396,9 +396,12 @@ fn bad_data_are_errors() {
     };
     assert_eq!(broken(|d| d.target[3] = 0.0), "target of row 3 is 0, but a logistic model needs -1 or 1");
     assert_eq!(broken(|d| d.features[5] = f32::NAN), "feature of row 2 is not finite (NaN)");
-    assert_eq!(broken(|d| d.target.truncate(9)), "target has 9 numbers where 10 are needed");
+    assert_eq!(
+        broken(|d| d.target = d.target[..9].to_vec().into()),
+        "target has 9 numbers where 10 are needed"
+    );
     let mut counts = observations(10, 2, 1, count);
-    counts.exposure = Some(vec![0.0; 10]);
+    counts.exposure = Some(vec![0.0; 10].into());
     assert!(Poisson::model(counts.clone(), Link::Log).is_err());
     counts.exposure = None;
     counts.target[0] = -1.0;

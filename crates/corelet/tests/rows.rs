@@ -4,11 +4,14 @@
 
 mod common;
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use common::{count, observations, sign};
 use corelet::coreset::{BuildOptions, select};
+use corelet::data::{Bytes, Dataset, DesignOptions, Source, Storage};
 use corelet::embed::{Choice, Recipe, embed};
+use corelet::generate;
 use corelet::model::{GaussianMean, Linear, Link, Logistic, Model, ModelError, Poisson};
 use corelet::posterior::{LaplaceSettings, Prior, laplace};
 use corelet::random::Stream;
@@ -190,7 +193,7 @@ fn a_whole_build_cannot_tell_where_the_rows_are() {
         let full = laplace(&All(rows), &prior, None, &LaplaceSettings::default()).unwrap();
         let embedding = embed(rows, &full.posterior, Choice::Auto, 12, 1).unwrap();
         let options = BuildOptions { k: 12, ..BuildOptions::default() };
-        let coreset = select(&embedding, &options, &mut |_| std::ops::ControlFlow::Continue(())).unwrap();
+        let coreset = select(&embedding, &options, &mut |_| ControlFlow::Continue(())).unwrap();
         let weighted = Weighted::fetch(rows, &coreset.rows, &coreset.weights).unwrap();
         let problem = Problem { rows, prior: &prior };
         let evaluation = evaluate(problem, Some(&full), None, &coreset.rows, &coreset.weights).unwrap();
@@ -200,6 +203,40 @@ fn a_whole_build_cannot_tell_where_the_rows_are() {
         (coreset.rows, coreset.weights, evaluation, judged)
     };
     assert!(run(&Memory::new(Arc::clone(model))) == run(&Parts::new(&**model)));
+}
+
+/// The table of a model's observations, designed with all rows in memory, or none.
+fn designed(memory: u64) -> Dataset {
+    let table = generate::to_table(&generate::logistic(BLOCK + 4321, 4, 5), "rows").unwrap();
+    let options = DesignOptions { target: Some("y".to_owned()), ..DesignOptions::default() };
+    let storage = Storage { memory: Some(Bytes(memory)), scratch: None };
+    Source::of_table(table).design_watched(&options, &storage, &mut |_| ControlFlow::Continue(())).unwrap()
+}
+
+#[test]
+fn rows_in_scratch_files_have_the_bits_of_rows_in_memory() {
+    let (held, scratch) = (designed(u64::MAX).observations, designed(0).observations);
+    assert!(held.features.is_in_memory() && held.target.is_in_memory());
+    assert!(!scratch.features.is_in_memory() && !scratch.target.is_in_memory());
+    assert!(held == scratch);
+    let (held, scratch) = [held, scratch].map(|rows| Arc::new(Logistic::model(rows).unwrap())).into();
+    let (held, scratch) = (Memory::new(held), Memory::new(scratch));
+    let prior = Prior::isotropic(4, 1.0).unwrap();
+    for recipe in recipes(&held, &prior) {
+        let recipe = Arc::new(recipe);
+        let gather = Gather { recipe: Arc::clone(&recipe), seed: 4, count: 50 };
+        let gathered = held.gather(&gather).unwrap();
+        assert_eq!(gathered, scratch.gather(&gather).unwrap(), "{}", recipe.name());
+        let (vectors, exclude, batch) = (vec![gathered.sum], vec![3, 8], None);
+        let rankings = vec![Ranking { score: Score::NormScaled, count: 40 }];
+        let top = Top { recipe, vectors, rankings, exclude, batch };
+        assert_eq!(held.top(&top).unwrap(), scratch.top(&top).unwrap());
+    }
+    // Whoever changes rows of a scratch file has them in memory from then on.
+    let mut changed = scratch.model().observations().clone();
+    changed.features[0] = 7.0;
+    assert!(changed.features.is_in_memory() && !scratch.model().observations().features.is_in_memory());
+    assert_eq!(changed.features[1..], scratch.model().observations().features[1..]);
 }
 
 #[test]

@@ -119,7 +119,7 @@ fn run(model: &dyn Model, over: Over<'_>, settings: &SampleSettings, seed: u64) 
 fn linear() -> Glm<Linear> {
     let mut observations: Observations = generate::logistic(400, 4, 3);
     let mut rng = ChaCha8Rng::seed_from_u64(1);
-    for y in &mut observations.target {
+    for y in observations.target.iter_mut() {
         let noise: f64 = StandardNormal.sample(&mut rng);
         *y += 0.3 * noise;
     }

@@ -129,7 +129,7 @@ fn exact_gradients_keep_their_digits_on_nearly_parallel_rows() {
             features.push(f64::from((-0.5 * square / (scale * scale)).exp()));
         }
     }
-    let data = Observations::new(&features, dim, places.target);
+    let data = Observations::new(&features, dim, places.target.to_vec());
     let model: Arc<dyn Model> = Arc::new(Linear::model(data.clone(), variance).unwrap());
     let precision = (0..dim * dim).map(|at| if at % (dim + 1) == 0 { 1.0 / 25.0 } else { 0.0 }).collect();
     let prior = Prior::new(vec![5.0; dim], precision).unwrap();

@@ -21,7 +21,7 @@ const DIM: usize = 4;
 fn linear(n: usize) -> Memory {
     let mut observations = generate::logistic(n, DIM, 3);
     let mut rng = ChaCha8Rng::seed_from_u64(1);
-    for y in &mut observations.target {
+    for y in observations.target.iter_mut() {
         let noise: f64 = StandardNormal.sample(&mut rng);
         *y += 0.3 * noise;
     }

@@ -16,3 +16,4 @@ mod outputs;
 mod real_data;
 mod reports;
 mod sampling;
+mod scale;

@@ -37,6 +37,10 @@ impl Source<'_> {
     }
 
     fn collect(&self, positions: &[usize]) -> Result<Vec<Values>, DataError> {
+        self.collect_unlocated(positions).map_err(|error| self.located(error))
+    }
+
+    fn collect_unlocated(&self, positions: &[usize]) -> Result<Vec<Values>, DataError> {
         let reader = self.reader();
         let markers = Markers::default();
         let kind = |column: usize| match reader.columns()[column].declared {

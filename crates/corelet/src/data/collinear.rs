@@ -50,6 +50,14 @@ impl ScaledColumns {
 
     fn copy_scaled(&self, block: &[f64], scaled: &mut [f64]) {
         let p = self.columns.len();
+        if self.columns.iter().copied().eq(0..p) {
+            // As nearly always, the intercept being the last: without an index, several at a time.
+            for (row, out) in block.chunks_exact(self.dim).zip(scaled.chunks_exact_mut(p)) {
+                let numbers = out.iter_mut().zip(row).zip(&self.centre).zip(&self.scale);
+                numbers.for_each(|(((out, x), centre), scale)| *out = (x - centre) / scale);
+            }
+            return;
+        }
         for (row, out) in block.chunks_exact(self.dim).zip(scaled.chunks_exact_mut(p)) {
             for (j, value) in out.iter_mut().enumerate() {
                 *value = (row[self.columns[j]] - self.centre[j]) / self.scale[j];

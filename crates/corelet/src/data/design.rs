@@ -13,6 +13,7 @@ use super::levels::NotText;
 use super::roles::Roles;
 use super::source::Source;
 use super::standardise::{Standardisation, covariance_factor};
+use super::storage::Storage;
 use super::sums::Spread;
 use super::survey::{Found, Survey, survey};
 use super::target::{Examined, TargetCode};
@@ -193,6 +194,7 @@ pub struct Dataset {
 pub(super) fn design(
     source: &Source<'_>,
     options: &DesignOptions,
+    storage: &Storage,
     watch: &mut Watch<'_>,
 ) -> Result<Dataset, DataError> {
     let roles = Roles::assign(source, options)?;
@@ -216,6 +218,7 @@ pub(super) fn design(
         markers: &markers,
         survey: &survey,
         features: &plan.features,
+        storage,
         target,
         target_position: roles.target_position(),
         exposure_position: roles.exposure_position(),

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use super::memory;
 use super::place::Place;
 use crate::hint::Hint;
+use crate::rows::ScratchError;
 
 /// Everything that reading, designing or writing can refuse.
 ///
@@ -23,6 +24,12 @@ pub enum DataError {
         "{file}: not a readable {format} file: {reason}; it may be truncated, damaged or of another format"
     )]
     Damaged { file: String, format: &'static str, reason: String },
+
+    #[error("{}: no data: {reason}", path.display())]
+    NoParts { path: PathBuf, reason: String },
+
+    #[error("{file}: its columns are not those of {first}: {reason}")]
+    PartColumns { file: String, first: String, reason: String },
 
     #[error("{}: no known data format has this extension; known are {known}", file.display())]
     UnknownExtension { file: PathBuf, known: String },
@@ -187,6 +194,9 @@ pub enum DataError {
     )]
     Memory { file: String, what: String, needed: u64, available: u64 },
 
+    #[error("{}: the scratch file: {reason}", folder.display())]
+    Scratch { folder: PathBuf, reason: String },
+
     #[error("{file}: the file changed while it was read")]
     Changed { file: String },
 
@@ -213,6 +223,8 @@ impl DataError {
             Self::Open { .. } => "open",
             Self::Read { .. } => "read",
             Self::Damaged { .. } => "damaged",
+            Self::NoParts { .. } => "no_parts",
+            Self::PartColumns { .. } => "part_columns",
             Self::UnknownExtension { .. } => "unknown_extension",
             Self::UnknownFormat { .. } => "unknown_format",
             Self::NoHeader { .. } => "no_header",
@@ -257,6 +269,7 @@ impl DataError {
             Self::NotEvent { .. } => "not_event",
             Self::NotPositive { .. } => "not_positive",
             Self::Memory { .. } => "memory",
+            Self::Scratch { .. } => "scratch",
             Self::Changed { .. } => "changed",
             Self::Stopped => "stopped",
             Self::Write { .. } => "write",
@@ -277,6 +290,7 @@ impl DataError {
             }
             Self::NearlyNumeric { value, .. } => Hint::value("missing", value, "takes such cells as missing"),
             Self::Missing { .. } => Hint::switch("drop_missing", "leaves those rows out"),
+            Self::Scratch { .. } => Hint::value("scratch", "DIR", "names another folder"),
             Self::Collinear { .. } => Hint::value("standardise", "scale", "can do with them"),
             Self::MoreFeaturesThanRows { text: Some((column, _)), .. } => Hint::value("exclude", column, OUT),
             Self::MoreFeaturesThanRows { text: None, .. } => {
@@ -287,6 +301,25 @@ impl DataError {
             }
             _ => return None,
         })
+    }
+
+    /// The file and the place in it, where the error is of one row.
+    pub(super) fn spot(&mut self) -> Option<(&mut String, &mut Place)> {
+        match self {
+            Self::Ragged { file, place, .. }
+            | Self::UnclosedQuote { file, place }
+            | Self::QuoteWithin { file, place }
+            | Self::NotUtf8 { file, place, .. }
+            | Self::NonFinite { file, place, .. }
+            | Self::BadLine { file, place, .. }
+            | Self::NearlyNumeric { file, place, .. }
+            | Self::DecimalComma { file, place, .. }
+            | Self::NotNumeric { file, place, .. }
+            | Self::NotBinary { file, place, .. }
+            | Self::NotCount { file, place, .. }
+            | Self::NotPositive { file, place, .. } => Some((file, place)),
+            _ => None,
+        }
     }
 
     /// The error of an output file that could not be written.
@@ -302,6 +335,13 @@ impl DataError {
     /// The error of a stream that ended or failed midway.
     pub(super) fn read(file: &str, reason: &impl ToString) -> Self {
         Self::Read { file: file.to_owned(), reason: one_line(reason) }
+    }
+}
+
+impl From<ScratchError> for DataError {
+    fn from(error: ScratchError) -> Self {
+        let ScratchError { folder, reason } = error;
+        Self::Scratch { folder, reason }
     }
 }
 

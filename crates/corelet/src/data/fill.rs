@@ -8,8 +8,12 @@ use super::error::DataError;
 use super::features::{Cells, Feature};
 use super::groups::{Grouping, Groups};
 use super::memory;
+#[cfg(feature = "files")]
+use super::shares::ScratchRows;
+use super::shares::{Buffers, MemoryRows, Shape, Share};
 use super::source::{Reader, report};
 use super::standardise::Standardisation;
+use super::storage::Storage;
 use super::survey::{Survey, mark_missing};
 use super::target::TargetCode;
 use super::text_cells::Markers;
@@ -27,6 +31,7 @@ pub(super) struct Encoder<'a> {
     pub(super) markers: &'a Markers,
     pub(super) survey: &'a Survey,
     pub(super) features: &'a [Feature],
+    pub(super) storage: &'a Storage,
     pub(super) target: TargetCode,
     /// Where target, exposure and groups are among the wanted columns.
     pub(super) target_position: Option<usize>,
@@ -50,7 +55,7 @@ impl Encoder<'_> {
         look: usize,
         watch: &mut Watch<'_>,
     ) -> Result<Vec<f64>, DataError> {
-        let shares = self.survey.kept.iter().map(|_| Share::default()).collect();
+        let shares = self.survey.kept.iter().map(|_| Share::Nothing).collect();
         Ok(self.look(scaled, None, shares, look, watch)?.0)
     }
 
@@ -64,19 +69,33 @@ impl Encoder<'_> {
     ) -> Result<Filled, DataError> {
         let (n, dim) = (self.survey.rows.len(), self.features.len());
         let count = |on: bool| if on { n } else { 0 };
-        let (has_target, has_exposure) = (self.target != TargetCode::None, self.exposure_position.is_some());
-        let cells = n.saturating_mul(dim);
-        let mut features: Vec<f32> = memory::zeros(self.file, &format!("{n} rows of {dim} features"), cells)?;
-        let mut target: Vec<f64> = memory::zeros(self.file, "the target", count(has_target))?;
-        let mut exposure: Vec<f64> = memory::zeros(self.file, "the exposure", count(has_exposure))?;
-        let mut rest = Share { features: &mut features, target: &mut target, exposure: &mut exposure };
-        let kept = self.survey.kept.iter();
-        let shares = kept
-            .map(|&kept| rest.split(kept * dim, count(has_target).min(kept), count(has_exposure).min(kept)));
-        let (gram, groups) = self.look(scaled, Some(standardisation), shares.collect(), look, watch)?;
-        let exposure = has_exposure.then_some(exposure);
+        let (target, exposure) =
+            (count(self.target != TargetCode::None), count(self.exposure_position.is_some()));
+        let what = format!("{n} rows of {dim} features");
+        let shape = Shape { n, dim, target, exposure };
+        #[cfg(feature = "files")]
+        if self.storage.is_beyond(n, shape.bytes()) {
+            memory::require_addresses(self.file, what, shape.bytes())?;
+            let scratch = ScratchRows::create(&self.storage.folder(), shape)?;
+            let shares = scratch.shares(&self.survey.kept);
+            let (gram, groups) = self.look(scaled, Some(standardisation), shares, look, watch)?;
+            return Ok(self.filled(scratch.finish()?, gram, groups));
+        }
+        memory::require(self.file, &*what, shape.bytes())?;
+        let mut rows = MemoryRows {
+            features: memory::zeros(self.file, &what, n.saturating_mul(dim))?,
+            target: memory::zeros(self.file, "the target", target)?,
+            exposure: memory::zeros(self.file, "the exposure", exposure)?,
+        };
+        let shares = rows.shares(&self.survey.kept, dim);
+        let (gram, groups) = self.look(scaled, Some(standardisation), shares, look, watch)?;
+        Ok(self.filled(rows.finish(dim), gram, groups))
+    }
+
+    fn filled(&self, observations: Observations, gram: Vec<f64>, groups: Grouping) -> Filled {
+        let exposure = observations.exposure.filter(|_| self.exposure_position.is_some());
         let groups = self.groups_position.map(|_| groups.finish());
-        Ok(Filled { observations: Observations { features, dim, target, exposure }, gram, groups })
+        Filled { observations: Observations { exposure, ..observations }, gram, groups }
     }
 
     fn look(
@@ -99,7 +118,9 @@ impl Encoder<'_> {
         });
         let work = |(block, share): (Block<'_>, Share<'_>)| {
             let (gram, groups) = (vec![0.0; p * p], Grouping::default());
-            let mut part = BlockFill { encoder: self, scaled, standardisation, share, done: 0, gram, groups };
+            let buffers = Buffers::default();
+            let mut part =
+                BlockFill { encoder: self, scaled, standardisation, share, done: 0, buffers, gram, groups };
             let upto = block.upto;
             let extent = block.read(&mut |batch| part.add(batch))?;
             part.check_full()?;
@@ -177,30 +198,6 @@ impl Codes {
     }
 }
 
-/// What one block fills; nothing where only the products are wanted.
-#[derive(Default)]
-struct Share<'o> {
-    features: &'o mut [f32],
-    target: &'o mut [f64],
-    exposure: &'o mut [f64],
-}
-
-impl<'o> Share<'o> {
-    /// Takes the first so many cells off.
-    fn split(&mut self, features: usize, target: usize, exposure: usize) -> Self {
-        fn take<'o, T>(from: &mut &'o mut [T], count: usize) -> &'o mut [T] {
-            let (first, rest) = std::mem::take(from).split_at_mut(count);
-            *from = rest;
-            first
-        }
-        Self {
-            features: take(&mut self.features, features),
-            target: take(&mut self.target, target),
-            exposure: take(&mut self.exposure, exposure),
-        }
-    }
-}
-
 struct BlockFill<'a, 'o> {
     encoder: &'a Encoder<'a>,
     scaled: &'a ScaledColumns,
@@ -208,6 +205,7 @@ struct BlockFill<'a, 'o> {
     share: Share<'o>,
     /// Rows of the share that are filled.
     done: usize,
+    buffers: Buffers,
     gram: Vec<f64>,
     groups: Grouping,
 }
@@ -243,30 +241,30 @@ impl BlockFill<'_, '_> {
             self.encoder;
         let dim = features.len();
         let rows = self.done..self.done + kept.len();
-        let Some(out) = self.share.features.get_mut(rows.start * dim..rows.end * dim) else {
+        if rows.end > self.share.rows(dim) {
             return Err(self.changed());
-        };
-        standardisation.apply_to_rows(raw, dim);
-        out.iter_mut().zip(&*raw).for_each(|(out, &value)| *out = value as f32);
-        let column = |position: &Option<usize>| position.map(|position| batch.columns[position].values);
-        if let (Some(cells), Some(out)) = (column(target_position), self.share.target.get_mut(rows.clone())) {
-            target.code(&cells, kept, out);
         }
-        if let (Some(cells), Some(out)) =
-            (column(exposure_position), self.share.exposure.get_mut(rows.clone()))
-        {
-            TargetCode::Number.code(&cells, kept, out);
+        standardisation.apply_to_rows(raw, dim);
+        let out = self.share.room(rows.clone(), dim, &mut self.buffers);
+        out.features.iter_mut().zip(&*raw).for_each(|(out, &value)| *out = value as f32);
+        let column = |position: &Option<usize>| position.map(|position| batch.columns[position].values);
+        if let Some(cells) = column(target_position) {
+            target.code(&cells, kept, out.target);
+        }
+        if let Some(cells) = column(exposure_position) {
+            TargetCode::Number.code(&cells, kept, out.exposure);
         }
         if let Some(cells) = column(groups_position) {
             self.groups.add(&cells, kept);
         }
+        self.share.store(rows.start, &self.buffers).map_err(DataError::from)?;
         self.done = rows.end;
         Ok(())
     }
 
     fn check_full(&self) -> Result<(), Fault> {
         let dim = self.encoder.features.len();
-        if self.standardisation.is_some() && self.done * dim != self.share.features.len() {
+        if self.standardisation.is_some() && self.done != self.share.rows(dim) {
             return Err(self.changed());
         }
         Ok(())

@@ -20,6 +20,16 @@ pub(super) fn require(file: &str, what: impl Into<String>, needed: u64) -> Resul
     }
 }
 
+/// Refuses what cannot be mapped for want of addresses.
+pub(super) fn require_addresses(file: &str, what: impl Into<String>, needed: u64) -> Result<(), DataError> {
+    match address_space() {
+        Some(available) if needed > available => {
+            Err(DataError::Memory { file: file.to_owned(), what: what.into(), needed, available })
+        }
+        _ => Ok(()),
+    }
+}
+
 /// n zeros, or an error where there is no memory for them.
 pub(super) fn zeros<T: Clone + Default>(file: &str, what: &str, n: usize) -> Result<Vec<T>, DataError> {
     let needed = (n as u64).saturating_mul(size_of::<T>() as u64);

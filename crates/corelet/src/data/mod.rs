@@ -24,9 +24,11 @@ mod memory;
 mod names;
 mod place;
 mod roles;
+mod shares;
 mod source;
 mod split;
 mod standardise;
+mod storage;
 mod sums;
 mod survey;
 mod table;
@@ -44,6 +46,7 @@ pub use files::{
     coreset::{CoresetFile, read_coreset},
     format::Format,
     guard::panic_is_caught,
+    inputs::input_files,
     output::{Sink, ensure_place, is_same_file, write_whole},
     write::{Extra, ensure_writable, write_columns, write_rows},
 };
@@ -54,6 +57,7 @@ pub use names::NameList;
 pub use place::Place;
 pub use source::Source;
 pub use standardise::Standardisation;
+pub use storage::{Bytes, Storage};
 pub use table::{Column, MISSING, Table, Values};
 pub use view::{ColumnView, Numbers, Strided, TableView, ValuesView};
 

@@ -8,7 +8,8 @@ use super::error::{DataError, list_names};
 #[cfg(feature = "files")]
 use super::files::cells::CellColumn;
 use super::in_memory::InMemory;
-use super::place::Extent;
+use super::place::{Extent, Place};
+use super::storage::Storage;
 use super::table::Table;
 use super::text_cells::Markers;
 use super::view::TableView;
@@ -35,6 +36,12 @@ pub(super) trait Reader: Send + Sync {
 
     /// The wanted columns of all rows, in blocks that depend on nothing but the file.
     fn blocks<'a>(&'a self, wanted: &'a [Wanted], markers: &'a Markers) -> Result<Blocks<'a>, DataError>;
+
+    /// The file of several, and the place in it, of a place that an error of the last look gives; `file` is the one that it
+    /// names. None where there is one file, in which places are what they are.
+    fn locate(&self, _file: &str, _place: Place) -> Option<(String, Place)> {
+        None
+    }
 
     /// The cells of `rows`, sorted and distinct, in all columns.
     #[cfg(feature = "files")]
@@ -99,19 +106,31 @@ impl<'a> Source<'a> {
     /// # Errors
     /// Names the file, the column and the row.
     pub fn design(&self, options: &DesignOptions) -> Result<Dataset, DataError> {
-        self.design_watched(options, &mut |_| ControlFlow::Continue(()))
+        self.design_watched(options, &Storage::default(), &mut |_| ControlFlow::Continue(()))
     }
 
-    /// [`design`](Self::design), with someone who hears how far it has come, and may stop it.
+    /// [`design`](Self::design), with a say in where the rows are kept, and with someone who hears how far it has come and may
+    /// stop it.
     ///
     /// # Errors
-    /// As before, and [`DataError::Stopped`].
+    /// As before, [`DataError::Scratch`] and [`DataError::Stopped`].
     pub fn design_watched(
         &self,
         options: &DesignOptions,
+        storage: &Storage,
         watch: &mut Watch<'_>,
     ) -> Result<Dataset, DataError> {
-        design(self, options, watch)
+        design(self, options, storage, watch).map_err(|error| self.located(error))
+    }
+
+    /// The same error with the file of several, and the row in that file.
+    pub(super) fn located(&self, mut error: DataError) -> DataError {
+        if let Some((file, place)) = error.spot()
+            && let Some(found) = self.reader.locate(file, *place)
+        {
+            (*file, *place) = found;
+        }
+        error
     }
 
     pub(super) fn reader(&self) -> &dyn Reader {

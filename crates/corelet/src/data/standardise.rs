@@ -81,7 +81,15 @@ impl Standardisation {
 
     /// Standardises some raw rows, row-major, in place.
     pub(super) fn apply_to_rows(&self, rows: &mut [f64], dim: usize) {
-        rows.chunks_exact_mut(dim.max(1)).for_each(|row| self.shift_and_scale(row));
+        if self.columns.iter().copied().eq(0..self.columns.len()) {
+            // As nearly always, the intercept being the last: without an index, several at a time.
+            for row in rows.chunks_exact_mut(dim.max(1)) {
+                let numbers = row.iter_mut().zip(&self.means).zip(&self.scale);
+                numbers.for_each(|((x, mean), scale)| *x = (*x - mean) / scale);
+            }
+        } else {
+            rows.chunks_exact_mut(dim.max(1)).for_each(|row| self.shift_and_scale(row));
+        }
         self.whiten_block(rows, dim);
     }
 

@@ -3,9 +3,10 @@
 use super::blocks::sum_in_blocks;
 use super::outer::{add_outer_products, add_scaled_rows, products};
 use super::prepared::PreparedGlm;
-use super::{Derivatives, Differences, Family, LinearPredictor, Model, ModelError, Over, Shifts};
+use super::{BLOCK, Derivatives, Differences, Family, LinearPredictor, Model, ModelError, Over, Shifts};
 use crate::linalg::{dot_features, mirror_lower};
 use crate::rows::Observations;
+use rayon::prelude::*;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -200,15 +201,20 @@ fn check(observations: &Observations, family: &dyn Family) -> Result<(), ModelEr
     check_column("target", &observations.target, n)?;
     if let Some(exposure) = &observations.exposure {
         check_column("exposure", exposure, n)?;
-        if let Some(row) = exposure.iter().position(|&e| e <= 0.0) {
+        if let Some(row) = first(exposure, |&e| e <= 0.0) {
             return Err(ModelError::Exposure { row, value: exposure[row] });
         }
     }
-    for (row, &value) in observations.target.iter().enumerate() {
-        let model = family.name();
+    if let Some(row) = first(&observations.target, |&value| family.check_target(value).is_err()) {
+        let (value, model) = (observations.target[row], family.name());
         family.check_target(value).map_err(|need| ModelError::Target { row, value, model, need })?;
     }
     Ok(())
+}
+
+/// The first number that is so, looked for on all threads.
+fn first<T: Sync>(numbers: &[T], is_so: impl Fn(&T) -> bool + Send + Sync) -> Option<usize> {
+    numbers.par_iter().with_min_len(BLOCK).position_first(is_so)
 }
 
 /// At least one row and one feature, whole rows, all finite.
@@ -221,7 +227,7 @@ pub(super) fn check_features(observations: &Observations) -> Result<(), ModelErr
         let expected = features.len().next_multiple_of(*dim);
         return Err(ModelError::Length { what: "feature", got: features.len(), expected });
     }
-    match features.iter().position(|x| !x.is_finite()) {
+    match first(features, |x| !x.is_finite()) {
         Some(at) => {
             let value = f64::from(features[at]);
             Err(ModelError::NotFinite { what: "feature", row: at / dim, value })
@@ -234,7 +240,7 @@ pub(super) fn check_column(what: &'static str, column: &[f64], n: usize) -> Resu
     if column.len() != n {
         return Err(ModelError::Length { what, got: column.len(), expected: n });
     }
-    match column.iter().position(|x| !x.is_finite()) {
+    match first(column, |x| !x.is_finite()) {
         Some(row) => Err(ModelError::NotFinite { what, row, value: column[row] }),
         None => Ok(()),
     }

@@ -15,13 +15,22 @@
 //! rows that they brought.
 
 mod counted;
+mod held;
+#[cfg(feature = "files")]
+mod mapping;
 mod memory;
 mod observations;
+#[cfg(feature = "files")]
+mod scratch;
 mod weighted;
 
 pub use counted::{Counted, Looks};
+pub(crate) use held::Growing;
+pub use held::Held;
 pub use memory::Memory;
 pub use observations::Observations;
+#[cfg(feature = "files")]
+pub(crate) use scratch::ScratchFile;
 pub use weighted::{All, LogLikelihood, Summed, Weighted};
 
 use std::sync::Arc;
@@ -328,6 +337,23 @@ pub enum RowsError {
         /// What it said.
         reason: String,
     },
+}
+
+/// A scratch file that could not be made, written or mapped.
+#[derive(Debug, Clone, PartialEq, Error)]
+#[error("{}: the scratch file: {reason}", folder.display())]
+pub(crate) struct ScratchError {
+    /// Where it is.
+    pub(crate) folder: std::path::PathBuf,
+    /// What is wrong, and how much is needed.
+    pub(crate) reason: String,
+}
+
+impl From<ScratchError> for RowsError {
+    fn from(error: ScratchError) -> Self {
+        let ScratchError { folder, reason } = error;
+        Self::Place { place: folder.display().to_string(), reason: format!("the scratch file: {reason}") }
+    }
 }
 
 impl RowsError {

@@ -3,6 +3,7 @@
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use super::held::Held;
 use crate::model::BLOCK;
 
 /// n rows of `dim` features, row-major, with one target and possibly one exposure a row.
@@ -10,30 +11,32 @@ use crate::model::BLOCK;
 /// Features are standardised in f64 and kept in f32: a row takes 4·D bytes, and every sum over rows is f64. The
 /// rounding moves a posterior by some 10⁻⁷ of its standard deviation.
 ///
+/// The numbers are in memory, or in scratch files where they are more than was allowed: slices either way.
+///
 /// The coding of the target belongs to the model: ±1 for logistic, a count for Poisson, a number for linear
 /// regression, empty for the mean of a Gaussian.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Observations {
     /// n × dim features, row-major, an intercept included as a column of ones.
-    pub features: Vec<f32>,
+    pub features: Held<f32>,
     /// Number of features, D.
     pub dim: usize,
     /// The target of each row, or empty for a model without one.
-    pub target: Vec<f64>,
+    pub target: Held<f64>,
     /// What stands beside the target of each row: the exposure of a count (> 0), the trials of successes, whether an event was seen.
-    pub exposure: Option<Vec<f64>>,
+    pub exposure: Option<Held<f64>>,
 }
 
 impl Observations {
     /// Rows of features in f64, which are rounded; no exposure.
     pub fn new(features: &[f64], dim: usize, target: Vec<f64>) -> Self {
         let features = features.iter().map(|&x| x as f32).collect();
-        Observations { features, dim, target, exposure: None }
+        Observations { features, dim, target: target.into(), exposure: None }
     }
 
     /// The same with the exposure of each row.
     pub fn with_exposure(self, exposure: Vec<f64>) -> Self {
-        Observations { exposure: Some(exposure), ..self }
+        Observations { exposure: Some(exposure.into()), ..self }
     }
 
     /// Number of rows, n.
@@ -65,7 +68,7 @@ impl Observations {
 
     /// The rows `ids`, in that order.
     pub fn select(&self, ids: &[usize]) -> Self {
-        let of = |values: &Vec<f64>| ids.iter().filter_map(|&i| values.get(i).copied()).collect();
+        let of = |values: &Held<f64>| ids.iter().filter_map(|&i| values.get(i).copied()).collect();
         Observations {
             features: ids.iter().flat_map(|&i| self.row(i)).copied().collect(),
             dim: self.dim,

@@ -31,7 +31,7 @@ use std::time::Instant;
 use sparse_nnls::Info;
 
 use crate::coreset::{BuildError, Start, start_fit};
-use crate::data::{Dataset, Groups, Outcome, Source};
+use crate::data::{Dataset, Groups, Outcome, Reading, Source};
 use crate::posterior::{Gaussian, Laplace, LaplaceStatus, Prior, SampleProgress};
 use crate::rows::{At, Counted, Memory, Problem, Rows, Weighted};
 use crate::trust::Reason;
@@ -107,7 +107,8 @@ impl Study {
     /// Names the file, the column and the row.
     pub fn open(source: &Source<'_>, specification: &Specification) -> Result<Self, StudyError> {
         let clock = Instant::now();
-        let dataset = source.design(&specification.design())?;
+        let go_on = &mut |_: &Reading| ControlFlow::Continue(());
+        let dataset = source.design_watched(&specification.design(), &specification.storage, go_on)?;
         Self::new(source.name(), dataset, &specification.model, clock.elapsed().as_secs_f64())
     }
 

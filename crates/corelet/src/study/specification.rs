@@ -8,7 +8,7 @@ use sparse_nnls::Method;
 use thiserror::Error;
 
 use crate::coreset::{BuildOptions, RoundOptions, RoundsBy, Selector, Start};
-use crate::data::DesignOptions;
+use crate::data::{DesignOptions, Storage};
 use crate::embed::Choice;
 use crate::model::{BuiltIn, Link};
 use crate::posterior::SampleSettings;
@@ -22,6 +22,8 @@ const MAX_KL_POINTS: usize = 1600;
 pub struct Specification {
     /// Which columns are used, and how.
     pub design: DesignOptions,
+    /// Where the rows are kept.
+    pub storage: Storage,
     /// The likelihood and the prior.
     pub model: ModelSpecification,
     /// How a coreset is built.

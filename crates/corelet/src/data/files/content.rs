@@ -52,6 +52,13 @@ impl Content {
         Ok(Self { name, store: Arc::new(Store::File(file)), len, modified })
     }
 
+    /// A regular file that is open.
+    pub(in crate::data) fn of_file(name: String, file: File) -> io::Result<Self> {
+        let metadata = file.metadata()?;
+        let (len, modified) = (metadata.len(), metadata.modified().ok());
+        Ok(Self { name, store: Arc::new(Store::File(file)), len, modified })
+    }
+
     /// Keeps all that `reader` has.
     pub(in crate::data) fn keep(name: String, reader: &mut dyn Read) -> Result<Self, DataError> {
         let mut spool = spooled_tempfile(KEPT_IN_MEMORY);

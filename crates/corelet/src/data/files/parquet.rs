@@ -9,6 +9,7 @@ use ::parquet::basic::Compression;
 use ::parquet::errors::ParquetError;
 use ::parquet::file::reader::{ChunkReader, Length};
 use arrow_array::{ArrayRef, RecordBatch, new_empty_array};
+use rayon::prelude::*;
 
 use super::arrow_columns::{Decoder, columns_of};
 use super::cells::{CellColumn, check_range, gathered, within};
@@ -179,14 +180,14 @@ impl Reader for ParquetFile {
         let fields = self.metadata.schema().fields();
         let mut parts: Vec<Vec<ArrayRef>> =
             fields.iter().map(|field| vec![new_empty_array(field.data_type())]).collect();
-        for group in 0..self.starts.len() - 1 {
-            let wanted = within(rows, self.starts[group], self.rows(group));
-            if wanted.is_empty() {
-                continue;
-            }
-            for batch in guarded(file, FORMAT, || self.gather(group, &rows[wanted]))? {
-                parts.iter_mut().zip(batch.columns()).for_each(|(part, array)| part.push(array.clone()));
-            }
+        let found: Vec<Vec<RecordBatch>> = (0..self.starts.len() - 1)
+            .into_par_iter()
+            .map(|group| (group, &rows[within(rows, self.starts[group], self.rows(group))]))
+            .filter(|(_, wanted)| !wanted.is_empty())
+            .map(|(group, wanted)| guarded(file, FORMAT, || self.gather(group, wanted)))
+            .collect::<Result<_, _>>()?;
+        for batch in found.iter().flatten() {
+            parts.iter_mut().zip(batch.columns()).for_each(|(part, array)| part.push(array.clone()));
         }
         gathered(file, FORMAT, &self.columns, &parts, rows.len())
     }

@@ -18,7 +18,7 @@ pub(super) use self::survey::{centre, norm};
 use super::tiles::{Correlations, Tiles, Workers, top};
 use crate::embed::{Description, Embedding, JointPolynomials};
 use crate::model::{Differences, JointPredictors, Model, Shifts};
-use crate::rows::RowsError;
+use crate::rows::{Observations, RowsError};
 
 /// f32 numbers of Φ computed at once, which fit the first-level cache beside the draws.
 const BLOCK: usize = 4096;
@@ -78,7 +78,8 @@ impl ByDraws {
         first: usize,
     ) -> Result<Self, RowsError> {
         let count = shifts.len();
-        Self::of_differences(Arc::clone(model).prepare(anchor, shifts), model.len(), count, first)
+        let differences = Arc::clone(model).prepare(anchor, shifts);
+        Self::of_differences(differences, model.observations(), count, first)
     }
 
     /// The same of ℓᵢ less a polynomial of its own predictor. With those of [`RowPolynomials::from_hermite`] that is
@@ -96,7 +97,7 @@ impl ByDraws {
     ) -> Result<Self, RowsError> {
         let count = shifts.len();
         let differences = remainder(model, anchor, shifts, subtract)?;
-        Self::of_differences(differences, model.len(), count, first)
+        Self::of_differences(differences, model.observations(), count, first)
     }
 
     /// The same of a model with several predictors a row.
@@ -112,19 +113,19 @@ impl ByDraws {
     ) -> Result<Self, RowsError> {
         let count = shifts.len();
         let differences = joint_remainder(model, anchor, &shifts, subtract)?;
-        Self::of_differences(differences, model.len(), count, first)
+        Self::of_differences(differences, model.observations(), count, first)
     }
 
     fn of_differences(
         differences: Box<dyn Differences>,
-        n: usize,
+        rows: &Observations,
         count: usize,
         first: usize,
     ) -> Result<Self, RowsError> {
         if count < 2 {
             return Err(RowsError::Length { what: "the draws of an embedding", got: count, expected: 2 });
         }
-        let survey = survey(differences.as_ref(), n, count, first)?;
+        let survey = survey(differences.as_ref(), rows, count, first)?;
         let description = Description { name: format!("draws:{count}"), coordinates: count, tail: 0.0 };
         Ok(Self { first, differences, survey, workers: Workers::default(), description })
     }

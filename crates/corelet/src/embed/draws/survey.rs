@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use crate::model::{BLOCK, Differences};
-use crate::rows::{RowsError, add};
+use crate::rows::{Held, Observations, RowsError, add};
 
 /// Rows whose partial sum is one task.
 const PART: usize = 512;
@@ -14,22 +14,24 @@ const STEP: usize = 8;
 #[derive(Debug)]
 pub(super) struct Survey {
     /// 1/‖φᵢ‖, 0 where φᵢ = 0.
-    pub(super) inverse_norms: Vec<f64>,
+    pub(super) inverse_norms: Held<f64>,
     /// Σ‖φᵢ‖.
     pub(super) norms: f64,
     /// Σφᵢ.
     pub(super) sum: Vec<f64>,
 }
 
-/// Norms and sum of φᵢ = (dᵢₛ − d̄ᵢ)_s/√S over `n` rows, the first of which is row `first`, in f64; blocks are combined in
+/// Norms and sum of φᵢ = (dᵢₛ − d̄ᵢ)_s/√S over these rows, the first of which is row `first`, in f64; blocks are combined in
 /// their order.
 pub(super) fn survey(
     differences: &dyn Differences,
-    n: usize,
+    rows: &Observations,
     count: usize,
     first: usize,
 ) -> Result<Survey, RowsError> {
-    let mut survey = Survey { inverse_norms: Vec::with_capacity(n), norms: 0.0, sum: vec![0.0; count] };
+    let n = rows.len();
+    let mut inverse_norms = rows.features.beside(n)?;
+    let (mut all_norms, mut all_sum) = (0.0, vec![0.0; count]);
     for start in (0..n).step_by(BLOCK) {
         let end = n.min(start + BLOCK);
         let parts: Vec<_> = (start..end)
@@ -43,12 +45,12 @@ pub(super) fn survey(
             add(&mut block_sum, &sum);
             block_norms += norms.iter().sum::<f64>();
             let inverse = |norm: f64| if norm > 0.0 { 1.0 / norm } else { 0.0 };
-            survey.inverse_norms.extend(norms.into_iter().map(inverse));
+            inverse_norms.push(&norms.into_iter().map(inverse).collect::<Vec<f64>>())?;
         }
-        add(&mut survey.sum, &block_sum);
-        survey.norms += block_norms;
+        add(&mut all_sum, &block_sum);
+        all_norms += block_norms;
     }
-    Ok(survey)
+    Ok(Survey { inverse_norms: inverse_norms.finish()?, norms: all_norms, sum: all_sum })
 }
 
 /// The norms of the columns from `start` to `end`, and their sum.

@@ -15,7 +15,7 @@ use super::{TILE, whiten};
 use crate::linalg::{dot, dot_features};
 use crate::model::{BLOCK, LinearPredictor};
 use crate::posterior::Gaussian;
-use crate::rows::add;
+use crate::rows::{Growing, Held, RowsError, add};
 
 /// Tiles of a block, whose partial sums are added up before they join those of the blocks before.
 const WAVE: usize = BLOCK / TILE;
@@ -88,16 +88,16 @@ pub(super) const MOST_PACKED: usize = 256 << 20;
 /// What is kept of each row for the kernel, in f32.
 pub(super) enum Kept {
     /// Blocks of rows, as the kernel reads them: v, then cₘ/‖φ‖.
-    Blocks(Vec<f32>),
+    Blocks(Held<f32>),
     /// cₘ/‖φ‖ of each row; v is computed from the row again at each pass.
-    Coefficients(Vec<f32>),
+    Coefficients(Held<f32>),
 }
 
 /// The rows as the kernel needs them, and what was learnt on the way.
 pub(super) struct Packed {
     pub(super) kept: Kept,
     /// 1/‖φ‖, and 0 for a zero column.
-    pub(super) inverse_norms: Vec<f64>,
+    pub(super) inverse_norms: Held<f64>,
     pub(super) sum: Sum,
     /// The orders above the highest kept, of the full log-likelihood at fixed draws.
     pub(super) dropped: Vec<f64>,
@@ -118,22 +118,29 @@ impl Partial {
     }
 }
 
-/// Makes and packs all rows on all threads; partial sums are combined in the order of the tiles.
-pub(super) fn pack(maker: &RowMaker, block: usize, most: usize) -> Packed {
+/// Makes and packs all rows on all threads; partial sums are combined in the order of the tiles. What grows with the rows is kept
+/// where they are.
+pub(super) fn pack(maker: &RowMaker, block: usize, most: usize) -> Result<Packed, RowsError> {
     let (n, dim, order) = (maker.model.observations.len(), maker.posterior.dim(), maker.order);
     let remainder = Remainder::new(dim);
     let stride = (dim + order) * block;
     let whole = n.div_ceil(block) * stride * size_of::<f32>() <= most;
     let (length, tile_length) =
         if whole { (n.div_ceil(block) * stride, TILE / block * stride) } else { (n * order, TILE * order) };
-    let mut kept = vec![0.0_f32; length];
-    let mut inverse_norms = vec![0.0; n];
+    let rows = &maker.model.observations.features;
+    let mut all_kept = if whole { Growing::Memory(Vec::with_capacity(length)) } else { rows.beside(length)? };
+    let mut all_norms = rows.beside(n)?;
+    let (kept_wave, norms_wave) = (WAVE * tile_length, WAVE * TILE);
+    let (mut kept, mut inverse_norms) = (vec![0.0_f32; kept_wave.min(length)], vec![0.0; norms_wave.min(n)]);
     let zero =
         || Partial { sum: vec![0.0; coordinates(dim, order)], norms: 0.0, remainder: Remainder::zero() };
     let mut total = zero();
     let multiplicities = multiplicities(dim, order);
-    let waves = kept.chunks_mut(WAVE * tile_length).zip(inverse_norms.chunks_mut(WAVE * TILE));
-    for (wave, (kept, inverse_norms)) in waves.enumerate() {
+    for wave in 0..n.div_ceil(norms_wave) {
+        let kept = &mut kept[..kept_wave.min(length - wave * kept_wave)];
+        let inverse_norms = &mut inverse_norms[..norms_wave.min(n - wave * norms_wave)];
+        // The last block is not full, and what is beyond its rows must be zero.
+        kept.fill(0.0);
         let partials: Vec<Partial> = kept
             .par_chunks_mut(tile_length)
             .zip(inverse_norms.par_chunks_mut(TILE))
@@ -155,10 +162,13 @@ pub(super) fn pack(maker: &RowMaker, block: usize, most: usize) -> Packed {
         partials.iter().for_each(|partial| sum_of_block.add(partial));
         sum_of_block.sum.iter_mut().zip(&multiplicities).for_each(|(sum, m)| *sum *= m);
         total.add(&sum_of_block);
+        all_kept.push(kept)?;
+        all_norms.push(inverse_norms)?;
     }
+    let (kept, inverse_norms) = (all_kept.finish()?, all_norms.finish()?);
     let sum = Sum { vector: total.sum, norms: total.norms };
     let kept = if whole { Kept::Blocks(kept) } else { Kept::Coefficients(kept) };
-    Packed { kept, inverse_norms, sum, dropped: total.remainder }
+    Ok(Packed { kept, inverse_norms, sum, dropped: total.remainder })
 }
 
 /// Packs one tile, a register of rows at a time. [`RowMaker::fill`] is the plain twin of what it does to a row.

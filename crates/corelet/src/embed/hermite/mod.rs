@@ -35,6 +35,7 @@ use super::{Description, EmbedError, Embedding, RowPolynomials};
 use crate::linalg::dot;
 use crate::model::LinearPredictor;
 use crate::posterior::Gaussian;
+use crate::rows::RowsError;
 
 /// Rows in a tile: a multiple of every block, and fixed, so that partial sums are the same for any number of threads.
 const TILE: usize = 1024;
@@ -167,17 +168,17 @@ impl Hermite {
         order: usize,
         first: usize,
     ) -> Result<Self, EmbedError> {
-        Ok(Self::packed(HermiteColumns::new(model, posterior, order)?, first, MOST_PACKED))
+        Ok(Self::packed(HermiteColumns::new(model, posterior, order)?, first, MOST_PACKED)?)
     }
 
     /// With at most so many bytes of packed rows.
-    fn packed(columns: HermiteColumns, first: usize, most: usize) -> Self {
+    fn packed(columns: HermiteColumns, first: usize, most: usize) -> Result<Self, RowsError> {
         let (block, order) = (block_rows(), columns.maker.order);
-        let packed = pack(&columns.maker, block, most);
+        let packed = pack(&columns.maker, block, most)?;
         let (coordinates, tail) = (columns.coordinates, Remainder::nats(&packed.dropped));
         let description = Description { name: format!("hermite:{order}"), coordinates, tail };
-        let has_zeros = packed.inverse_norms.chunks(TILE).map(|tile| tile.contains(&0.0)).collect();
-        Self {
+        let has_zeros = packed.inverse_norms.par_chunks(TILE).map(|tile| tile.contains(&0.0)).collect();
+        Ok(Self {
             first,
             columns,
             packed,
@@ -186,7 +187,7 @@ impl Hermite {
             block,
             description,
             scratch: Mutex::default(),
-        }
+        })
     }
 
     /// The same columns, stored.
@@ -435,7 +436,8 @@ mod tests {
         for order in 1..=3 {
             let of = |most| {
                 let linear = model.linear().unwrap();
-                Hermite::packed(HermiteColumns::new(linear, Arc::clone(&posterior), order).unwrap(), 70, most)
+                let columns = HermiteColumns::new(linear, Arc::clone(&posterior), order).unwrap();
+                Hermite::packed(columns, 70, most).unwrap()
             };
             let (once, each) = (of(MOST_PACKED), of(0));
             assert!(matches!(each.packed.kept, Kept::Coefficients(_)));
