@@ -127,8 +127,10 @@ impl<S: Default> Worker<S> {
         let Worker { top, ids, u, v, scratch } = self;
         let (u, v) = (&mut u[..tile.len()], &mut v[..tile.len()]);
         ids.clear();
-        let member = |id: usize| query.batch.is_none_or(|batch| batch.contains(tiles.first() + id));
-        ids.extend(tile.clone().filter(|&id| member(id)));
+        match query.batch {
+            None => ids.extend(tile.clone()),
+            Some(batch) => ids.extend(tile.clone().filter(|id| batch.contains(tiles.first() + id))),
+        }
         if ids.len() < tile.len() {
             u.fill(f64::NAN);
             v.fill(f64::NAN);
