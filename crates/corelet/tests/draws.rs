@@ -379,8 +379,8 @@ fn pursuit_over_virtual_draws_chooses_what_it_chooses_over_stored_ones() {
         let shared = a.weights.ids.iter().filter(|id| b.weights.ids.contains(id)).count();
         assert!(shared + 2 >= k, "k = {k}: {shared} shared");
         assert!((a.residual / b.residual - 1.0).abs() < 0.01, "k = {k}: {} {}", a.residual, b.residual);
-        let weights = a.weights.values.iter().zip(&b.weights.values);
+        let mut weights = a.weights.values.iter().zip(&b.weights.values);
         let same = |(x, y): (&f64, &f64)| (x - y).abs() <= 1e-6 * y.abs().max(1.0);
-        assert!(shared < k || weights.map(same).all(|same| same), "k = {k}");
+        assert!(shared < k || weights.all(same), "k = {k}");
     }
 }

@@ -68,7 +68,7 @@ fn skewed(eta: f64, rng: &mut ChaCha8Rng) -> f64 {
 
 /// Times, every third of which is one until which nothing was seen.
 fn censored(n: usize, dim: usize) -> Observations {
-    let events = (0..n).map(|i| if i % 3 == 0 { 0.0 } else { 1.0 }).collect();
+    let events = (0..n).map(|i: usize| if i.is_multiple_of(3) { 0.0 } else { 1.0 }).collect();
     observations(n, dim, skewed).with_exposure(events)
 }
 
@@ -409,6 +409,9 @@ fn small(target: impl Fn(f64, f64) -> f64, exposure: impl Fn(usize) -> f64) -> O
     Observations::new(&features, 2, targets).with_exposure((0..200).map(exposure).collect())
 }
 
+/// A model, the mode of its posterior, and the standard deviations there.
+type KnownFit = (Arc<dyn Model>, Vec<f64>, Vec<f64>);
+
 /// What scipy finds: the mode under N(0, 2²) of each parameter and the standard deviations there, with
 ///
 /// ```python
@@ -426,12 +429,12 @@ fn small(target: impl Fn(f64, f64) -> f64, exposure: impl Fn(usize) -> f64) -> O
 /// # binomial: m = 5 + i % 3; y = np.floor(u * (m + 1) * scipy.special.expit(0.3 + x))
 /// #     scipy.stats.binom.logpmf(y, m, scipy.special.expit(X @ theta))
 /// ```
-fn known_fits() -> Vec<(Arc<dyn Model>, Vec<f64>, Vec<f64>)> {
+fn known_fits() -> Vec<KnownFit> {
     let unit = |_: usize| 1.0;
     let logit = |x: f64, u: f64| 0.5 + x + 0.5 * (u / (1.0 - u)).ln();
     let counts = |x: f64, u: f64| (2.0 * (0.5 * x).exp() * (-u.ln()).powf(1.5)).floor();
     let times = |x: f64, u: f64| (0.3 + 0.4 * x).exp() * (-u.ln()).powf(0.6) + 0.01;
-    let event = |i: usize| if i % 4 == 0 { 0.0 } else { 1.0 };
+    let event = |i: usize| if i.is_multiple_of(4) { 0.0 } else { 1.0 };
     let mut successes = small(|x, u| u * sigmoid(0.3 + x), |i| (5 + i % 3) as f64);
     (0..200)
         .for_each(|i| successes.target[i] = (successes.target[i] * (successes.target(i).1 + 1.0)).floor());

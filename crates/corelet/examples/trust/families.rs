@@ -71,6 +71,6 @@ fn successes(n: usize, dim: usize, seed: u64) -> Observations {
 
 /// Times, every fourth of which is one until which nothing was seen.
 fn censored(n: usize, dim: usize, seed: u64) -> Observations {
-    let events = (0..n).map(|i| if i % 4 == 0 { 0.0 } else { 1.0 }).collect();
+    let events = (0..n).map(|i: usize| if i.is_multiple_of(4) { 0.0 } else { 1.0 }).collect();
     rows(n, dim, seed, skewed).with_exposure(events)
 }

@@ -127,7 +127,7 @@ impl Recipe {
             Self::HermiteDraws { posterior, shifts } => {
                 let upper = hermite(posterior, 2)?;
                 let rest = upper.polynomials();
-                let lower = ByDraws::joint_remainder(model, &posterior.mean, shifts.clone(), rest, first)?;
+                let lower = ByDraws::joint_remainder(model, &posterior.mean, shifts, rest, first)?;
                 let both = Stacked::new(upper, lower).map_err(|error| self.unsuited(&error))?;
                 Prepared { dictionary: Box::new(both), dropped: Vec::new() }
             }

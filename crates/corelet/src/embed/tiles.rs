@@ -9,6 +9,9 @@ use sparse_nnls::{Candidate, Dictionary, Query, Tile, TopK};
 /// Columns in a tile: fixed, so that nothing depends on the number of threads.
 const TILE: usize = 256;
 
+/// Tiles that a worker takes at once.
+const RUN: usize = 4;
+
 /// A dictionary whose correlations can be had a tile of columns at a time.
 ///
 /// This is what it takes to be one half of a [`Stacked`](super::Stacked) dictionary. Columns count from 0 here; where they are
@@ -97,20 +100,25 @@ pub(in crate::embed) fn top<T: Tiles>(
     answers: &mut [Vec<Candidate>],
 ) {
     let directions = tiles.directions(query.vectors);
-    let visit = |mut worker: Worker<T::Scratch>, tile: usize| {
-        let tile = tile * TILE..tiles.len().min((tile + 1) * TILE);
-        worker.visit(tiles, tile, query, &directions);
-        worker
-    };
-    let merge = |mut left: Worker<T::Scratch>, right: Worker<T::Scratch>| {
-        left.top.merge(&right.top);
-        workers.give(right);
-        left
-    };
-    let mut worker = (0..tiles.len().div_ceil(TILE))
-        .into_par_iter()
-        .fold(|| workers.take(query), visit)
-        .reduce(|| workers.take(query), merge);
+    // As many rankings in the making as there are threads at work, not one for every piece that rayon splits off: each would have to
+    // fill up again. Which columns a ranking has seen does not matter once all are merged.
+    let active = Mutex::new(Vec::new());
+    let lock = || active.lock().unwrap_or_else(PoisonError::into_inner);
+    let count = tiles.len().div_ceil(TILE);
+    (0..count.div_ceil(RUN)).into_par_iter().for_each(|run| {
+        let idle = lock().pop();
+        let mut worker: Worker<T::Scratch> = idle.unwrap_or_else(|| workers.take(query));
+        for tile in run * RUN..count.min((run + 1) * RUN) {
+            worker.visit(tiles, tile * TILE..tiles.len().min((tile + 1) * TILE), query, &directions);
+        }
+        lock().push(worker);
+    });
+    let mut others = std::mem::take(&mut *lock());
+    let mut worker = others.pop().unwrap_or_else(|| workers.take(query));
+    for other in others {
+        worker.top.merge(&other.top);
+        workers.give(other);
+    }
     worker.top.write(answers);
     workers.give(worker);
 }
@@ -127,8 +135,10 @@ impl<S: Default> Worker<S> {
         let Worker { top, ids, u, v, scratch } = self;
         let (u, v) = (&mut u[..tile.len()], &mut v[..tile.len()]);
         ids.clear();
-        let member = |id: usize| query.batch.is_none_or(|batch| batch.contains(tiles.first() + id));
-        ids.extend(tile.clone().filter(|&id| member(id)));
+        match query.batch {
+            None => ids.extend(tile.clone()),
+            Some(batch) => ids.extend(tile.clone().filter(|id| batch.contains(tiles.first() + id))),
+        }
         if ids.len() < tile.len() {
             u.fill(f64::NAN);
             v.fill(f64::NAN);

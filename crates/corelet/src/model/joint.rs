@@ -354,11 +354,12 @@ impl PredictorShifts {
 
     /// The table of a family for these shifts from `anchor`.
     pub(crate) fn table(&self, family: &dyn JointFamily, layout: &Layout, anchor: &[f64]) -> Vec<f64> {
-        let constant = |((_, range), block): ((Inputs, Range<usize>), _)| match block {
-            &BlockShifts::Constant(ref shifts) => Some((anchor[range.start], shifts.as_slice())),
-            BlockShifts::Features(_) => None,
-        };
-        let constants: Vec<(f64, &[f64])> = layout.blocks().zip(&self.blocks).filter_map(constant).collect();
+        let mut constants = Vec::new();
+        for ((_, range), block) in layout.blocks().zip(&self.blocks) {
+            if let BlockShifts::Constant(shifts) = block {
+                constants.push((anchor[range.start], shifts.as_slice()));
+            }
+        }
         family.table(&constants)
     }
 

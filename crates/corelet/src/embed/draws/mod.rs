@@ -107,12 +107,12 @@ impl ByDraws {
     pub(super) fn joint_remainder(
         model: &Arc<dyn Model>,
         anchor: &[f64],
-        shifts: Shifts,
+        shifts: &Shifts,
         subtract: JointPolynomials,
         first: usize,
     ) -> Result<Self, RowsError> {
         let count = shifts.len();
-        let differences = joint_remainder(model, anchor, &shifts, subtract)?;
+        let differences = joint_remainder(model, anchor, shifts, subtract)?;
         Self::of_differences(differences, model.observations(), count, first)
     }
 

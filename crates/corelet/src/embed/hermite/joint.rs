@@ -257,6 +257,11 @@ impl Tiles for JointHermite {
             Widen { cosines, length: form.length, inverse_norms: Some(inverse_norms), out }.compute();
         }
         self.refine(&tile, &directions.vectors, correlations);
+        if ids.len() == tile.len() {
+            out.u.copy_from_slice(&correlations[0]);
+            out.v.copy_from_slice(&correlations[1]);
+            return;
+        }
         for id in ids {
             let at = id - tile.start;
             (out.u[at], out.v[at]) = (correlations[0][at], correlations[1][at]);
@@ -267,9 +272,11 @@ impl Tiles for JointHermite {
 /// Adds the r answers of each block of rows, and moves them together to the front.
 fn add_up(cosines: &mut [f32], r: usize, block: usize) {
     for at in 0..cosines.len() / (r * block) {
-        for lane in 0..block {
-            let sum = (0..r).map(|a| cosines[(at * r + a) * block + lane]).sum();
-            cosines[at * block + lane] = sum;
+        cosines.copy_within(at * r * block..(at * r + 1) * block, at * block);
+        for a in 1..r {
+            let (sums, answers) = cosines.split_at_mut((at * r + a) * block);
+            let sums = &mut sums[at * block..][..block];
+            sums.iter_mut().zip(&answers[..block]).for_each(|(sum, answer)| *sum += answer);
         }
     }
 }
