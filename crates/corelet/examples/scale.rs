@@ -66,7 +66,7 @@ fn write(path: &Path, chunks: std::ops::Range<usize>) -> Result<(), Failed> {
 /// x ~ N(0, I), y = ±1 with the odds exp(Σ ±xⱼ/2).
 fn rows(chunk: usize) -> Result<RecordBatch, arrow_schema::ArrowError> {
     let mut rng = ChaCha8Rng::seed_from_u64(chunk as u64);
-    let mut columns = vec![Vec::with_capacity(CHUNK); FEATURES];
+    let mut columns: Vec<Vec<f32>> = (0..FEATURES).map(|_| Vec::with_capacity(CHUNK)).collect();
     let mut target = Vec::with_capacity(CHUNK);
     for _ in 0..CHUNK {
         let mut eta = 0.0;

@@ -155,6 +155,10 @@ impl Share<'_> {
     }
 
     /// Where some of its rows go: to their place, or to the buffers, from where they are to be [stored](Self::store).
+    #[cfg_attr(
+        not(feature = "files"),
+        allow(unused_variables, reason = "without files all rows are in memory")
+    )]
     pub(super) fn room<'b>(
         &'b mut self,
         rows: Range<usize>,

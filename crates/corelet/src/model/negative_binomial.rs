@@ -109,7 +109,7 @@ impl JointFamily for NegativeBinomial {
             - size * delta[1].exp_m1() * softplus(z)
     }
 
-    /// log Γ(y+φ′)/Γ(φ′) − log Γ(y+φ)/Γ(φ) at each shift, for y = 0, then 1, …, up to [`TABLED`].
+    /// log Γ(y+φ′)/Γ(φ′) − log Γ(y+φ)/Γ(φ) at each shift, for y = 0, then 1, …, up to `TABLED`.
     fn table(&self, constants: &[(f64, &[f64])]) -> Vec<f64> {
         let Some(&(zeta, shifts)) = constants.first() else { return Vec::new() };
         let size = bounded_exp(zeta);

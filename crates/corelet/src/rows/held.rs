@@ -6,9 +6,11 @@ use std::ops::{Deref, DerefMut};
 use bytemuck::Pod;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::RowsError;
+#[cfg(feature = "files")]
+use super::ScratchError;
 #[cfg(feature = "files")]
 use super::scratch::{Mapped, ScratchFile};
-use super::{RowsError, ScratchError};
 
 /// Numbers that are read as a slice wherever they are. Whoever changes them has them in memory from then on.
 #[derive(Clone)]

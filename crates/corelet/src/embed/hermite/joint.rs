@@ -21,7 +21,7 @@ use crate::rows::add;
 /// Rows in a tile of the first pass: a multiple of every block, and fixed.
 const TILE: usize = 1024;
 
-/// The Hermite embedding of order 1 or 2 of a model with r predictors a row: see [`JointColumns`] for its columns.
+/// The Hermite embedding of order 1 or 2 of a model with r predictors a row: its columns are those of `JointColumns`.
 ///
 /// A row is kept as r unit directions with their coefficients, in f32, as [`Hermite`](super::Hermite) keeps one, and the same
 /// kernel correlates them: a pass takes r times as long.
