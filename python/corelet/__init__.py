@@ -21,6 +21,7 @@ from ._known import fit
 from ._lib import CoreletError, __version__
 from ._loglik import build_from_loglik
 from ._nnls import PathPoint, Solution, sparse_nnls
+from ._predict import Prediction
 from ._progress import Progress
 from ._rounds import FitProgress, Round
 from ._verdict import Verdict, check
@@ -38,6 +39,7 @@ __all__ = [
     "Fit",
     "FitProgress",
     "PathPoint",
+    "Prediction",
     "Progress",
     "Quality",
     "Round",

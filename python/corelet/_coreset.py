@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import itertools
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Optional, Union
@@ -19,6 +19,7 @@ from ._formula import Design
 from ._progress import ProgressOption
 
 if TYPE_CHECKING:
+    from ._predict import Prediction
     from ._verdict import Verdict
 
 
@@ -208,6 +209,37 @@ class Coreset:
             tune=tune,
             random_seed=random_seed,
         )
+
+    def predict(
+        self,
+        new: Any,
+        *,
+        idata: Any = None,
+        kind: str = "mean",
+        exposure: Any = None,
+        quantiles: Sequence[float] = (0.05, 0.5, 0.95),
+        seed: int = 0,
+    ) -> Prediction:
+        """What the coreset's posterior says of new rows: mean, standard deviation and quantiles of each.
+
+        Parameters
+        ----------
+        new
+            Rows with the columns that the coreset was built on: an array, a table, a mapping of columns. They are encoded as
+            those were; a column that is not there, a level that was not, and a missing value are errors.
+        idata
+            Draws of `sample`; by default those of the last verdict, or fresh ones.
+        kind
+            `mean` for the distribution of E[y] given the coefficients (the probability of success, for two classes), which
+            says how well it is known; `outcome` for that of y itself.
+        exposure
+            Of each new row, where the model has one: an array, or the name of a column.
+        quantiles, seed
+            Which quantiles; of the draws of outcomes.
+        """
+        from ._predict import predict
+
+        return predict(self, new, idata=idata, kind=kind, exposure=exposure, quantiles=quantiles, seed=seed)
 
     def to_frame(self, library: str = "pandas") -> Any:
         """The chosen rows as a data frame of pandas (or polars): `row`, `weight`, and the columns of the data."""
