@@ -224,8 +224,8 @@ class Linear(Law):
     def mean(self, eta: Floats, scale: Floats) -> Floats:
         return eta
 
-    def sigma(self) -> Any:
-        return np.exp(self.beyond["log_sigma"]) if "log_sigma" in self.beyond else float(self.options["sigma"])
+    def sigma(self) -> Floats:
+        return np.exp(self.beyond["log_sigma"]) if "log_sigma" in self.beyond else np.array([float(self.options["sigma"])])
 
     def outcome(self, eta: Floats, scale: Floats, rng: np.random.Generator) -> Floats:
         return eta + self.sigma() * rng.standard_normal(eta.shape)
@@ -247,11 +247,12 @@ class Gamma(Law):
 
 
 class Weibull(Law):
-    def shape(self) -> Any:
+    def shape(self) -> Floats:
         return np.exp(self.beyond["log_shape"]) if "log_shape" in self.beyond else np.ones(1)
 
     def mean(self, eta: Floats, scale: Floats) -> Floats:
-        return np.exp(eta) * np.array([math.gamma(1 + 1 / shape) for shape in self.shape()])
+        factors: Floats = np.array([math.gamma(1 + 1 / shape) for shape in self.shape()])
+        return np.multiply(np.exp(eta), factors)
 
     def outcome(self, eta: Floats, scale: Floats, rng: np.random.Generator) -> Floats:
         return np.exp(eta) * rng.standard_exponential(eta.shape) ** (1 / self.shape())
