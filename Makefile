@@ -27,7 +27,6 @@ lint:
 	cargo fmt --all --check
 	cargo clippy --release --workspace --all-targets --features sparse-nnls/simd-variable -- -D warnings
 	cargo clippy --release -p corelet --no-default-features -- -D warnings
-	cargo clippy --release -p corelet --no-default-features --features files -- -D warnings
 	cargo clippy --release -p corelet --no-default-features --features sampling -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --release --workspace --no-deps
 

@@ -86,7 +86,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 fn pursuit_has_the_lowest_residual_in_every_run() {
     for (name, built_in, prototype) in SETS {
         let Some(setting) = load(name, built_in) else { return };
-        let kl: Vec<f64> = (0..10_u64)
+        let kl: Vec<f64> = (0..5_u64)
             .into_par_iter()
             .map(|seed| {
                 let dictionary = setting.dictionary(seed);
