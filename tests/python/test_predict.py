@@ -95,3 +95,23 @@ def test_formulas_and_draws_of_the_verdict():
     predicted = coreset.predict(table.iloc[:50])
     assert (np.abs(predicted.mean - ETA[:50]) < 6 * predicted.sd).all()
     assert coreset.predict(table.iloc[:50]).mean == pytest.approx(predicted.mean)
+
+
+def test_probabilities_of_trials():
+    trials = rng.integers(1, 20, N)
+    truth = 1 / (1 + np.exp(-ETA))
+    table = FRAME[["x", "kind"]].assign(trials=trials, y=rng.binomial(trials, truth))
+    coreset = corelet.build(table, target="y", trials="trials", model="binomial", k=60)
+    assert corelet.check(coreset, table, draws=400, warmup=300, chains=2).grade == "A"
+    predicted = coreset.predict(table.iloc[:200])
+    assert (np.abs(predicted.mean - truth[:200]) < 5 * predicted.sd).all()
+
+
+def test_censored_times():
+    times, limit = targets("weibull"), 2.0
+    table = FRAME[["x", "kind"]].assign(y=np.minimum(times, limit), seen=times <= limit)
+    coreset = corelet.build(table, target="y", event="seen", model="weibull", k=80)
+    assert corelet.check(coreset, table, draws=400, warmup=300, chains=2).grade == "A"
+    predicted = coreset.predict(table.iloc[:200])
+    truth = np.exp(ETA[:200]) * math.gamma(1 + 1 / 1.5)
+    assert (np.abs(predicted.mean - truth) < 5 * predicted.sd).all()
