@@ -115,7 +115,7 @@ def refused() -> dict[str, tuple[Any, str]]:
         pm.Normal("y", pm.Normal("b") * (data - data.mean()), observed=y)
 
     def summed() -> None:
-        pm.Normal("y", pm.Normal("b") * pt.cumsum(pt.as_tensor(pm.Data("x", x))), observed=y)
+        pm.Normal("y", pm.Normal("b") * pt.cumsum(pt.as_tensor(pm.Data("x", x))), observed=y)  # type: ignore[no-untyped-call]
 
     def potential() -> None:
         pm.Potential("y", -0.5 * ((y - pm.Normal("m")) ** 2).sum())

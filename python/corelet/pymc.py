@@ -241,7 +241,7 @@ def _jax_function(variables: list[Any], graph: Any) -> Optional[Callable[..., An
 
     try:
         one = get_jaxified_graph(inputs=variables, outputs=[graph])
-    except NotImplementedError:
+    except (NotImplementedError, ValueError):  # An operation that JAX has not; a graph that asks a random variable for its shape.
         return None
 
     def all_draws(theta: list[Any], data: list[Any]) -> Any:
@@ -260,11 +260,25 @@ def _pytensor_function(variables: list[Any], graph: Any) -> Callable[..., Any]:
     return all_draws
 
 
+def _copied(model: Any) -> Any:
+    """A copy of a model with its initial values, which PyMC will not copy: numbers go with it, expressions stay behind."""
+    given = dict(model.rvs_to_initial_values)
+    model.rvs_to_initial_values.update(dict.fromkeys(given))
+    try:
+        copy = model.copy()
+    finally:
+        model.rvs_to_initial_values.update(given)
+    for rv, value in given.items():
+        if value is not None and not isinstance(value, (str, pytensor.graph.basic.Variable)):
+            copy.rvs_to_initial_values[copy[rv.name]] = value
+    return copy
+
+
 class _WeightedModel:
     """A copy of the model in which each row's log-likelihood has a weight, of whatever rows it is given."""
 
     def __init__(self, model: Any, n: int) -> None:
-        copy = model.copy()
+        copy = _copied(model)
         rows = row_logp(copy, n, shared=True, given={})
         self.leaves = rows.leaves
         self.weights = pytensor.shared(np.ones(1), name="corelet_weights", shape=(None,))
