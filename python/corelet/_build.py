@@ -139,8 +139,9 @@ def build(
     >>> len(cs) <= 50, cs.quality.kl_forward < 1e-3
     (True, True)
     """
-    X, y, intercept, design = resolved(X, y, intercept)
-    keywords = native(
+    X, y, asked, design = resolved(
+        X,
+        y,
         dict(
             k=k,
             model=model,
@@ -172,8 +173,9 @@ def build(
             memory=memory,
             scratch=scratch,
             seed=seed,
-        )
+        ),
     )
+    keywords = native(asked)
     threads = _count("threads", threads)
     beside = [y, *(other for other in (exposure, groups) if not isinstance(other, str))]
     stream = X if all(other is None for other in beside) else None

@@ -23,12 +23,14 @@ def _estimator_has(name: str) -> Any:
 class _OnCoreset(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """Chooses weighted rows, fits the estimator on them, and hands everything else on to it."""
 
+    default_model = "logistic"
+
     def __init__(
         self,
         estimator: Any = None,
         k: Optional[int] = 200,
         *,
-        model: str,
+        model: Optional[str] = None,
         standardise: str = "scale",
         prior_sd: Optional[float] = None,
         max_kl: Optional[float] = None,
@@ -67,6 +69,7 @@ class _OnCoreset(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             return np.arange(n), np.ones(n)  # All rows stand for themselves.
         keywords = self.get_params(deep=False)
         del keywords["estimator"]
+        keywords["model"] = self.default_model if self.model is None else self.model
         self.coreset_ = build(features, target, progress=False, **keywords)
         return self.coreset_.rows, self.coreset_.weights
 
@@ -93,7 +96,7 @@ class CoresetClassifier(ClassifierMixin, _OnCoreset):  # type: ignore[misc]
     k
         Rows to choose. Where there are no more rows than that, all are taken with weight 1.
     model, standardise, prior_sd, max_kl, seed, threads
-        As in `corelet.build`.
+        As in `corelet.build`; the model is `logistic` where none is named.
 
     Attributes
     ----------
@@ -118,29 +121,6 @@ class CoresetClassifier(ClassifierMixin, _OnCoreset):  # type: ignore[misc]
     >>> bool((small.predict(X) == full.predict(X)).mean() > 0.97)
     True
     """
-
-    def __init__(
-        self,
-        estimator: Any = None,
-        k: Optional[int] = 200,
-        *,
-        model: str = "logistic",
-        standardise: str = "scale",
-        prior_sd: Optional[float] = None,
-        max_kl: Optional[float] = None,
-        seed: int = 0,
-        threads: Optional[int] = None,
-    ) -> None:
-        super().__init__(
-            estimator,
-            k,
-            model=model,
-            standardise=standardise,
-            prior_sd=prior_sd,
-            max_kl=max_kl,
-            seed=seed,
-            threads=threads,
-        )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -194,28 +174,7 @@ class CoresetRegressor(RegressorMixin, _OnCoreset):  # type: ignore[misc]
     True
     """
 
-    def __init__(
-        self,
-        estimator: Any = None,
-        k: Optional[int] = 200,
-        *,
-        model: str = "linear",
-        standardise: str = "scale",
-        prior_sd: Optional[float] = None,
-        max_kl: Optional[float] = None,
-        seed: int = 0,
-        threads: Optional[int] = None,
-    ) -> None:
-        super().__init__(
-            estimator,
-            k,
-            model=model,
-            standardise=standardise,
-            prior_sd=prior_sd,
-            max_kl=max_kl,
-            seed=seed,
-            threads=threads,
-        )
+    default_model = "linear"
 
     def _wanted(self) -> Any:
         return LinearRegression() if self.estimator is None else self.estimator

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Optional
 
 from . import _lib
 
 INTERCEPT = "Intercept"
-
-
-def is_formula(X: Any) -> bool:
-    """Whether what is given in place of data is a formula."""
-    return isinstance(X, str) and "~" in X
 
 
 @dataclass
@@ -27,9 +24,11 @@ class Design:
     """What stands left of `~`."""
     spec: Any
     """The specification of `formulaic`, with all that it learnt of the data."""
+    beside: tuple[str, ...] = ()
+    """Columns of the data that are no term, but name an exposure, groups, trials or an event."""
 
     @staticmethod
-    def of(formula: str, data: Any) -> tuple[Design, Any]:
+    def of(formula: str, data: Any, beside: tuple[str, ...] = ()) -> tuple[Design, Any]:
         """The design of a formula and the features of these rows."""
         try:
             from formulaic import Formula
@@ -45,13 +44,11 @@ class Design:
             matrix = Formula(right.strip()).get_model_matrix(data, na_action="ignore")
         except Exception as error:
             raise _lib.CoreletError(f"the formula '{formula}' cannot be used: {error}") from error
-        design = Design(formula, INTERCEPT in matrix.columns, target, matrix.model_spec)
+        design = Design(formula, INTERCEPT in matrix.columns, target, matrix.model_spec, beside)
         return design, design._features(matrix)
 
     def features(self, data: Any) -> Any:
         """The features of new rows, coded as those it was made of; a level that these did not have is an error."""
-        import warnings
-
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # An unknown level is a warning to formulaic, and a row of the reference level.
             try:
@@ -74,6 +71,15 @@ class Design:
             raise _lib.CoreletError(f"'{self.target}' must be one column, but makes {values.shape[1]}")
         return values.iloc[:, 0].rename(self.target)
 
+    def table(self, data: Any, features: Any = None) -> dict[str, Any]:
+        """The features of these rows, and what stands beside them."""
+        features = self.features(data) if features is None else features
+        for name in self.beside:
+            if name not in data.columns:
+                raise _lib.CoreletError(f"'{name}' is no column of the data")
+        columns = {str(name): features[name] for name in features.columns}
+        return columns | {name: data[name] for name in self.beside}
+
     def _features(self, matrix: Any) -> Any:
         features = matrix.drop(columns=INTERCEPT) if self.intercept else matrix
         if not features.shape[1]:
@@ -81,11 +87,20 @@ class Design:
         return features
 
 
-def resolved(X: Any, y: Any, intercept: bool) -> tuple[Any, Any, bool, Optional[Design]]:
-    """Features, target and whether there is an intercept, of arrays as they are or of a formula and its data frame."""
-    if not is_formula(X):
-        return X, y, intercept, None
-    if not intercept:
+def resolved(X: Any, y: Any, keywords: Mapping[str, Any]) -> tuple[Any, Any, dict[str, Any], Optional[Design]]:
+    """Data, target and what else is asked for: as they are, or of a formula and its data frame.
+
+    A string without anything beside it is the path of a file, whatever is in its name.
+    """
+    asked = dict(keywords)
+    if not isinstance(X, str) or "~" not in X or y is None:
+        return X, y, asked, None
+    for name in ("target", "features", "exclude", "categories"):
+        if asked.get(name):
+            raise _lib.CoreletError(f"{name} cannot be given beside a formula, which says what is predicted from what")
+    if asked.get("intercept") is False:
         raise _lib.CoreletError("with a formula the intercept is left out by '- 1' in it")
-    design, features = Design.of(X, y)
-    return features, design.target_of(y), design.intercept, design
+    named = (asked.get(name) for name in ("exposure", "groups", "trials", "event"))
+    design, features = Design.of(X, y, tuple(name for name in named if isinstance(name, str)))
+    asked["intercept"] = design.intercept
+    return design.table(y, features), design.target_of(y), asked, design

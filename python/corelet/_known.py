@@ -83,8 +83,7 @@ def fit(
     settings = dict(
         draws=draws, warmup=tune, chains=chains, target_accept=target_accept, max_depth=max_depth, seed=seed
     )
-    X, y, intercept, design = resolved(X, y, keywords.pop("intercept", True))
-    asked = dict(model=model, seed=seed, intercept=intercept, **keywords)
+    X, y, asked, design = resolved(X, y, dict(model=model, seed=seed, **keywords))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         known = Known(X, y, asked, settings, threads, FitReport(progress))

@@ -56,8 +56,10 @@ def predict(
     if kind not in ("mean", "outcome"):
         raise CoreletError(f"kind is '{kind}', but it must be one of mean, outcome")
     model = str(coreset.summary["model"])
-    if model not in MODELS or not coreset.options:
-        raise CoreletError(f"nothing can be predicted by the model '{model}': it has no target, or its target is not known")
+    if model not in MODELS:
+        raise CoreletError(f"the model '{model}' predicts nothing that corelet knows of")
+    if not coreset.metadata:
+        raise CoreletError("all rows, as fit(..., full=True) has them, predict nothing here: build a coreset of them")
     levels = tuple(float(level) for level in quantiles)
     if not all(0 <= level <= 1 for level in levels):
         raise CoreletError(f"quantiles are {list(levels)}, but they must be between 0 and 1")

@@ -212,7 +212,7 @@ def drawn(
     """What the native part says of draws from the posterior of a coreset of the data given (X, y, exposure), or of all rows."""
     keywords = dict(options)
     if coreset is not None and coreset.design is not None and given[1] is None:
-        given = (coreset.design.features(given[0]), coreset.design.target_of(given[0]), given[2])
+        given = (coreset.design.table(given[0]), coreset.design.target_of(given[0]), given[2])
     chosen = None if coreset is None else (coreset.rows, coreset.weights, coreset.summary.get("fingerprint"))
     paths = paths_of(*given)
     if paths is not None:

@@ -81,3 +81,24 @@ def test_a_formula_needs_a_frame():
         corelet.build("y ~ x", np.zeros((3, 2)), k=1)
     with pytest.raises(corelet.CoreletError, match="by '- 1' in it"):
         corelet.build("y ~ x", pd.DataFrame({"y": [0, 1], "x": [1.0, 2.0]}), k=1, intercept=False)
+
+
+def test_what_stands_beside_a_formula(flights):
+    rng = np.random.default_rng(6)
+    counted = flights.assign(days=rng.uniform(0.5, 2, len(flights)))
+    counted["trips"] = rng.poisson(counted.days * np.exp(0.1 * counted.hour - 1))
+    coreset = corelet.build("trips ~ hour", counted, model="poisson", exposure="days", k=40)
+    plain = corelet.build(counted[["hour", "days", "trips"]], target="trips", model="poisson", exposure="days", k=40)
+    assert np.array_equal(coreset.rows, plain.rows) and coreset.names == plain.names
+    assert corelet.check(coreset, counted, draws=300, warmup=200, chains=2).grade == "A"
+    assert len(coreset.predict(counted.iloc[:5])) == 5
+    with pytest.raises(corelet.CoreletError, match="'weeks' is no column"):
+        corelet.build("trips ~ hour", counted, model="poisson", exposure="weeks", k=40)
+    with pytest.raises(corelet.CoreletError, match="features cannot be given beside a formula"):
+        corelet.build("trips ~ hour", counted, features=["hour"], k=40)
+
+
+def test_a_path_with_a_tilde_is_a_path(flights, tmp_path):
+    path = tmp_path / "fl~1.csv"
+    flights[["hour", "delay"]].to_csv(path, index=False)
+    assert len(corelet.build(str(path), target="delay", model="linear", k=20)) <= 20

@@ -83,6 +83,9 @@ def test_rows_that_do_not_suit():
             coreset.predict(change)
     with pytest.raises(corelet.CoreletError, match="one of mean, outcome"):
         coreset.predict(FRAME, kind="median")
+    everything = corelet.fit(FRAME.iloc[:200, :1], targets("linear")[:200], model="linear", full=True, draws=60, tune=40, chains=2)
+    with pytest.raises(corelet.CoreletError, match="build a coreset of them"):
+        everything.coreset.predict(FRAME)
     with pytest.raises(corelet.CoreletError, match="between 0 and 1"):
         coreset.predict(FRAME, quantiles=[5])
     assert len(coreset.predict(FRAME.iloc[:0])) == 0

@@ -318,7 +318,8 @@ impl Judge<'_> {
         let (ids, weights): (Vec<usize>, Vec<f64>) = kept.unzip();
         let mut descended = Coreset { rows: ids, weights, ..coreset.clone() };
         let judged = self.judge(&descended, round)?;
-        if judged.0 > (1.0 + NOISE) * variance {
+        // Of two values that say nothing neither is the better.
+        if judged.0 > (1.0 + NOISE) * variance || judged.0 >= MEANINGLESS {
             return Ok(as_it_is);
         }
         let embedding = embed(rows, posterior, options.embedding, coreset.k, options.seed)?;

@@ -9,8 +9,9 @@ use sparse_nnls::{Candidate, Dictionary, DictionaryError, Query, Sum};
 use super::draws::{columns_of, joint_remainder, remainder};
 use super::gaussian::GaussianColumns;
 use super::hermite::{HermiteColumns, JointColumns, coordinates};
-use super::{ByDraws, EmbedError, Hermite, JointHermite, Stacked};
-use crate::model::{Differences, JointPredictors, Model, Shifts};
+use super::tiles::Tiles;
+use super::{ByDraws, EmbedError, Embedding, Hermite, JointHermite, Stacked};
+use crate::model::{Differences, Model, Shifts};
 use crate::posterior::Gaussian;
 use crate::rows::RowsError;
 
@@ -45,6 +46,53 @@ pub enum Recipe {
     },
 }
 
+/// Orders of ℓ that are exact, above which draws of the rest can stand.
+trait Exact: Tiles + Embedding + 'static {
+    /// What the orders above leave over, at fixed draws.
+    fn dropped(&self) -> &[f64];
+
+    /// Draws of what orders 1 and 2 leave over.
+    fn rest(
+        &self,
+        model: &Arc<dyn Model>,
+        anchor: &[f64],
+        shifts: &Shifts,
+        first: usize,
+    ) -> Result<ByDraws, RowsError>;
+}
+
+impl Exact for Hermite {
+    fn dropped(&self) -> &[f64] {
+        self.dropped()
+    }
+
+    fn rest(
+        &self,
+        model: &Arc<dyn Model>,
+        anchor: &[f64],
+        shifts: &Shifts,
+        first: usize,
+    ) -> Result<ByDraws, RowsError> {
+        ByDraws::remainder(model, anchor, shifts.clone(), self.polynomials(), first)
+    }
+}
+
+impl Exact for JointHermite {
+    fn dropped(&self) -> &[f64] {
+        self.dropped()
+    }
+
+    fn rest(
+        &self,
+        model: &Arc<dyn Model>,
+        anchor: &[f64],
+        shifts: &Shifts,
+        first: usize,
+    ) -> Result<ByDraws, RowsError> {
+        ByDraws::joint_remainder(model, anchor, shifts, self.polynomials(), first)
+    }
+}
+
 impl Recipe {
     /// As a user would ask for it.
     pub fn name(&self) -> String {
@@ -71,27 +119,37 @@ impl Recipe {
     /// # Errors
     /// Where the rows have no such embedding, or a log-likelihood is not finite.
     pub fn prepare(&self, model: &Arc<dyn Model>, first: usize) -> Result<Prepared, RowsError> {
-        if let Some(joint) = model.joint() {
-            return self.prepare_joint(model, joint, first);
+        match model.joint() {
+            Some(joint) => self.prepare_with(model, first, |posterior, order| {
+                JointHermite::starting_at(joint, posterior, order, first)
+                    .map_err(|error| self.unsuited(&error))
+            }),
+            None => self.prepare_with(model, first, |posterior, order| {
+                let linear = model.linear().ok_or_else(|| self.refusal(&**model))?;
+                Hermite::starting_at(linear, posterior, order, first).map_err(|error| self.unsuited(&error))
+            }),
         }
-        let hermite = |posterior: &Arc<Gaussian>, order| {
-            let linear = model.linear().ok_or_else(|| self.refusal(&**model))?;
-            let made = Hermite::starting_at(linear, Arc::clone(posterior), order, first);
-            made.map_err(|error| self.unsuited(&error))
-        };
+    }
+
+    /// The same with what has exact orders, where they are wanted.
+    fn prepare_with<E: Exact>(
+        &self,
+        model: &Arc<dyn Model>,
+        first: usize,
+        exact: impl FnOnce(Arc<Gaussian>, usize) -> Result<E, RowsError>,
+    ) -> Result<Prepared, RowsError> {
         Ok(match self {
             Self::Hermite { posterior, order } => {
-                let hermite = hermite(posterior, *order)?;
-                Prepared { dropped: hermite.dropped().to_vec(), dictionary: Box::new(hermite) }
+                let exact = exact(Arc::clone(posterior), *order)?;
+                Prepared { dropped: exact.dropped().to_vec(), dictionary: Box::new(exact) }
             }
             Self::Draws { anchor, shifts } => {
                 let draws = ByDraws::new(model, anchor, shifts.clone(), first)?;
                 Prepared { dictionary: Box::new(draws), dropped: Vec::new() }
             }
             Self::HermiteDraws { posterior, shifts } => {
-                let upper = hermite(posterior, 2)?;
-                let rest = upper.polynomials();
-                let lower = ByDraws::remainder(model, &posterior.mean, shifts.clone(), rest, first)?;
+                let upper = exact(Arc::clone(posterior), 2)?;
+                let lower = upper.rest(model, &posterior.mean, shifts, first)?;
                 let both = Stacked::new(upper, lower).map_err(|error| self.unsuited(&error))?;
                 Prepared { dictionary: Box::new(both), dropped: Vec::new() }
             }
@@ -101,37 +159,6 @@ impl Recipe {
                     .map_err(|error| self.unsuited(&error))?;
                 Prepared { dictionary: Box::new(columns), dropped: Vec::new() }
             }
-        })
-    }
-
-    /// The same of a model with several predictors a row.
-    fn prepare_joint(
-        &self,
-        model: &Arc<dyn Model>,
-        joint: JointPredictors,
-        first: usize,
-    ) -> Result<Prepared, RowsError> {
-        let hermite = |posterior: &Arc<Gaussian>, order| {
-            let made = JointHermite::starting_at(joint, Arc::clone(posterior), order, first);
-            made.map_err(|error| self.unsuited(&error))
-        };
-        Ok(match self {
-            Self::Hermite { posterior, order } => {
-                let hermite = hermite(posterior, *order)?;
-                Prepared { dropped: hermite.dropped().to_vec(), dictionary: Box::new(hermite) }
-            }
-            Self::Draws { anchor, shifts } => {
-                let draws = ByDraws::new(model, anchor, shifts.clone(), first)?;
-                Prepared { dictionary: Box::new(draws), dropped: Vec::new() }
-            }
-            Self::HermiteDraws { posterior, shifts } => {
-                let upper = hermite(posterior, 2)?;
-                let rest = upper.polynomials();
-                let lower = ByDraws::joint_remainder(model, &posterior.mean, shifts, rest, first)?;
-                let both = Stacked::new(upper, lower).map_err(|error| self.unsuited(&error))?;
-                Prepared { dictionary: Box::new(both), dropped: Vec::new() }
-            }
-            Self::GaussianMean { .. } => return Err(self.refusal(&**model)),
         })
     }
 

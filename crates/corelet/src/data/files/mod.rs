@@ -77,9 +77,10 @@ impl Source<'static> {
 /// How messages name several files.
 fn name_of<P: AsRef<Path>>(paths: &[P], files: usize) -> String {
     let first = paths.first().map_or_else(|| "no file".to_owned(), |path| source_name(path.as_ref()));
-    match paths.len() {
-        0 | 1 => first,
-        _ => format!("{first} and {} more files", files - 1),
+    match (paths.len(), files) {
+        (0 | 1, _) => first,
+        (_, 2) => format!("{first} and another file"),
+        _ => format!("{first} and {} other files", files - 1),
     }
 }
 

@@ -22,6 +22,26 @@ pub(super) struct Forms {
     pub(super) entries: Vec<[f32; HEIGHT]>,
 }
 
+/// The vectors of a query: as forms for the kernel, and as they are for what is computed again in f64.
+pub struct Directions {
+    pub(super) forms: Vec<Forms>,
+    pub(super) vectors: Vec<Vec<f64>>,
+}
+
+impl Directions {
+    pub(super) fn new(vectors: &[&[f64]], dim: usize, order: usize) -> Self {
+        let prepare = |vector: &&[f64]| {
+            let mut forms = Forms::default();
+            forms.prepare(vector, dim, order);
+            forms
+        };
+        Self {
+            forms: vectors.iter().map(prepare).collect(),
+            vectors: vectors.iter().map(|vector| vector.to_vec()).collect(),
+        }
+    }
+}
+
 /// Four rows of the table.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Band {

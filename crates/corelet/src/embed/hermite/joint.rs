@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use sparse_nnls::{Candidate, Dictionary, DictionaryError, Error, Query, Sum};
 
 use super::NEARLY_PARALLEL;
-use super::forms::Forms;
+use super::forms::Directions;
 use super::joint_row::{JointColumns, JointPolynomials, JointRow};
 use super::kernel::{Cosines, Widen, block_rows};
 use super::tail::Remainder;
@@ -203,30 +203,16 @@ pub struct JointScratch {
     correlations: [Vec<f64>; 2],
 }
 
-/// The vectors of a query, and the same as forms.
-pub struct JointDirections {
-    forms: Vec<Forms>,
-    vectors: Vec<Vec<f64>>,
-}
-
 impl Tiles for JointHermite {
-    type Directions = JointDirections;
+    type Directions = Directions;
     type Scratch = JointScratch;
 
     fn first(&self) -> usize {
         self.first
     }
 
-    fn directions(&self, vectors: &[&[f64]]) -> JointDirections {
-        let prepare = |vector: &&[f64]| {
-            let mut forms = Forms::default();
-            forms.prepare(vector, self.columns.posterior.dim(), self.columns.order);
-            forms
-        };
-        JointDirections {
-            forms: vectors.iter().map(prepare).collect(),
-            vectors: vectors.iter().map(|vector| vector.to_vec()).collect(),
-        }
+    fn directions(&self, vectors: &[&[f64]]) -> Directions {
+        Directions::new(vectors, self.columns.posterior.dim(), self.columns.order)
     }
 
     fn inverse_norms(&self) -> &[f64] {
@@ -237,7 +223,7 @@ impl Tiles for JointHermite {
         &self,
         tile: Range<usize>,
         ids: &[usize],
-        directions: &JointDirections,
+        directions: &Directions,
         scratch: &mut JointScratch,
         out: Correlations<'_>,
     ) {

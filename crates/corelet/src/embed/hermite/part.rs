@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::Hermite;
-use super::forms::Forms;
+use super::forms::Directions;
 use super::kernel::{Cosines, Widen};
 use crate::embed::RowPolynomials;
 use crate::embed::tiles::{Correlations, Tiles};
@@ -17,30 +17,16 @@ pub struct PartScratch {
     correlations: [Vec<f64>; 2],
 }
 
-/// The vectors of a query, as forms, and the lengths of the vectors themselves for [`Hermite::refine`].
-pub struct PartDirections {
-    forms: Vec<Forms>,
-    vectors: Vec<Vec<f64>>,
-}
-
 impl Tiles for Hermite {
-    type Directions = PartDirections;
+    type Directions = Directions;
     type Scratch = PartScratch;
 
     fn first(&self) -> usize {
         self.first
     }
 
-    fn directions(&self, vectors: &[&[f64]]) -> PartDirections {
-        let prepare = |vector: &&[f64]| {
-            let mut forms = Forms::default();
-            forms.prepare(vector, self.dim(), self.order());
-            forms
-        };
-        PartDirections {
-            forms: vectors.iter().map(prepare).collect(),
-            vectors: vectors.iter().map(|vector| vector.to_vec()).collect(),
-        }
+    fn directions(&self, vectors: &[&[f64]]) -> Directions {
+        Directions::new(vectors, self.dim(), self.order())
     }
 
     fn inverse_norms(&self) -> &[f64] {
@@ -51,7 +37,7 @@ impl Tiles for Hermite {
         &self,
         tile: Range<usize>,
         ids: &[usize],
-        directions: &PartDirections,
+        directions: &Directions,
         scratch: &mut PartScratch,
         out: Correlations<'_>,
     ) {
