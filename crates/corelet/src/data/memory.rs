@@ -31,16 +31,17 @@ pub(super) fn require_addresses(file: &str, what: impl Into<String>, needed: u64
 }
 
 /// n zeros, or an error where there is no memory for them.
+///
+/// The system hands out pages of zeros when they are first written to, and so to all threads at once.
 pub(super) fn zeros<T: Clone + Default>(file: &str, what: &str, n: usize) -> Result<Vec<T>, DataError> {
     let needed = (n as u64).saturating_mul(size_of::<T>() as u64);
     require(file, what, needed)?;
-    let mut values = Vec::new();
-    if values.try_reserve_exact(n).is_err() {
+    // Asked for and given back: `vec!` takes pages as they come, but would end the process where there are none.
+    if Vec::<T>::new().try_reserve_exact(n).is_err() {
         let available = available().unwrap_or_default();
         return Err(DataError::Memory { file: file.to_owned(), what: what.to_owned(), needed, available });
     }
-    values.resize(n, T::default());
-    Ok(values)
+    Ok(vec![T::default(); n])
 }
 
 fn machine() -> Option<u64> {

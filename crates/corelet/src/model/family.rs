@@ -23,6 +23,19 @@ pub trait Family: Send + Sync {
         [self.value(eta, y, exposure), first, second]
     }
 
+    /// Fills in ℓ and its first two derivatives of many rows.
+    ///
+    /// The default calls [`jet`](Family::jet); a family that is used at scale computes them a register at a time.
+    fn jets(&self, rows: &mut Jets) {
+        rows.fill(|eta, y, exposure| self.jet(eta, y, exposure));
+    }
+
+    /// c₁ … c₇ with ℓ(η + δ) − ℓ(η) = Σ cₖδᵏ to full relative precision of f32 for |δ| ≤
+    /// [`SERIES_RANGE`](crate::vector_math::SERIES_RANGE), where there are such.
+    fn series(&self, _eta: f64, _y: f64, _exposure: f64) -> Option<[f64; 7]> {
+        None
+    }
+
     /// ℓ(η + δ) − ℓ(η) to full relative precision, also at δ = 10⁻⁹.
     ///
     /// The default integrates ℓ′ from η to η + δ by Gauss–Legendre quadrature where δ is small, and subtracts
@@ -56,6 +69,45 @@ pub trait Family: Send + Sync {
     }
 }
 
+/// The predictor, target and exposure of some rows, and the log-likelihood of each with its first two derivatives.
+#[derive(Debug, Clone, Default)]
+pub struct Jets {
+    /// η.
+    pub eta: Vec<f64>,
+    /// y.
+    pub y: Vec<f64>,
+    /// e.
+    pub exposure: Vec<f64>,
+    /// ℓ.
+    pub value: Vec<f64>,
+    /// ∂ℓ/∂η.
+    pub first: Vec<f64>,
+    /// ∂²ℓ/∂η².
+    pub second: Vec<f64>,
+}
+
+impl Jets {
+    /// Other rows, with these targets and exposures; their predictors have been set.
+    pub(super) fn ask(&mut self, targets: impl Iterator<Item = (f64, f64)>) {
+        self.y.clear();
+        self.exposure.clear();
+        for (y, exposure) in targets {
+            self.y.push(y);
+            self.exposure.push(exposure);
+        }
+        for answer in [&mut self.value, &mut self.first, &mut self.second] {
+            answer.resize(self.eta.len(), 0.0);
+        }
+    }
+
+    /// Fills in the answers, row by row.
+    pub(super) fn fill(&mut self, jet: impl Fn(f64, f64, f64) -> [f64; 3]) {
+        for i in 0..self.eta.len() {
+            [self.value[i], self.first[i], self.second[i]] = jet(self.eta[i], self.y[i], self.exposure[i]);
+        }
+    }
+}
+
 /// The positive nodes and the weights of the 8-point Gauss–Legendre rule on [−1, 1].
 pub(super) const LEGENDRE: [(f64, f64); 4] = [
     (0.183_434_642_495_649_8, 0.362_683_783_378_362),
@@ -63,3 +115,31 @@ pub(super) const LEGENDRE: [(f64, f64); 4] = [
     (0.796_666_477_413_626_7, 0.222_381_034_453_374_48),
     (0.960_289_856_497_536_3, 0.101_228_536_290_376_26),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Link, Logistic, Poisson};
+
+    #[test]
+    fn many_rows_have_the_jets_of_each() {
+        let families: [(&dyn Family, f64); 3] = [
+            (&Logistic, -1.0),
+            (&Poisson { link: Link::Log }, 3.0),
+            (&Poisson { link: Link::Softplus }, 0.0),
+        ];
+        for (family, y) in families {
+            let eta: Vec<f64> = (-60..=60).map(|i| 0.61 * f64::from(i)).chain([-800.0, 300.0]).collect();
+            let mut rows = Jets { eta: eta.clone(), ..Jets::default() };
+            rows.ask(eta.iter().map(|_| (y, 0.7)));
+            family.jets(&mut rows);
+            for (i, &eta) in eta.iter().enumerate() {
+                let want = family.jet(eta, y, 0.7);
+                for (got, want) in [rows.value[i], rows.first[i], rows.second[i]].into_iter().zip(want) {
+                    let near = (got - want).abs() <= 1e-14 * want.abs() + 1e-300;
+                    assert!(near, "{} at {eta}: {got} {want}", family.name());
+                }
+            }
+        }
+    }
+}

@@ -3,7 +3,9 @@
 use super::blocks::sum_in_blocks;
 use super::outer::{add_outer_products, add_scaled_rows, products};
 use super::prepared::PreparedGlm;
-use super::{BLOCK, Derivatives, Differences, Family, LinearPredictor, Model, ModelError, Over, Shifts};
+use super::{
+    BLOCK, Derivatives, Differences, Family, Jets, LinearPredictor, Model, ModelError, Over, Shifts,
+};
 use crate::linalg::{dot_features, mirror_lower};
 use crate::rows::Observations;
 use rayon::prelude::*;
@@ -33,27 +35,27 @@ impl<F: Family + 'static> Glm<F> {
 
     /// Adds `weights` (or one) times the log-likelihoods of `rows` to `sums`.
     fn accumulate(&self, features: &[f64], rows: &[(usize, f64)], theta: &[f64], sums: &mut Sums) {
-        let dim = self.dim();
-        let Sums { value, gradient, hessian, predictors, slopes, curvatures, scratch } = sums;
-        products(features, theta, predictors);
-        slopes.clear();
-        curvatures.clear();
-        for (&eta, &(i, weight)) in predictors.iter().zip(rows) {
-            let (y, exposure) = self.observations.target(i);
-            if gradient.is_empty() && hessian.is_empty() {
+        let Sums { value, gradient, hessian, jets, scratch } = sums;
+        products(features, theta, &mut jets.eta);
+        if gradient.is_empty() && hessian.is_empty() {
+            for (&eta, &(i, weight)) in jets.eta.iter().zip(rows) {
+                let (y, exposure) = self.observations.target(i);
                 *value += weight * self.family.value(eta, y, exposure);
-                continue;
             }
-            let [here, first, second] = self.family.jet(eta, y, exposure);
-            *value += weight * here;
-            slopes.push(weight * first);
-            curvatures.push(weight * second);
+            return;
+        }
+        jets.ask(rows.iter().map(|&(i, _)| self.observations.target(i)));
+        self.family.jets(jets);
+        for (i, &(_, weight)) in rows.iter().enumerate() {
+            *value += weight * jets.value[i];
+            jets.first[i] *= weight;
+            jets.second[i] *= weight;
         }
         if !gradient.is_empty() {
-            add_scaled_rows(gradient, slopes, features);
+            add_scaled_rows(gradient, &jets.first, features);
         }
         if !hessian.is_empty() {
-            add_outer_products(hessian, curvatures, features, dim, scratch);
+            add_outer_products(hessian, &jets.second, features, self.dim(), scratch);
         }
     }
 
@@ -92,10 +94,8 @@ struct Sums {
     value: f64,
     gradient: Vec<f64>,
     hessian: Vec<f64>,
-    /// xᵢᵀθ, wᵢℓᵢ′ and wᵢℓᵢ″ of the rows at hand.
-    predictors: Vec<f64>,
-    slopes: Vec<f64>,
-    curvatures: Vec<f64>,
+    /// Of the rows at hand.
+    jets: Jets,
     scratch: Vec<f64>,
 }
 
@@ -106,9 +106,7 @@ impl Sums {
             value: 0.0,
             gradient: zeros(gradient, dim),
             hessian: zeros(hessian, dim * dim),
-            predictors: Vec::new(),
-            slopes: Vec::new(),
-            curvatures: Vec::new(),
+            jets: Jets::default(),
             scratch: Vec::new(),
         }
     }
@@ -212,9 +210,12 @@ fn check(observations: &Observations, family: &dyn Family) -> Result<(), ModelEr
     Ok(())
 }
 
-/// The first number that is so, looked for on all threads.
-fn first<T: Sync>(numbers: &[T], is_so: impl Fn(&T) -> bool + Send + Sync) -> Option<usize> {
-    numbers.par_iter().with_min_len(BLOCK).position_first(is_so)
+/// The first number that is so, looked for on all threads: a block at a time without a branch, and then inside it.
+fn first<T: Sync>(numbers: &[T], is_so: impl Fn(&T) -> bool + Sync) -> Option<usize> {
+    let holds = |block: &[T]| block.iter().fold(false, |any, number| any | is_so(number));
+    let block = numbers.par_chunks(BLOCK).position_first(holds)?;
+    let inside = numbers[block * BLOCK..].iter().position(&is_so)?;
+    Some(block * BLOCK + inside)
 }
 
 /// At least one row and one feature, whole rows, all finite.

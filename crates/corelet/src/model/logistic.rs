@@ -4,10 +4,12 @@ use super::built_in::{Card, NONE};
 use super::special::{
     log_sigmoid_difference, log_sigmoid_long_series, log_sigmoid_series, sigmoid, softplus,
 };
-use super::{Family, Glm, ModelError};
+use super::{Family, Glm, Jets, ModelError};
 use crate::data::Outcome;
 use crate::rows::Observations;
-use crate::vector_math::{Pointwise, Real, exp_minus, log1p, map_in_place, map_series, map_series_f64};
+use crate::vector_math::{
+    Kernel, Pointwise, Real, dispatch, exp_minus, log1p, map_in_place, map_series, map_series_f64,
+};
 use std::sync::Arc;
 
 pub(super) const CARD: Card = Card {
@@ -60,6 +62,14 @@ impl Family for Logistic {
         [t.min(0.0) - small.ln_1p(), y * p, -p * q]
     }
 
+    fn jets(&self, rows: &mut Jets) {
+        dispatch(LogisticJets(rows));
+    }
+
+    fn series(&self, eta: f64, y: f64, _exposure: f64) -> Option<[f64; 7]> {
+        Some(in_delta(log_sigmoid_series(y * eta), y))
+    }
+
     fn difference(&self, eta: f64, delta: f64, y: f64, _exposure: f64) -> f64 {
         log_sigmoid_difference(y * eta, y * delta)
     }
@@ -79,8 +89,29 @@ impl Family for Logistic {
     }
 }
 
+/// [`Logistic::jet`] of many rows.
+struct LogisticJets<'a>(&'a mut Jets);
+
+impl Kernel for LogisticJets<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let Jets { eta, y, value, first, second, .. } = self.0;
+        let out = value.iter_mut().zip(first).zip(second);
+        for ((eta, y), ((value, first), second)) in eta.iter().zip(&*y).zip(out) {
+            let t = y * eta;
+            let small = exp_minus::<f64, FMA>(-t.abs(), 0.0);
+            let (p, q) = sigmoids(t, small);
+            *value = (if t < 0.0 { t } else { 0.0 }) - log1p::<f64, FMA>(small);
+            *first = y * p;
+            *second = -p * q;
+        }
+    }
+}
+
 /// σ(−t) and σ(t) from e^{−|t|}, each to full relative precision.
-#[inline]
+#[inline(always)]
 fn sigmoids(t: f64, small: f64) -> (f64, f64) {
     let larger = 1.0 / (1.0 + small);
     if t >= 0.0 { (small * larger, larger) } else { (larger, small * larger) }

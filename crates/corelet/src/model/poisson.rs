@@ -6,12 +6,12 @@ use super::special::{
     expm1_minus_x, ln_factorial, log_of_series, log_sigmoid_difference, log_sigmoid_long_series,
     log_sigmoid_series, log_softplus, log1p_minus_x, sigmoid, softplus,
 };
-use super::{Family, Glm, ModelError};
+use super::{Family, Glm, Jets, ModelError};
 use crate::data::Outcome;
 use crate::rows::Observations;
 use crate::vector_math::{
-    LogParts, Pointwise, Real, exp_minus, expm1_minus_x as curved_part, log1p, map_in_place, map_series,
-    map_series_f64,
+    Kernel, LogParts, Pointwise, Real, dispatch, exp_minus, expm1_minus_x as curved_part, log1p,
+    map_in_place, map_series, map_series_f64,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -58,7 +58,7 @@ impl Poisson {
 impl Poisson {
     /// c₁ … c_N with ℓ(η + δ) − ℓ(η) = Σ cₖδᵏ; `log_sigmoid` are the coefficients of log σ(−η + d), which only the
     /// softplus link asks for.
-    fn series<const N: usize>(
+    fn coefficients<const N: usize>(
         &self,
         eta: f64,
         y: f64,
@@ -144,6 +144,22 @@ impl Family for Poisson {
         }
     }
 
+    fn jets(&self, rows: &mut Jets) {
+        if self.link == Link::Softplus {
+            return rows.fill(|eta, y, exposure| self.jet(eta, y, exposure));
+        }
+        dispatch(Rates(rows));
+        let Jets { eta, y, exposure, value, .. } = rows;
+        for (((eta, &y), exposure), value) in eta.iter().zip(&*y).zip(&*exposure).zip(value) {
+            let rate = *value;
+            *value = if y == 0.0 { -rate } else { y * (eta + exposure.ln()) - rate - ln_factorial(y) };
+        }
+    }
+
+    fn series(&self, eta: f64, y: f64, exposure: f64) -> Option<[f64; 7]> {
+        (eta.abs() < FAR).then(|| self.coefficients(eta, y, exposure, log_sigmoid_series))
+    }
+
     fn difference(&self, eta: f64, delta: f64, y: f64, exposure: f64) -> f64 {
         match self.link {
             Link::Log => {
@@ -176,7 +192,7 @@ impl Family for Poisson {
     }
 
     fn differences_row_f64(&self, eta: f64, y: f64, exposure: f64, deltas: &mut [f64]) {
-        let series = || self.series(eta, y, exposure, log_sigmoid_long_series);
+        let series = || self.coefficients(eta, y, exposure, log_sigmoid_long_series);
         if eta.abs() < FAR && map_series_f64(series(), deltas) {
             return;
         }
@@ -188,9 +204,27 @@ impl Family for Poisson {
     }
 
     fn differences_row(&self, eta: f64, y: f64, exposure: f64, deltas: &mut [f32]) {
-        let series = || self.series(eta, y, exposure, log_sigmoid_series);
-        if !(eta.abs() < FAR && map_series(series(), deltas)) {
+        if !self.series(eta, y, exposure).is_some_and(|series| map_series(series, deltas)) {
             self.map_difference(eta, y, exposure, deltas);
+        }
+    }
+}
+
+/// The rates of the log link into the place of the values, and the derivatives y − λ and −λ.
+struct Rates<'a>(&'a mut Jets);
+
+impl Kernel for Rates<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let Jets { eta, y, exposure, value, first, second } = self.0;
+        let out = value.iter_mut().zip(first).zip(second);
+        for (((eta, y), exposure), ((value, first), second)) in eta.iter().zip(&*y).zip(&*exposure).zip(out) {
+            let rate = exposure * exp_minus::<f64, FMA>(*eta, 0.0);
+            *value = rate;
+            *first = y - rate;
+            *second = -rate;
         }
     }
 }

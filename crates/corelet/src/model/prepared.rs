@@ -2,6 +2,7 @@
 
 use super::{Family, Glm, Model, Shifts};
 use crate::linalg::dot_features;
+use crate::vector_math::SERIES_RANGE;
 use std::sync::Arc;
 
 /// ℓᵢ(θ̂ + Δₛ) − ℓᵢ(θ̂) for one anchor θ̂ and one set of S shifts, of any rows, as often as wanted.
@@ -13,6 +14,26 @@ pub trait Differences: Send + Sync {
 
     /// The same in f64.
     fn wide(&self, ids: &[usize], out: &mut [f64]);
+
+    /// Adds those of the rows `ids`, a few dozen, to `sum`, which has one number a shift; each in f32, as [`narrow`](Differences::narrow)
+    /// has it. The default calls that.
+    fn add_narrow(&self, ids: &[usize], scratch: &mut Scratch, sum: &mut [f64]) {
+        let Scratch { rows, features, .. } = scratch;
+        rows.resize(ids.len() * sum.len(), 0.0);
+        self.narrow(ids, features, rows);
+        for row in rows.chunks_exact(sum.len().max(1)) {
+            sum.iter_mut().zip(row).for_each(|(sum, x)| *sum += f64::from(*x));
+        }
+    }
+}
+
+/// Buffers of [`Differences::add_narrow`], kept by the caller for their memory.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    rows: Vec<f32>,
+    features: Vec<f32>,
+    series: Vec<[f32; 7]>,
+    others: Vec<usize>,
 }
 
 /// Rows that the tile product takes at once.
@@ -66,11 +87,13 @@ pub(super) struct PreparedGlm<F> {
     model: Arc<Glm<F>>,
     anchor: Vec<f64>,
     shifts: Shifts,
+    reach: Vec<f32>,
 }
 
 impl<F: Family> PreparedGlm<F> {
     pub(super) fn new(model: Arc<Glm<F>>, anchor: &[f64], shifts: Shifts) -> Self {
-        PreparedGlm { model, anchor: anchor.to_vec(), shifts }
+        let reach = shifts.reach();
+        PreparedGlm { model, anchor: anchor.to_vec(), shifts, reach }
     }
 }
 
@@ -81,5 +104,34 @@ impl<F: Family + 'static> Differences for PreparedGlm<F> {
 
     fn wide(&self, ids: &[usize], out: &mut [f64]) {
         self.model.wide_differences(ids, &self.anchor, &self.shifts, out);
+    }
+
+    /// Rows that no shift moves out of the range of their series are summed as series, in registers.
+    fn add_narrow(&self, ids: &[usize], scratch: &mut Scratch, sum: &mut [f64]) {
+        let Scratch { rows, features, series, others } = scratch;
+        features.clear();
+        series.clear();
+        others.clear();
+        let observations = self.model.observations();
+        for &i in ids {
+            let x = observations.row(i);
+            let farthest: f32 = x.iter().zip(&self.reach).map(|(x, reach)| x.abs() * reach).sum();
+            let (y, exposure) = observations.target(i);
+            let near = farthest <= SERIES_RANGE;
+            let eta = if near { dot_features(x, &self.anchor) } else { 0.0 };
+            match self.model.family().series(eta, y, exposure).filter(|_| near) {
+                Some(coefficients) => {
+                    series.push(coefficients.map(|c| c as f32));
+                    features.extend_from_slice(x);
+                }
+                None => others.push(i),
+            }
+        }
+        self.shifts.add_series(features, series, sum);
+        rows.resize(others.len() * sum.len(), 0.0);
+        self.narrow(others, features, rows);
+        for row in rows.chunks_exact(sum.len().max(1)) {
+            sum.iter_mut().zip(row).for_each(|(sum, x)| *sum += f64::from(*x));
+        }
     }
 }

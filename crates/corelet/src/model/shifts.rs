@@ -91,6 +91,94 @@ impl Shifts {
     }
 }
 
+impl Shifts {
+    /// The largest |Δₛⱼ| of each parameter j: |xᵀΔₛ| is at most their products with |xⱼ|, added up.
+    pub(super) fn reach(&self) -> Vec<f32> {
+        let columns = self.columns.chunks_exact(self.count.next_multiple_of(PAD).max(1));
+        columns.map(|column| column.iter().fold(0.0, |most, x| x.abs().max(most))).collect()
+    }
+
+    /// Adds Σᵢ Σₖ cᵢₖ(xᵢᵀΔₛ)ᵏ to each of the S sums, for the rows xᵢ of `features` (m × D, row-major) and their series, in f32; the
+    /// rows, of which there are a few dozen, are added up before they join the sum in f64.
+    pub(super) fn add_series(&self, features: &[f32], series: &[[f32; 7]], sum: &mut [f64]) {
+        if self.dim > 0 {
+            instruction_set().dispatch(SeriesSum { shifts: self, features, series, sum });
+        }
+    }
+}
+
+struct SeriesSum<'a> {
+    shifts: &'a Shifts,
+    features: &'a [f32],
+    series: &'a [[f32; 7]],
+    sum: &'a mut [f64],
+}
+
+impl WithSimd for SeriesSum<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let SeriesSum { shifts: Shifts { count, dim, columns, .. }, features, series, sum } = self;
+        let padded = count.next_multiple_of(PAD);
+        // The padding is a multiple of a register, and of two of all but the widest.
+        let step = (2 * S::F32_LANES).min(PAD);
+        for at in (0..padded).step_by(step) {
+            let mut total = [simd.splat_f32s(0.0); 2];
+            let tiles = features.chunks(ROWS * dim).zip(series.chunks(ROWS));
+            for (rows, series) in tiles {
+                if series.len() == ROWS {
+                    total = add_tile::<S, ROWS>(simd, (*dim, padded, at), columns, rows, series, total);
+                    continue;
+                }
+                for (row, series) in rows.chunks_exact(*dim).zip(series.chunks_exact(1)) {
+                    total = add_tile::<S, 1>(simd, (*dim, padded, at), columns, row, series, total);
+                }
+            }
+            let total = pulp::bytemuck::cast_slice::<S::f32s, f32>(&total);
+            let from = at.min(*count);
+            sum[from..].iter_mut().zip(&total[..step]).for_each(|(sum, &x)| *sum += f64::from(x));
+        }
+    }
+}
+
+/// Adds the series of M rows at the shifts of two registers from `at` on; of one register where there is no second.
+#[inline(always)]
+fn add_tile<S: Simd, const M: usize>(
+    simd: S,
+    (dim, padded, at): (usize, usize, usize),
+    columns: &[f32],
+    rows: &[f32],
+    series: &[[f32; 7]],
+    mut total: [S::f32s; 2],
+) -> [S::f32s; 2] {
+    let second = if 2 * S::F32_LANES <= PAD { S::F32_LANES } else { 0 };
+    let mut deltas = [[simd.splat_f32s(0.0); 2]; M];
+    for j in 0..dim {
+        let column = &columns[j * padded + at..];
+        let (a, b) = (S::as_simd_f32s(column).0[0], S::as_simd_f32s(&column[second..]).0[0]);
+        for m in 0..M {
+            let x = simd.splat_f32s(rows[m * dim + j]);
+            deltas[m] = [simd.mul_add_e_f32s(x, a, deltas[m][0]), simd.mul_add_e_f32s(x, b, deltas[m][1])];
+        }
+    }
+    for m in 0..M {
+        let mut sums = [simd.splat_f32s(series[m][6]); 2];
+        for k in (0..6).rev() {
+            let c = simd.splat_f32s(series[m][k]);
+            sums = [
+                simd.mul_add_e_f32s(sums[0], deltas[m][0], c),
+                simd.mul_add_e_f32s(sums[1], deltas[m][1], c),
+            ];
+        }
+        total = [
+            simd.mul_add_e_f32s(sums[0], deltas[m][0], total[0]),
+            simd.mul_add_e_f32s(sums[1], deltas[m][1], total[1]),
+        ];
+    }
+    total
+}
+
 /// xᵀΔₛ of each row x, in f64.
 struct WideProducts<'a, T>(&'a Shifts, &'a [T], &'a mut [f64]);
 
@@ -231,6 +319,31 @@ mod tests {
                 let mut alone = vec![f64::NAN; count];
                 shifts.products_f64(&features[i * dim..(i + 1) * dim], &mut alone);
                 assert_eq!(alone, wide[i * count..(i + 1) * count]);
+            }
+        }
+    }
+
+    #[test]
+    fn sums_of_series_equal_plain_ones() {
+        for (dim, count, rows) in [(1, 1, 1), (3, 16, 4), (5, 17, 6), (10, 250, 33), (2, 47, 3), (43, 100, 9)]
+        {
+            let values: Vec<f64> = (0..dim * count).map(|i| 0.02 * (i as f64 * 0.7).sin()).collect();
+            let features: Vec<f32> = (0..dim * rows).map(|i| (i as f32 * 1.3).cos()).collect();
+            let series: Vec<[f32; 7]> =
+                (0..rows).map(|i| std::array::from_fn(|k| (0.3 + (i * 7 + k) as f32).sin())).collect();
+            let shifts = Shifts::new(values, dim);
+            let mut sum = vec![0.25; count];
+            shifts.add_series(&features, &series, &mut sum);
+            let reach = shifts.reach();
+            for (s, sum) in sum.iter().enumerate() {
+                let mut want = 0.25;
+                for (x, series) in features.chunks(dim).zip(&series) {
+                    let delta: f64 = shifts.row(s).iter().zip(x).map(|(a, b)| a * f64::from(*b)).sum();
+                    let bound: f32 = x.iter().zip(&reach).map(|(x, reach)| x.abs() * reach).sum();
+                    assert!(delta.abs() <= f64::from(bound) * 1.00001, "{dim} {count} {s}");
+                    want += series.iter().rev().fold(0.0, |sum, &c| (sum + f64::from(c)) * delta);
+                }
+                assert!((sum - want).abs() < 2e-6, "{dim} {count} {rows} {s}: {sum} {want}");
             }
         }
     }
