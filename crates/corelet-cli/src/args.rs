@@ -6,7 +6,9 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser, Value
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use corelet::coreset::{RoundsBy, Selector, Start};
-use corelet::data::{Bytes, DataError, DesignOptions, Format, NameList, Standardise, Storage, input_files};
+use corelet::data::{
+    Bytes, Columns, DataError, DesignOptions, Format, NameList, Standardise, Storage, input_files,
+};
 use corelet::embed::Choice;
 use corelet::model::{BuiltIn, Link};
 use corelet::study::{BuildSpecification, ModelSpecification, Specification};
@@ -53,7 +55,7 @@ pub(crate) enum Command {
     Path(PathArgs),
 }
 
-/// What is read, and what each column is for.
+/// What is read, and where its rows are kept.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Data")]
 pub(crate) struct DataArgs {
@@ -64,6 +66,22 @@ pub(crate) struct DataArgs {
     /// Format of the file, where its extension does not say: csv, tsv, parquet, arrow, libsvm, npz, npy
     #[arg(long)]
     pub(crate) format: Option<Format>,
+    #[command(flatten)]
+    columns: ColumnArgs,
+    #[command(flatten)]
+    cells: CellArgs,
+    /// Memory that the rows may take, such as 4GiB; beyond it they are in a scratch file [default: half of what is available]
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<Bytes>,
+    /// Folder of the scratch file [default: that of temporary files]
+    #[arg(long, value_name = "DIR")]
+    scratch: Option<PathBuf>,
+}
+
+/// What each column is for.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Data")]
+struct ColumnArgs {
     /// Column to predict (LIBSVM and NPZ files carry their own)
     #[arg(long, value_name = "COLUMN")]
     target: Option<String>,
@@ -73,12 +91,6 @@ pub(crate) struct DataArgs {
     /// Columns not to predict from, where --features does not name those to predict from
     #[arg(long, value_name = "A,B,C", conflicts_with = "features")]
     exclude: Option<NameList>,
-    /// Columns that are categories whatever their cells look like
-    #[arg(long, value_name = "A,B,C")]
-    categories: Option<NameList>,
-    /// Cells that count as missing besides empty ones, NA, NaN and null
-    #[arg(long, value_name = "TEXT,TEXT", allow_hyphen_values = true)]
-    missing: Option<NameList>,
     /// Column with the exposure of each row, for counts
     #[arg(long, value_name = "COLUMN")]
     exposure: Option<String>,
@@ -92,6 +104,18 @@ pub(crate) struct DataArgs {
     /// Column that says which rows belong together: whole groups are chosen, -k of them; it is no feature
     #[arg(long, value_name = "COLUMN")]
     groups: Option<String>,
+}
+
+/// How cells become numbers.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Data")]
+struct CellArgs {
+    /// Columns that are categories whatever their cells look like
+    #[arg(long, value_name = "A,B,C")]
+    categories: Option<NameList>,
+    /// Cells that count as missing besides empty ones, NA, NaN and null
+    #[arg(long, value_name = "TEXT,TEXT", allow_hyphen_values = true)]
+    missing: Option<NameList>,
     /// Level of the target that counts as success, for logistic
     #[arg(long, value_name = "LEVEL", allow_hyphen_values = true)]
     positive: Option<String>,
@@ -104,12 +128,6 @@ pub(crate) struct DataArgs {
     /// Leave out rows with missing values
     #[arg(long)]
     drop_missing: bool,
-    /// Memory that the rows may take, such as 4GiB; beyond it they are in a scratch file [default: half of what is available]
-    #[arg(long, value_name = "SIZE")]
-    memory: Option<Bytes>,
-    /// Folder of the scratch file [default: that of temporary files]
-    #[arg(long, value_name = "DIR")]
-    scratch: Option<PathBuf>,
 }
 
 /// The likelihood and the prior.
@@ -297,19 +315,31 @@ enum MethodArg {
     One(Selector),
 }
 
-impl DataArgs {
-    fn design(&self) -> DesignOptions {
-        let all = |names: &Option<NameList>| names.as_ref().map(|names| names.0.clone()).unwrap_or_default();
-        DesignOptions {
+/// The names of a list, of which there are none where it was not given.
+fn all(names: Option<&NameList>) -> Vec<String> {
+    names.map(|names| names.0.clone()).unwrap_or_default()
+}
+
+impl ColumnArgs {
+    fn columns(&self) -> Columns {
+        Columns {
             target: self.target.clone(),
             features: self.features.as_ref().map(|names| names.0.clone()),
-            exclude: all(&self.exclude),
-            categories: all(&self.categories),
-            missing: all(&self.missing),
+            exclude: all(self.exclude.as_ref()),
             exposure: self.exposure.clone(),
             trials: self.trials.clone(),
             event: self.event.clone(),
             groups: self.groups.clone(),
+        }
+    }
+}
+
+impl CellArgs {
+    fn design(&self, columns: Columns) -> DesignOptions {
+        DesignOptions {
+            columns,
+            categories: all(self.categories.as_ref()),
+            missing: all(self.missing.as_ref()),
             positive: self.positive.clone(),
             intercept: !self.no_intercept,
             standardise: match self.standardise {
@@ -321,7 +351,9 @@ impl DataArgs {
             ..DesignOptions::default()
         }
     }
+}
 
+impl DataArgs {
     /// All data files.
     pub(crate) fn files(&self) -> Result<Vec<PathBuf>, DataError> {
         input_files(&self.data, self.format)
@@ -330,7 +362,8 @@ impl DataArgs {
     /// What these flags and those of the model ask for.
     pub(crate) fn specification(&self, model: &ModelArgs) -> Specification {
         let storage = Storage { memory: self.memory, scratch: self.scratch.clone() };
-        let (design, model) = (self.design(), model.specification());
+        let design = self.cells.design(self.columns.columns());
+        let model = model.specification();
         Specification { design, storage, model, ..Specification::default() }
     }
 }

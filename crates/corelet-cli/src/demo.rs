@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::Context;
 use corelet::coreset::Selector;
-use corelet::data::{DesignOptions, Source, Table, Values, ensure_writable};
+use corelet::data::{Columns, DesignOptions, Source, Table, Values, ensure_writable};
 use corelet::embed::Choice;
 use corelet::generate;
 use corelet::study::{Cell, Comparison, Specification, Study};
@@ -47,7 +47,7 @@ pub(crate) fn run(
     let table = generate::to_table(&observations, &files.data.display().to_string())?;
     drop(observations);
     let data_csv = table_as_csv(&table);
-    let design = DesignOptions { target: Some("y".to_owned()), ..DesignOptions::default() };
+    let design = DesignOptions { columns: Columns::predicting("y"), ..DesignOptions::default() };
     let specification = Specification { design, ..Specification::default() };
     let opened = load::study(Source::of_table(table), &specification, start, terminal)?;
     let comparison = Comparison {

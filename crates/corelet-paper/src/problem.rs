@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Context;
-use corelet::data::{self, DataError, DesignOptions, Standardise, Table, Values};
+use corelet::data::{self, Columns, DataError, DesignOptions, Standardise, Table, Values};
 use corelet::embed::{Choice, Embedding, Stored, embed, paper};
 use corelet::generate;
 use corelet::linalg::{dot, gram, leading_eigenvectors, quadratic_form, row_major};
@@ -164,8 +164,8 @@ fn regression(
 ) -> anyhow::Result<Problem> {
     let whiten = DesignOptions {
         outcome: model.outcome(),
-        target,
         standardise: Standardise::Whiten,
+        columns: Columns { target, ..Columns::default() },
         ..DesignOptions::default()
     };
     let dataset = match data::design(table, &whiten) {

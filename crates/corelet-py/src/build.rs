@@ -44,7 +44,7 @@ pub(crate) fn build<'py>(
     let source = data.source(py)?;
     let asked = specification(keywords)?;
     let dataset = design(py, &source, &asked)?;
-    let group_column = asked.design.groups.clone();
+    let group_column = asked.design.columns.groups.clone();
     let (name, read) = (source.name().to_owned(), start.elapsed().as_secs_f64());
     let (study, chosen) = run(py, &execution, move |control| {
         let study =

@@ -4,14 +4,15 @@
 //! evaluates, samples and judges:
 //!
 //! ```
-//! use corelet::data::Source;
+//! use corelet::data::{Columns, DesignOptions, Source};
 //! use corelet::study::{Specification, Study, unheard};
 //! use corelet::trust::Grade;
 //!
 //! // 2000 generated rows stand for a file: `Source::open(path, None)?`.
 //! let rows = corelet::generate::logistic_paper(2000, 1);
 //! let source = Source::of_table(corelet::generate::to_table(&rows, "generated")?);
-//! let asked = Specification { design: corelet::data::DesignOptions { target: Some("y".into()), ..Default::default() }, ..Default::default() };
+//! let design = DesignOptions { columns: Columns::predicting("y"), ..DesignOptions::default() };
+//! let asked = Specification { design, ..Specification::default() };
 //! let study = Study::open(&source, &asked)?;
 //! let chosen = study.build(&asked.build, &mut unheard)?.expect("nobody stopped it");
 //! let coreset = chosen.coreset();

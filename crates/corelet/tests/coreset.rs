@@ -216,9 +216,12 @@ fn settings_by_name_are_checked_one_by_one() {
         of(r#"{"model": "poisson", "link": "softplus", "k": 30, "method": "giga", "target": "y"}"#).unwrap();
     assert_eq!((asked.model.model, asked.model.link), (BuiltIn::Poisson, Some(Link::Softplus)));
     assert_eq!((asked.build.k, asked.build.method.name()), (Some(30), "giga"));
-    assert_eq!(asked.design.target.as_deref(), Some("y"));
+    assert_eq!(asked.design.columns.target.as_deref(), Some("y"));
     assert_eq!(of(r#"{"k": null, "seed": 0}"#).unwrap(), Specification::default());
-    assert_eq!(of(r#"{"kk": 3}"#).unwrap_err(), UsageError::Unknown { setting: "kk".to_owned() });
+    for unknown in ["kk", "design", "columns"] {
+        let error = of(&format!(r#"{{"{unknown}": 3}}"#)).unwrap_err();
+        assert_eq!(error, UsageError::Unknown { setting: unknown.to_owned() });
+    }
     let worded = |json: &str| of(json).unwrap_err().to_string();
     let models = "model is 'probit', but it must be one of binomial, exponential, gamma, gaussian, linear, logistic, negative-binomial, poisson, student, weibull";
     assert_eq!(worded(r#"{"model": "probit"}"#), models);

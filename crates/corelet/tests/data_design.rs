@@ -7,8 +7,8 @@ use std::fs;
 use std::path::Path;
 
 use corelet::data::{
-    Column, ColumnView, DataError, Dataset, DesignOptions, Numbers, Outcome, Source, Standardise, Strided,
-    Table, TableView, Values, ValuesView, design, design_view, read,
+    Column, ColumnView, Columns, DataError, Dataset, DesignOptions, Numbers, Outcome, Source, Standardise,
+    Strided, Table, TableView, Values, ValuesView, design, design_view, read,
 };
 
 fn table(text: &str) -> Table {
@@ -19,7 +19,7 @@ fn table(text: &str) -> Table {
 }
 
 fn options(outcome: Outcome, target: &str) -> DesignOptions {
-    DesignOptions { outcome, target: Some(target.to_owned()), ..DesignOptions::default() }
+    DesignOptions { outcome, columns: Columns::predicting(target), ..DesignOptions::default() }
 }
 
 fn column(dataset: &Dataset, name: &str) -> Vec<f64> {
@@ -90,7 +90,11 @@ fn missing_rows_are_refused_or_dropped() {
     let dataset = design(&table(text), &options).unwrap();
     assert_eq!((dataset.dropped, dataset.rows.iter().collect::<Vec<_>>()), (3, vec![2, 4, 5]));
     // A column that is not used may have as many gaps as it likes.
-    options = DesignOptions { features: Some(vec!["a".into()]), drop_missing: true, ..options };
+    options = DesignOptions {
+        drop_missing: true,
+        columns: Columns { features: Some(vec!["a".into()]), ..options.columns },
+        ..options
+    };
     assert_eq!(design(&table(text), &options).unwrap().dropped, 2);
 }
 
@@ -157,7 +161,11 @@ fn points_map_back_to_the_original_scale() {
     let table = correlated(50);
     for standardise in [Standardise::None, Standardise::Scale, Standardise::Whiten] {
         let features = Some(["a", "b", "c"].map(str::to_owned).to_vec());
-        let gaussian = DesignOptions { outcome: Outcome::None, features, ..DesignOptions::default() };
+        let gaussian = DesignOptions {
+            outcome: Outcome::None,
+            columns: Columns { features, ..Columns::default() },
+            ..DesignOptions::default()
+        };
         let of = |standardise| DesignOptions { standardise, ..gaussian.clone() };
         let (dataset, raw) = (design(&table, &of(standardise)), design(&table, &of(Standardise::None)));
         let (dataset, raw) = (dataset.unwrap(), raw.unwrap());
@@ -213,14 +221,17 @@ fn the_added_intercept_has_a_name_of_its_own() {
 fn columns_can_be_excluded_or_taken_as_categories() {
     let text = "y,id,zip,a\n1,1,7,2\n2,2,7,3\n3,3,8,5\n4,4,9,6\n";
     let some = DesignOptions {
-        exclude: vec!["id".to_owned()],
         categories: vec!["zip".to_owned()],
+        columns: Columns { exclude: vec!["id".to_owned()], ..options(Outcome::Number, "y").columns },
         ..options(Outcome::Number, "y")
     };
     assert_eq!(design(&table(text), &some).unwrap().names, ["zip=8", "zip=9", "a", "(intercept)"]);
-    let unknown = DesignOptions { exclude: vec!["ID".to_owned()], ..some.clone() };
+    let unknown = DesignOptions {
+        columns: Columns { exclude: vec!["ID".to_owned()], ..some.clone().columns },
+        ..some.clone()
+    };
     assert_refused(text, &unknown, &["no column 'ID'"]);
-    let target = DesignOptions { exclude: vec!["y".to_owned()], ..some };
+    let target = DesignOptions { columns: Columns { exclude: vec!["y".to_owned()], ..some.columns }, ..some };
     assert_refused(text, &target, &["'y' is left out and the target"]);
 }
 
@@ -328,7 +339,8 @@ fn counts_exposures_and_numbers() {
     let poisson = options(Outcome::Count, "y");
     assert_refused("y,a\n1,1\n-2,3\n0,5\n", &poisson, &["'y', row 1 (line 3): -2", "count"]);
     assert_refused("y,a\n1,1\n1.5,3\n0,5\n", &poisson, &["row 1 (line 3): 1.5"]);
-    let exposed = DesignOptions { exposure: Some("days".into()), ..poisson };
+    let exposed =
+        DesignOptions { columns: Columns { exposure: Some("days".into()), ..poisson.columns }, ..poisson };
     let dataset = design(&table("y,a,days\n1,1,2\n2,3,0.5\n0,5,1\n"), &exposed).unwrap();
     assert_eq!(dataset.observations.exposure, Some(vec![2.0, 0.5, 1.0].into()));
     assert_eq!(dataset.names, ["a", "(intercept)"]);
@@ -364,7 +376,10 @@ fn tables_of_the_wrong_shape() {
     assert_refused(text, &options(Outcome::Number, "z"), &["no column 'z'", "'y', 'a'"]);
     assert_refused(text, &DesignOptions::default(), &["no column to predict", "'y', 'a'"]);
     let with = |features: &[&str]| DesignOptions {
-        features: Some(features.iter().map(|&name| name.to_owned()).collect()),
+        columns: Columns {
+            features: Some(features.iter().map(|&name| name.to_owned()).collect()),
+            ..options(Outcome::Number, "y").columns
+        },
         ..options(Outcome::Number, "y")
     };
     assert_refused(text, &with(&["a", "y"]), &["'y' is the target and a feature"]);
@@ -376,12 +391,15 @@ fn tables_of_the_wrong_shape() {
 
 #[test]
 fn options_read_from_partial_text() {
-    let options: DesignOptions = serde_json::from_str(r#"{"standardise": "whiten", "target": "y"}"#).unwrap();
+    let options: DesignOptions =
+        serde_json::from_str(r#"{"standardise": "whiten", "columns": {"target": "y"}}"#).unwrap();
     assert_eq!(
         options,
         DesignOptions { standardise: Standardise::Whiten, ..self::options(Outcome::default(), "y") }
     );
-    assert!(serde_json::from_str::<DesignOptions>(r#"{"intercpt": true}"#).is_err());
+    for unknown in [r#"{"intercpt": true}"#, r#"{"columns": {"tarjet": "y"}}"#] {
+        assert!(serde_json::from_str::<DesignOptions>(unknown).is_err());
+    }
 }
 
 #[test]
@@ -458,7 +476,7 @@ fn borrowed_columns_of_a_matrix_make_the_same_design() {
         .zip(names)
         .map(|(values, name)| Column { name: name.into(), values: Values::Number { values, integer: false } })
         .collect();
-    let options = DesignOptions { target: Some("y".into()), ..DesignOptions::default() };
+    let options = DesignOptions { columns: Columns::predicting("y"), ..DesignOptions::default() };
     let expected = design(&Table::new("t", owned).unwrap(), &options).unwrap();
 
     let view = |numbers: Vec<Numbers<'_>>| {

@@ -17,7 +17,7 @@ use arrow_array::{
 };
 use arrow_ipc::CompressionType;
 use arrow_ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
-use corelet::data::{DataError, DesignOptions, Outcome, Source, panic_is_caught};
+use corelet::data::{Columns, DataError, DesignOptions, Outcome, Source, panic_is_caught};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::{WriterProperties, WriterVersion};
@@ -195,13 +195,16 @@ fn read(path: &Path, target: Option<&str>) -> Result<usize, DataError> {
     let source = Source::open(path, None)?;
     let options = DesignOptions {
         outcome: Outcome::Number,
-        target: target.map(str::to_owned),
-        exclude: ["day", "at"]
-            .iter()
-            .filter(|name| source.column_names().contains(name))
-            .map(|&n| n.to_owned())
-            .collect(),
         drop_missing: true,
+        columns: Columns {
+            target: target.map(str::to_owned),
+            exclude: ["day", "at"]
+                .iter()
+                .filter(|name| source.column_names().contains(name))
+                .map(|&n| n.to_owned())
+                .collect(),
+            ..Columns::default()
+        },
         ..DesignOptions::default()
     };
     let dataset = source.design(&options);

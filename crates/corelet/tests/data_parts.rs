@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray};
-use corelet::data::{DesignOptions, Format, Source, input_files, write_rows};
+use corelet::data::{Columns, DesignOptions, Format, Source, input_files, write_rows};
 use parquet::arrow::ArrowWriter;
 use tempfile::TempDir;
 
@@ -64,7 +64,7 @@ fn written(place: &Path, extension: &str) -> (PathBuf, PathBuf) {
 }
 
 fn options() -> DesignOptions {
-    DesignOptions { target: Some("y".to_owned()), ..DesignOptions::default() }
+    DesignOptions { columns: Columns::predicting("y"), ..DesignOptions::default() }
 }
 
 #[test]

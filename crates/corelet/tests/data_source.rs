@@ -16,7 +16,8 @@ use arrow_ipc::CompressionType;
 use arrow_ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
 use arrow_schema::DataType;
 use corelet::data::{
-    DataError, Dataset, DesignOptions, Extra, Format, Outcome, Source, Standardise, Storage, write_rows,
+    Columns, DataError, Dataset, DesignOptions, Extra, Format, Outcome, Source, Standardise, Storage,
+    write_rows,
 };
 use parquet::arrow::ArrowWriter;
 use parquet::file::metadata::{ParquetMetaDataReader, ParquetMetaDataWriter};
@@ -86,7 +87,7 @@ fn arrow_file(batch: &RecordBatch, compression: Option<CompressionType>) -> Vec<
 }
 
 fn options() -> DesignOptions {
-    DesignOptions { target: Some("y".to_owned()), ..DesignOptions::default() }
+    DesignOptions { columns: Columns::predicting("y"), ..DesignOptions::default() }
 }
 
 fn design(path: &Path, options: &DesignOptions) -> Result<Dataset, DataError> {
@@ -118,7 +119,8 @@ fn the_same_bits_from_every_format_and_any_number_of_threads() {
     ];
     for (standardise, left_out) in [(Standardise::Scale, None), (Standardise::None, Some("a"))] {
         let exclude = left_out.map(str::to_owned).into_iter().collect();
-        let options = DesignOptions { standardise, exclude, ..options() };
+        let options =
+            DesignOptions { standardise, columns: Columns { exclude, ..options().columns }, ..options() };
         let expected = design(&paths[0], &options).unwrap();
         let names = ["a", "b", "kind=blue", "kind=green", "(intercept)"];
         assert_eq!(expected.names, names[usize::from(left_out.is_some())..]);
@@ -363,8 +365,13 @@ fn an_index_of_pandas_is_no_feature() {
     ] {
         let names = design(&path, &options()).unwrap().names;
         assert!(!names.iter().any(|name| name.contains("index")), "{names:?}");
-        let named =
-            DesignOptions { features: Some(vec!["__index_level_0__".into(), "a".into()]), ..options() };
+        let named = DesignOptions {
+            columns: Columns {
+                features: Some(vec!["__index_level_0__".into(), "a".into()]),
+                ..options().columns
+            },
+            ..options()
+        };
         assert_eq!(design(&path, &named).unwrap().names.len(), 3);
     }
 }
@@ -407,8 +414,11 @@ fn a_wide_header_takes_no_time() {
     let names: Vec<String> = (0..200_000).map(|j| format!("c{j}")).collect();
     let row = vec!["1"; 200_000].join(",");
     let path = file(&folder, "wide.csv", format!("{}\n{row}\n{row}\n", names.join(",")));
-    let options =
-        DesignOptions { target: Some("c0".to_owned()), outcome: Outcome::Number, ..DesignOptions::default() };
+    let options = DesignOptions {
+        outcome: Outcome::Number,
+        columns: Columns::predicting("c0"),
+        ..DesignOptions::default()
+    };
     assert!(
         design(&path, &options).unwrap_err().to_string().contains("more features (199999) than rows (2)")
     );

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use corelet::coreset::{
     BuildError, BuildOptions, Coreset, RoundOptions, Selector, build_in_rounds, build_of_groups,
 };
-use corelet::data::{Column, DataError, DesignOptions, Groups, Source, Table, Values};
+use corelet::data::{Column, Columns, DataError, DesignOptions, Groups, Source, Table, Values};
 use corelet::embed::{Choice, embed};
 use corelet::generate;
 use corelet::model::Logistic;
@@ -151,7 +151,10 @@ fn visits() -> Source<'static> {
 
 fn asked(k: usize) -> Specification {
     let (target, groups) = (Some("y".to_owned()), Some("patient".to_owned()));
-    let design = DesignOptions { target, groups, ..DesignOptions::default() };
+    let design = DesignOptions {
+        columns: Columns { target, groups, ..Columns::default() },
+        ..DesignOptions::default()
+    };
     let build = BuildSpecification { k: Some(k), ..BuildSpecification::default() };
     Specification { design, build, ..Specification::default() }
 }
@@ -195,16 +198,16 @@ fn what_groups_cannot_be_is_refused() {
     let error = study.path(&asked(40).build, &mut unheard).unwrap_err();
     assert!(matches!(error, StudyError::Build(BuildError::RowsOnly { what: "a path" })), "{error}");
 
-    let open = |change: &dyn Fn(&mut DesignOptions)| {
+    let open = |change: &dyn Fn(&mut Columns)| {
         let mut asked = asked(40);
-        change(&mut asked.design);
+        change(&mut asked.design.columns);
         Study::open(&visits(), &asked).err().map(|error| error.to_string())
     };
-    let error = open(&|design| design.groups = Some("doctor".into())).unwrap();
+    let error = open(&|columns| columns.groups = Some("doctor".into())).unwrap();
     assert!(error.starts_with("visits: there is no column 'doctor'"), "{error}");
-    let error = open(&|design| design.features = Some(vec!["x1".into(), "patient".into()])).unwrap();
+    let error = open(&|columns| columns.features = Some(vec!["x1".into(), "patient".into()])).unwrap();
     assert!(error.contains("'patient' is a feature and the group at once"), "{error}");
-    assert_eq!(open(&|design| design.exclude = vec!["patient".into()]), None);
+    assert_eq!(open(&|columns| columns.exclude = vec!["patient".into()]), None);
 }
 
 /// Identifiers beyond 2⁵³ stay apart, and rows whose group is missing are missing.
@@ -225,8 +228,10 @@ fn groups_are_told_apart_by_every_digit() {
     };
     let columns = vec![column("x", numbers(&x)), column("y", numbers(&y)), column("id", long)];
     let view = corelet::data::TableView::new("ids", columns).unwrap();
-    let options =
-        DesignOptions { target: Some("y".into()), groups: Some("id".into()), ..DesignOptions::default() };
+    let options = DesignOptions {
+        columns: Columns { target: Some("y".into()), groups: Some("id".into()), ..Columns::default() },
+        ..DesignOptions::default()
+    };
     let groups = Source::of_view(view).design(&options).unwrap().groups.unwrap();
     assert_eq!((groups.len(), groups.members(0), groups.members(1)), (5, &[0, 2][..], &[1][..]));
 

@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use common::{count, observations, sign};
-use corelet::data::{DesignOptions, Standardise, design, read};
+use corelet::data::{Columns, DesignOptions, Standardise, design, read};
 use corelet::embed::{Choice, EmbedError, Embedding, Hermite, embed, paper};
 use corelet::linalg::{congruence, dot, quadratic_form};
 use corelet::model::{GaussianMean, Linear, Link, Logistic, Model, Over, Poisson};
@@ -454,8 +454,11 @@ fn pursuit_on_phishing_reaches_the_floor() {
 fn flights_are_within_a_thousandth_of_a_nat() {
     let Some(folder) = common::data_folder() else { return };
     let table = read(&folder.join("flights.parquet"), None).unwrap();
-    let options =
-        DesignOptions { target: Some("late".to_owned()), drop_missing: true, ..DesignOptions::default() };
+    let options = DesignOptions {
+        drop_missing: true,
+        columns: Columns::predicting("late"),
+        ..DesignOptions::default()
+    };
     let model = Logistic::model(design(&table, &options).unwrap().observations).unwrap();
     let posterior = fit(&model);
     let prior = Prior::isotropic(model.dim(), 1.0).unwrap();

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use common::{count, observations, sign};
 use corelet::coreset::{BuildOptions, select};
-use corelet::data::{Bytes, Dataset, DesignOptions, Source, Storage};
+use corelet::data::{Bytes, Columns, Dataset, DesignOptions, Source, Storage};
 use corelet::embed::{Choice, Recipe, embed};
 use corelet::generate;
 use corelet::model::{GaussianMean, Linear, Link, Logistic, Model, ModelError, Poisson};
@@ -208,7 +208,7 @@ fn a_whole_build_cannot_tell_where_the_rows_are() {
 /// The table of a model's observations, designed with all rows in memory, or none.
 fn designed(memory: u64) -> Dataset {
     let table = generate::to_table(&generate::logistic(BLOCK + 4321, 4, 5), "rows").unwrap();
-    let options = DesignOptions { target: Some("y".to_owned()), ..DesignOptions::default() };
+    let options = DesignOptions { columns: Columns::predicting("y"), ..DesignOptions::default() };
     let storage = Storage { memory: Some(Bytes(memory)), scratch: None };
     Source::of_table(table).design_watched(&options, &storage, &mut |_| ControlFlow::Continue(())).unwrap()
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use corelet::data::{DesignOptions, design, read};
+use corelet::data::{Columns, DesignOptions, design, read};
 use corelet::embed::Choice;
 use corelet::model::Logistic;
 use corelet::posterior::{Chains, Diagnostics, SampleSettings};
@@ -19,7 +19,11 @@ pub(crate) fn run(k: usize, draws: usize) -> String {
     };
     let table = read(&PathBuf::from(folder).join("flights.parquet"), None).unwrap();
     let target = Some("late".to_owned());
-    let options = DesignOptions { target, drop_missing: true, ..DesignOptions::default() };
+    let options = DesignOptions {
+        drop_missing: true,
+        columns: Columns { target, ..Columns::default() },
+        ..DesignOptions::default()
+    };
     let observations = design(&table, &options).unwrap().observations;
     let model = Arc::new(Logistic::model(observations).unwrap());
     let settings = SampleSettings { draws, ..SampleSettings::default() };

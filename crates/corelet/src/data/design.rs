@@ -1,7 +1,5 @@
 //! From a table to what models are built on: features, target and exposure, all finite.
 
-use serde::{Deserialize, Serialize};
-
 use super::blocks::{Wanted, Watch};
 use super::collinear::{ScaledColumns, dependent_columns};
 use super::error::{DataError, excerpt, list, list_all_names, list_names};
@@ -10,6 +8,7 @@ use super::fill::{Encoder, Filled};
 use super::groups::Groups;
 use super::kept_rows::KeptRows;
 use super::levels::NotText;
+use super::options::{DesignOptions, Outcome, Standardise};
 use super::roles::Roles;
 use super::source::Source;
 use super::standardise::{Standardisation, covariance_factor};
@@ -29,138 +28,6 @@ const MOST_SIZE: f64 = 1e-3 / (f32::EPSILON as f64 / 2.0);
 
 /// Where single precision has all its digits, with room for products.
 const RANGE: std::ops::RangeInclusive<f64> = 1e-30..=1e30;
-
-/// What the target of a model is, and so how it is checked and coded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Outcome {
-    /// There is none, and no intercept: the features themselves are modelled.
-    None,
-    /// A number.
-    Number,
-    /// Two classes, coded −1 and +1.
-    #[default]
-    Classes,
-    /// A count, perhaps with an exposure.
-    Count,
-    /// A number above 0.
-    Positive,
-}
-
-/// What is done to the features other than the intercept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Standardise {
-    /// Nothing.
-    None,
-    /// Mean 0 and standard deviation 1.
-    #[default]
-    Scale,
-    /// Mean 0 and identity covariance, by the Cholesky factor of the sample covariance.
-    Whiten,
-}
-
-/// Which columns are used, and how.
-///
-/// | name | default | purpose |
-/// | --- | --- | --- |
-/// | `outcome` | two classes | how the target is checked and coded; a model says it |
-/// | `target` | the file's own | the column to predict; LIBSVM and NPZ files carry their own, `y` |
-/// | `features` | all other columns | the columns to predict from |
-/// | `exclude` | none | columns that are no features, where not all features are named |
-/// | `categories` | none | columns that are taken as text whatever their cells look like |
-/// | `missing` | none | what counts as missing besides an empty cell, `NA`, `NaN` and `null` |
-/// | `exposure` | none | the exposure of each row, for counts |
-/// | `trials` | none | the number of trials of each row, for successes among them |
-/// | `event` | none | whether the event was seen (1, true) or not until then (0, false), for survival times |
-/// | `groups` | none | the column that says which rows belong together; it is no feature |
-/// | `positive` | none | the level of the target that is coded +1; needed where the target is text |
-/// | `intercept` | true | add a column of ones, unless a feature is constant already |
-/// | `standardise` | `scale` | what is done to the features |
-/// | `drop_missing` | false | leave out rows with missing values instead of refusing them |
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct DesignOptions {
-    /// How the target is checked and coded; not a setting of its own, since a model says it.
-    #[serde(skip)]
-    pub outcome: Outcome,
-    /// The column to predict.
-    pub target: Option<String>,
-    /// The columns to predict from.
-    pub features: Option<Vec<String>>,
-    /// Columns that are no features.
-    pub exclude: Vec<String>,
-    /// Columns that are taken as text.
-    pub categories: Vec<String>,
-    /// What counts as missing besides an empty cell, `NA`, `NaN` and `null`.
-    pub missing: Vec<String>,
-    /// The exposure of each row.
-    pub exposure: Option<String>,
-    /// The number of trials of each row.
-    pub trials: Option<String>,
-    /// Whether the event of each row was seen.
-    pub event: Option<String>,
-    /// The column that says which rows belong together.
-    pub groups: Option<String>,
-    /// The level of the target that is coded +1.
-    pub positive: Option<String>,
-    /// Whether to add a column of ones.
-    pub intercept: bool,
-    /// What is done to the features.
-    pub standardise: Standardise,
-    /// Whether rows with missing values are left out.
-    pub drop_missing: bool,
-}
-
-impl Default for DesignOptions {
-    fn default() -> Self {
-        Self {
-            outcome: Outcome::default(),
-            target: None,
-            features: None,
-            exclude: Vec::new(),
-            categories: Vec::new(),
-            missing: Vec::new(),
-            exposure: None,
-            trials: None,
-            event: None,
-            groups: None,
-            positive: None,
-            intercept: true,
-            standardise: Standardise::default(),
-            drop_missing: false,
-        }
-    }
-}
-
-/// What the column beside the target is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Beside {
-    Exposure,
-    Trials,
-    Event,
-}
-
-impl Beside {
-    pub(super) fn role(self) -> &'static str {
-        match self {
-            Self::Exposure => "the exposure",
-            Self::Trials => "the trials",
-            Self::Event => "the event",
-        }
-    }
-}
-
-impl DesignOptions {
-    /// The column beside the target, and what it is; a model takes one at most.
-    pub(super) fn beside(&self) -> Option<(&String, Beside)> {
-        let named = [
-            (&self.exposure, Beside::Exposure),
-            (&self.trials, Beside::Trials),
-            (&self.event, Beside::Event),
-        ];
-        named.into_iter().find_map(|(name, what)| Some((name.as_ref()?, what)))
-    }
-}
 
 /// Observations with names and the way back to the file.
 #[derive(Debug, Clone)]
@@ -331,7 +198,7 @@ impl Examination<'_> {
     }
 
     fn beside(&self, options: &DesignOptions) -> Result<(), DataError> {
-        let column = self.examined(self.roles.exposure_position()).zip(options.beside());
+        let column = self.examined(self.roles.exposure_position()).zip(options.columns.beside());
         column.map_or(Ok(()), |(column, (_, what))| column.beside(what))
     }
 

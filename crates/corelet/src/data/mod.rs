@@ -22,6 +22,7 @@ mod kept_rows;
 mod levels;
 mod memory;
 mod names;
+mod options;
 mod place;
 mod roles;
 mod shares;
@@ -37,7 +38,7 @@ mod text_cells;
 mod view;
 
 pub use blocks::{Reading, Watch};
-pub use design::{Dataset, DesignOptions, Outcome, Standardise};
+pub use design::Dataset;
 pub use error::DataError;
 pub use features::TextLevels;
 #[cfg(feature = "files")]
@@ -54,6 +55,7 @@ pub use groups::Groups;
 pub use kept_rows::KeptRows;
 pub(crate) use memory::{available, size};
 pub use names::NameList;
+pub use options::{Columns, DesignOptions, Outcome, Standardise};
 pub use place::Place;
 pub use source::Source;
 pub use standardise::Standardisation;

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use super::blocks::{Declared, Kind};
-use super::design::{DesignOptions, Outcome};
 use super::error::DataError;
+use super::options::{DesignOptions, Outcome};
 use super::source::Source;
 use super::survey::Asked;
 
@@ -22,13 +22,14 @@ pub(super) struct Roles {
 impl Roles {
     /// Finds every column that is named, and takes all others as features where none is named.
     pub(super) fn assign(source: &Source<'_>, options: &DesignOptions) -> Result<Self, DataError> {
+        let named = &options.columns;
         let columns = source.reader().columns();
         let index: HashMap<&str, usize> =
             columns.iter().enumerate().map(|(j, column)| (column.name.as_str(), j)).collect();
         let find =
             |name: &String| index.get(name.as_str()).copied().ok_or_else(|| source.unknown_column(name));
         let find_all = |names: &[String]| names.iter().map(find).collect::<Result<Vec<_>, _>>();
-        let target = match (options.outcome, options.target.as_ref(), source.reader().own_target()) {
+        let target = match (options.outcome, named.target.as_ref(), source.reader().own_target()) {
             (_, Some(name), _) => Some(find(name)?),
             (_, None, Some(own)) => Some(own),
             (Outcome::None, None, None) => None,
@@ -37,10 +38,10 @@ impl Roles {
                 return Err(DataError::NoTarget { file, known });
             }
         };
-        let exposure = options.beside().map(|(name, _)| find(name)).transpose()?;
-        let beside = options.beside().map_or("", |(_, what)| what.role());
-        let groups = options.groups.as_ref().map(find).transpose()?;
-        let excluded = find_all(&options.exclude)?;
+        let exposure = named.beside().map(|(name, _)| find(name)).transpose()?;
+        let beside = named.beside().map_or("", |(_, what)| what.role());
+        let groups = named.groups.as_ref().map(find).transpose()?;
+        let excluded = find_all(&named.exclude)?;
         let categories = find_all(&options.categories)?;
         let mut taken = vec![false; columns.len()];
         target
@@ -49,7 +50,7 @@ impl Roles {
             .chain(&groups)
             .chain(&excluded)
             .for_each(|&column| taken[column] = true);
-        let features = match &options.features {
+        let features = match &named.features {
             Some(names) => find_all(names)?,
             None => (0..columns.len()).filter(|&j| !taken[j] && !columns[j].index).collect(),
         };

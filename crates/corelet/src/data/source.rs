@@ -3,11 +3,12 @@
 use std::ops::ControlFlow;
 
 use super::blocks::{Blocks, ColumnInfo, Reading, Wanted, Watch};
-use super::design::{Dataset, DesignOptions, design};
+use super::design::{Dataset, design};
 use super::error::{DataError, list_names};
 #[cfg(feature = "files")]
 use super::files::cells::CellColumn;
 use super::in_memory::InMemory;
+use super::options::DesignOptions;
 use super::place::{Extent, Place};
 use super::storage::Storage;
 use super::table::Table;

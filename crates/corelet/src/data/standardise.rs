@@ -4,7 +4,7 @@ use faer::linalg::triangular_solve::solve_lower_triangular_in_place;
 use faer::{MatMut, MatRef, Par};
 use serde::{Deserialize, Serialize};
 
-use super::design::Standardise;
+use super::options::Standardise;
 
 /// Added to the diagonal of the covariance before its Cholesky factor is taken, as in the paper's code.
 const JITTER: f64 = 1e-12;

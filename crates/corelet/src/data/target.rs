@@ -1,8 +1,8 @@
 //! The target and the exposure, checked as each model wants them, and how they are coded.
 
-use super::design::{Beside, DesignOptions, Outcome};
 use super::error::{DataError, excerpt, list_names};
 use super::levels::Levels;
+use super::options::{Beside, DesignOptions, Outcome};
 use super::place::Place;
 use super::survey::{Found, NumberSurvey, SingleValues};
 use super::view::ValuesView;

@@ -187,10 +187,10 @@ impl Specification {
     /// # Errors
     /// [`UsageError::Unknown`] and [`UsageError::Value`]; the rest is for [`check`](Specification::check).
     pub fn from_settings(settings: &Map<String, Value>) -> Result<Self, UsageError> {
-        let mut parts = serde_json::to_value(Self::default()).unwrap_or_default();
+        let known = serde_json::to_value(Self::default()).unwrap_or_default();
+        let mut parts = known.clone();
         for (setting, value) in settings.iter().filter(|(_, value)| !value.is_null()) {
-            let sections = parts.as_object_mut().into_iter().flat_map(|parts| parts.values_mut());
-            let place = sections.filter_map(|part| part.get_mut(setting)).next();
+            let place = pointer(&known, setting).and_then(|place| parts.pointer_mut(&place));
             let place = place.ok_or_else(|| UsageError::Unknown { setting: setting.clone() })?;
             *place = value.clone();
             // One at a time, so that the setting at fault is known.
@@ -211,16 +211,16 @@ impl Specification {
     pub fn check(&self) -> Result<(), UsageError> {
         self.check_model()?;
         self.build.check()?;
-        if self.design.groups.is_some() { self.build.check_groups() } else { Ok(()) }
+        if self.design.columns.groups.is_some() { self.build.check_groups() } else { Ok(()) }
     }
 
     fn check_model(&self) -> Result<(), UsageError> {
         let ModelSpecification { model, link, sigma, degrees, prior_sd } = self.model;
         let given = [
             ("link", link.is_some()),
-            ("exposure", self.design.exposure.is_some()),
-            ("trials", self.design.trials.is_some()),
-            ("event", self.design.event.is_some()),
+            ("exposure", self.design.columns.exposure.is_some()),
+            ("trials", self.design.columns.trials.is_some()),
+            ("event", self.design.columns.event.is_some()),
             ("positive", self.design.positive.is_some()),
             ("sigma", sigma.is_some()),
             ("degrees", degrees.is_some()),
@@ -293,6 +293,14 @@ impl BuildSpecification {
             ..BuildOptions::default()
         }
     }
+}
+
+/// Where a setting is among the parts, which are what is an object by default, as a JSON pointer.
+fn pointer(part: &Value, setting: &str) -> Option<String> {
+    part.as_object()?.iter().find_map(|(name, value)| {
+        let below = if value.is_object() { pointer(value, setting)? } else { String::new() };
+        (value.is_object() || name == setting).then(|| format!("/{name}{below}"))
+    })
 }
 
 /// What is wrong with a value, from what serde says of it.

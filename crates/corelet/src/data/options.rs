@@ -1,0 +1,146 @@
+//! What may be said of a design: what each column is for, and how its cells become numbers.
+
+use serde::{Deserialize, Serialize};
+
+/// What the target of a model is, and so how it is checked and coded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Outcome {
+    /// There is none, and no intercept: the features themselves are modelled.
+    None,
+    /// A number.
+    Number,
+    /// Two classes, coded −1 and +1.
+    #[default]
+    Classes,
+    /// A count, perhaps with an exposure.
+    Count,
+    /// A number above 0.
+    Positive,
+}
+
+/// What is done to the features other than the intercept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Standardise {
+    /// Nothing.
+    None,
+    /// Mean 0 and standard deviation 1.
+    #[default]
+    Scale,
+    /// Mean 0 and identity covariance, by the Cholesky factor of the sample covariance.
+    Whiten,
+}
+
+/// What each column is for.
+///
+/// | name | default | purpose |
+/// | --- | --- | --- |
+/// | `target` | the file's own | the column to predict; LIBSVM and NPZ files carry their own, `y` |
+/// | `features` | all other columns | the columns to predict from |
+/// | `exclude` | none | columns that are no features, where not all features are named |
+/// | `exposure` | none | the exposure of each row, for counts |
+/// | `trials` | none | the number of trials of each row, for successes among them |
+/// | `event` | none | whether the event was seen (1, true) or not until then (0, false), for survival times |
+/// | `groups` | none | the column that says which rows belong together; it is no feature |
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Columns {
+    /// The column to predict.
+    pub target: Option<String>,
+    /// The columns to predict from.
+    pub features: Option<Vec<String>>,
+    /// Columns that are no features.
+    pub exclude: Vec<String>,
+    /// The exposure of each row.
+    pub exposure: Option<String>,
+    /// The number of trials of each row.
+    pub trials: Option<String>,
+    /// Whether the event of each row was seen.
+    pub event: Option<String>,
+    /// The column that says which rows belong together.
+    pub groups: Option<String>,
+}
+
+/// What the column beside the target is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Beside {
+    Exposure,
+    Trials,
+    Event,
+}
+
+impl Beside {
+    pub(super) fn role(self) -> &'static str {
+        match self {
+            Self::Exposure => "the exposure",
+            Self::Trials => "the trials",
+            Self::Event => "the event",
+        }
+    }
+}
+
+impl Columns {
+    /// This column to predict, all others to predict from.
+    pub fn predicting(target: &str) -> Self {
+        Self { target: Some(target.to_owned()), ..Self::default() }
+    }
+
+    /// The column beside the target, and what it is; a model takes one at most.
+    pub(super) fn beside(&self) -> Option<(&String, Beside)> {
+        let named = [
+            (&self.exposure, Beside::Exposure),
+            (&self.trials, Beside::Trials),
+            (&self.event, Beside::Event),
+        ];
+        named.into_iter().find_map(|(name, what)| Some((name.as_ref()?, what)))
+    }
+}
+
+/// Which columns are used, and how.
+///
+/// | name | default | purpose |
+/// | --- | --- | --- |
+/// | `outcome` | two classes | how the target is checked and coded; a model says it |
+/// | `columns` | see [`Columns`] | what each column is for |
+/// | `categories` | none | columns that are taken as text whatever their cells look like |
+/// | `missing` | none | what counts as missing besides an empty cell, `NA`, `NaN` and `null` |
+/// | `positive` | none | the level of the target that is coded +1; needed where the target is text |
+/// | `intercept` | true | add a column of ones, unless a feature is constant already |
+/// | `standardise` | `scale` | what is done to the features |
+/// | `drop_missing` | false | leave out rows with missing values instead of refusing them |
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DesignOptions {
+    /// How the target is checked and coded; not a setting of its own, since a model says it.
+    #[serde(skip)]
+    pub outcome: Outcome,
+    /// What each column is for.
+    pub columns: Columns,
+    /// Columns that are taken as text.
+    pub categories: Vec<String>,
+    /// What counts as missing besides an empty cell, `NA`, `NaN` and `null`.
+    pub missing: Vec<String>,
+    /// The level of the target that is coded +1.
+    pub positive: Option<String>,
+    /// Whether to add a column of ones.
+    pub intercept: bool,
+    /// What is done to the features.
+    pub standardise: Standardise,
+    /// Whether rows with missing values are left out.
+    pub drop_missing: bool,
+}
+
+impl Default for DesignOptions {
+    fn default() -> Self {
+        Self {
+            outcome: Outcome::default(),
+            columns: Columns::default(),
+            categories: Vec::new(),
+            missing: Vec::new(),
+            positive: None,
+            intercept: true,
+            standardise: Standardise::default(),
+            drop_missing: false,
+        }
+    }
+}
