@@ -95,6 +95,9 @@ pub(crate) struct DataArgs {
     /// Level of the target that counts as success, for logistic
     #[arg(long, value_name = "LEVEL", allow_hyphen_values = true)]
     positive: Option<String>,
+    /// Levels of the target from low to high, for ordinal; numbers ascend by themselves
+    #[arg(long, value_name = "LOW,…,HIGH", allow_hyphen_values = true)]
+    levels: Option<NameList>,
     /// Add no intercept
     #[arg(long)]
     no_intercept: bool,
@@ -311,6 +314,7 @@ impl DataArgs {
             event: self.event.clone(),
             groups: self.groups.clone(),
             positive: self.positive.clone(),
+            levels: self.levels.as_ref().map(|names| names.0.clone()),
             intercept: !self.no_intercept,
             standardise: match self.standardise {
                 StandardiseArg::None => Standardise::None,

@@ -44,6 +44,10 @@ pub enum Outcome {
     Count,
     /// A number above 0.
     Positive,
+    /// Several classes without an order, coded 0, 1, …; the most frequent is 0.
+    Several,
+    /// Ordered levels, coded 0, 1, ….
+    Ordered,
 }
 
 /// What is done to the features other than the intercept.
@@ -74,6 +78,7 @@ pub enum Standardise {
 /// | `event` | none | whether the event was seen (1, true) or not until then (0, false), for survival times |
 /// | `groups` | none | the column that says which rows belong together; it is no feature |
 /// | `positive` | none | the level of the target that is coded +1; needed where the target is text |
+/// | `levels` | numbers ascend | the levels of an ordered target in their order; needed where it is text |
 /// | `intercept` | true | add a column of ones, unless a feature is constant already |
 /// | `standardise` | `scale` | what is done to the features |
 /// | `drop_missing` | false | leave out rows with missing values instead of refusing them |
@@ -103,6 +108,8 @@ pub struct DesignOptions {
     pub groups: Option<String>,
     /// The level of the target that is coded +1.
     pub positive: Option<String>,
+    /// The levels of an ordered target, in their order.
+    pub levels: Option<Vec<String>>,
     /// Whether to add a column of ones.
     pub intercept: bool,
     /// What is done to the features.
@@ -125,6 +132,7 @@ impl Default for DesignOptions {
             event: None,
             groups: None,
             positive: None,
+            levels: None,
             intercept: true,
             standardise: Standardise::default(),
             drop_missing: false,
@@ -183,6 +191,8 @@ pub struct Dataset {
     pub target_name: Option<String>,
     /// Which observations belong together, where a column says it.
     pub groups: Option<Groups>,
+    /// The classes of a target that has several, in the order of their numbers.
+    pub classes: Vec<String>,
 }
 
 /// Turns a table into a [`Dataset`], in two looks, or three where it is whitened.
@@ -211,6 +221,7 @@ pub(super) fn design(
     let kinds = asked.iter().zip(&survey.columns);
     let wanted: Vec<Wanted> =
         kinds.map(|(asked, found)| Wanted { column: asked.column, kind: found.values.kind() }).collect();
+    let classes = target.classes();
     let encoder = Encoder {
         reader: source.reader(),
         file: source.name(),
@@ -229,6 +240,7 @@ pub(super) fn design(
     Ok(Dataset {
         observations: filled.observations,
         groups: filled.groups,
+        classes,
         names: features.into_iter().map(|feature| feature.name).collect(),
         dropped: survey.rows.total() - survey.rows.len(),
         rows: survey.rows,
