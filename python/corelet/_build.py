@@ -32,6 +32,7 @@ def build(
     event: Optional[str] = None,
     groups: Any = None,
     positive: Optional[object] = None,
+    levels: Optional[Sequence[object]] = None,
     intercept: bool = True,
     standardise: str = "scale",
     drop_missing: bool = False,
@@ -73,8 +74,8 @@ def build(
     k
         Most points; 100, or the number of rows where that is less. With `max_kl` the most to try, 1600.
     model
-        `logistic`, `poisson`, `negative-binomial`, `linear`, `student`, `gamma`, `binomial`, `weibull`, `exponential`,
-        or `gaussian` (the mean of Gaussian data, without a target).
+        `logistic`, `softmax` (several classes), `ordinal` (ordered levels), `poisson`, `negative-binomial`, `linear`,
+        `student`, `gamma`, `binomial`, `weibull`, `exponential`, or `gaussian` (the mean of Gaussian data, without a target).
     target
         The column of `X` to predict, where `y` is not given.
     features
@@ -93,6 +94,8 @@ def build(
         `max_kl`, further rounds and `sparse-vi` are refused.
     positive
         Logistic: the level of the target that counts as success, needed where the target is text.
+    levels
+        Ordinal: the levels of the target from low to high, needed where it is text and no ordered categorical; numbers ascend.
     intercept, standardise, drop_missing
         Whether to add a column of ones; `none`, `scale` or `whiten`; whether rows with missing values are left out.
     link, sigma, degrees, prior_sd
@@ -155,6 +158,7 @@ def build(
             event=event,
             groups=groups,
             positive=positive,
+            levels=levels,
             intercept=intercept,
             standardise=standardise,
             drop_missing=drop_missing,
@@ -203,6 +207,8 @@ def native(keywords: Mapping[str, Any]) -> dict[str, object]:
     for name in ("features", "exclude", "categories", "missing"):
         if asked.get(name) is not None:
             asked[name] = [str(text) for text in asked[name]]
+    if asked.get("levels") is not None:
+        asked["levels"] = [_label(level) for level in asked["levels"]]
     for name in ("k", "rounds", "seed"):
         asked[name] = _count(name, asked.get(name))
     for name in ("exposure", "groups"):
@@ -259,13 +265,13 @@ def _name_of(y: Any) -> str:
     return name if isinstance(name, str) and name else "y"
 
 
-def _label(positive: object) -> str:
+def _label(level: object) -> str:
     """A level as the design names it."""
-    if isinstance(positive, bool):
-        return str(positive).lower()
-    if isinstance(positive, float) and positive.is_integer():
-        return str(int(positive))
-    return str(positive)
+    if isinstance(level, bool):
+        return str(level).lower()
+    if isinstance(level, float) and level.is_integer():
+        return str(int(level))
+    return str(level)
 
 
 def _count(name: str, value: Any) -> Any:

@@ -260,3 +260,12 @@ def _arrow(name: str, values: Any) -> Part:
     if pa.types.is_decimal(kind):
         return _arrow(name, values.cast(pa.float64()))
     raise CoreletError(f"column '{name}' has type {kind}, which no model can use; leave it out of X")
+
+
+def order_of(values: Any) -> Optional[list[object]]:
+    """The levels that occur in an ordered categorical of pandas or an enumeration of polars, in their order."""
+    kind = getattr(values, "dtype", None)
+    if not (getattr(kind, "ordered", False) or type(kind).__name__ == "Enum"):
+        return None
+    occurring = set(values.unique())
+    return [level for level in kind.categories if level in occurring]

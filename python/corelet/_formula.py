@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Optional
 
 from . import _lib
+from ._columns import order_of
 
 INTERCEPT = "Intercept"
 
@@ -94,7 +95,7 @@ def resolved(X: Any, y: Any, keywords: Mapping[str, Any]) -> tuple[Any, Any, dic
     """
     asked = dict(keywords)
     if not isinstance(X, str) or "~" not in X or y is None:
-        return X, y, asked, None
+        return X, y, _with_levels(X, y, asked), None
     for name in ("target", "features", "exclude", "categories"):
         if asked.get(name):
             raise _lib.CoreletError(f"{name} cannot be given beside a formula, which says what is predicted from what")
@@ -103,4 +104,15 @@ def resolved(X: Any, y: Any, keywords: Mapping[str, Any]) -> tuple[Any, Any, dic
     named = (asked.get(name) for name in ("exposure", "groups", "trials", "event"))
     design, features = Design.of(X, y, tuple(name for name in named if isinstance(name, str)))
     asked["intercept"] = design.intercept
-    return design.table(y, features), design.target_of(y), asked, design
+    target = design.target_of(y)
+    return design.table(y, features), target, _with_levels(X, target, asked), design
+
+
+def _with_levels(X: Any, y: Any, asked: dict[str, Any]) -> dict[str, Any]:
+    """With the levels of an ordered target, where its column knows their order and nobody says another."""
+    if asked.get("model") != "ordinal" or asked.get("levels") is not None:
+        return asked
+    target = asked.get("target")
+    if y is None and target is not None and hasattr(X, "columns") and target in X.columns:
+        y = X[target]
+    return {**asked, "levels": order_of(y)}

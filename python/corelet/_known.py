@@ -49,8 +49,8 @@ def fit(
     X, y
         The data, as `corelet.build` takes them: arrays, a data frame or the path of a file with `target=` naming a column.
     model
-        `logistic`, `poisson`, `negative-binomial`, `linear`, `student`, `gamma`, `binomial`, `weibull`, `exponential`,
-        or `gaussian` (the mean of Gaussian data, without a target).
+        `logistic`, `softmax` (several classes), `ordinal` (ordered levels), `poisson`, `negative-binomial`, `linear`,
+        `student`, `gamma`, `binomial`, `weibull`, `exponential`, or `gaussian` (the mean of Gaussian data, without a target).
     k, max_k
         Most points, and how far they may be doubled where these are not enough; 4 k.
     full
@@ -63,7 +63,7 @@ def fit(
         A callable that gets a `corelet.FitProgress` now and then; True for lines on the standard error stream, False for
         none; by default lines where a person is watching. Ctrl-C returns the best so far with its verdict.
     keywords
-        All others are those of `corelet.build`: `target`, `features`, `exposure`, `groups`, `positive`, `prior_sd`, ….
+        All others are those of `corelet.build`: `target`, `features`, `exposure`, `groups`, `positive`, `levels`, `prior_sd`, ….
 
     Returns
     -------

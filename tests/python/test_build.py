@@ -168,7 +168,7 @@ def bad_inputs():
         "k too large": ((X, y), {"k": 51}, ValueError, "k = 51 points cannot be chosen from 50 rows"),
         "k negative": ((X, y), {"k": -1}, ValueError, "k is -1"),
         "k no integer": ((X, y), {"k": 2.5}, TypeError, "k is 2.5, but it must be a whole number"),
-        "model": ((X, y), {"model": "probit"}, ValueError, "model is 'probit', but it must be one of binomial, exponential, gamma, gaussian, linear, logistic, negative-binomial, poisson, student, weibull"),
+        "model": ((X, y), {"model": "probit"}, ValueError, "model is 'probit', but it must be one of binomial, exponential, gamma, gaussian, linear, logistic, negative-binomial, ordinal, poisson, softmax, student, weibull"),
         "method": ((X, y), {"method": "magic"}, ValueError, "method is 'magic', but it must be one of uniform"),
         "embedding": ((X, y), {"embedding": "draws:1"}, ValueError, "is not an embedding"),
         "prior": ((X, y), {"prior_sd": -1.0}, ValueError, "prior_sd is -1"),

@@ -119,6 +119,9 @@ struct CellArgs {
     /// Level of the target that counts as success, for logistic
     #[arg(long, value_name = "LEVEL", allow_hyphen_values = true)]
     positive: Option<String>,
+    /// Levels of the target from low to high, for ordinal; numbers ascend by themselves
+    #[arg(long, value_name = "LOW,…,HIGH", allow_hyphen_values = true)]
+    levels: Option<NameList>,
     /// Add no intercept
     #[arg(long)]
     no_intercept: bool,
@@ -341,6 +344,7 @@ impl CellArgs {
             categories: all(self.categories.as_ref()),
             missing: all(self.missing.as_ref()),
             positive: self.positive.clone(),
+            levels: self.levels.as_ref().map(|names| names.0.clone()),
             intercept: !self.no_intercept,
             standardise: match self.standardise {
                 StandardiseArg::None => Standardise::None,

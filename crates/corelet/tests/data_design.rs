@@ -329,7 +329,7 @@ fn logistic_targets() {
     refused(["yes", "no", "maybe", "yes"], Some("yes"), &["two levels", "3"]);
     refused(["1", "0", "2", "1"], None, &["'y'", "row 2 (line 4)", "2 is neither"]);
     refused(["1", "0", "-1", "1"], None, &["'y'", "row 1 (line 3)", "0 is neither"]);
-    refused(["1", "1", "1", "1"], None, &["'y' is '1' in every row", "both classes"]);
+    refused(["1", "1", "1", "1"], None, &["'y' is '1' in every row", "at least two"]);
     refused(["true", "true", "true", "true"], None, &["every row"]);
     refused(["a", "a", "a", "a"], Some("a"), &["every row"]);
 }
@@ -511,4 +511,44 @@ fn bad_borrowed_columns_are_refused() {
     let levels = ["x".to_owned()];
     let unknown = vec![column("a", ValuesView::Text { codes: &[0, 7], levels: &levels })];
     assert!(TableView::new("t", unknown).unwrap_err().to_string().contains("level 7"));
+}
+
+#[test]
+fn several_classes_have_the_most_frequent_one_as_base() {
+    let text = "y,a\nred,1\nblue,2\nred,4\ngreen,3\nblue,7\nblue,5\n";
+    let dataset = design(&table(text), &options(Outcome::Several, "y")).unwrap();
+    assert_eq!(dataset.classes, ["blue", "green", "red"]);
+    assert_eq!(dataset.observations.target[..], [2.0, 0.0, 2.0, 1.0, 0.0, 0.0]);
+    let numbers = "y,a\n10,1\n2,2\n10,4\n-1,3\n2,7\n";
+    let dataset = design(&table(numbers), &options(Outcome::Several, "y")).unwrap();
+    assert_eq!(dataset.classes, ["2", "-1", "10"]);
+    assert_eq!(dataset.observations.target[..], [2.0, 0.0, 2.0, 1.0, 0.0]);
+    assert_refused("y,a\nred,1\nred,2\n", &options(Outcome::Several, "y"), &["'red'", "at least two"]);
+    let many: String = (0..60).map(|i| format!("{},{}\n", i % 25, i * i % 7)).collect();
+    assert_refused(
+        &format!("y,a\n{many}"),
+        &options(Outcome::Several, "y"),
+        &["'y'", "more than 20 classes"],
+    );
+}
+
+#[test]
+fn ordered_levels_ascend_or_are_said() {
+    let numbers = "y,a\n10,1\n2,2\n10,4\n-1,3\n2,7\n";
+    let dataset = design(&table(numbers), &options(Outcome::Ordered, "y")).unwrap();
+    assert_eq!(dataset.classes, ["-1", "2", "10"]);
+    assert_eq!(dataset.observations.target[..], [2.0, 1.0, 2.0, 0.0, 1.0]);
+    let text = "y,a\nlow,1\nhigh,2\nmid,4\nlow,3\n";
+    let plain = options(Outcome::Ordered, "y");
+    assert_refused(text, &plain, &["'y'", "in which order 'high', 'low', 'mid' stand"]);
+    assert_eq!(design(&table(text), &plain).unwrap_err().hint().unwrap().setting, "levels");
+    let said = |levels: &[&str]| DesignOptions {
+        levels: Some(levels.iter().map(|level| (*level).to_owned()).collect()),
+        ..options(Outcome::Ordered, "y")
+    };
+    let dataset = design(&table(text), &said(&["low", "mid", "high"])).unwrap();
+    assert_eq!(dataset.observations.target[..], [0.0, 2.0, 1.0, 0.0]);
+    for wrong in [&["low", "mid"][..], &["low", "mid", "high", "top"], &["low", "low", "high"]] {
+        assert_refused(text, &said(wrong), &["'high', 'low', 'mid'", "their order is said to be"]);
+    }
 }

@@ -58,7 +58,7 @@ fn duplicate_columns() {
 
 #[test]
 fn one_class() {
-    refuse_csv("a,y\n1,1\n2,1\n3,1\n", "--target y", &["bad.csv", "'y'", "both classes"]);
+    refuse_csv("a,y\n1,1\n2,1\n3,1\n", "--target y", &["bad.csv", "'y'", "at least two"]);
 }
 
 #[test]

@@ -66,6 +66,8 @@ fn every_model_builds() {
         "--model poisson --features a,b,kind --target count --exposure hours",
         "--model poisson --features a,b --target count --link softplus",
         "--model logistic --features a,b --target late --no-intercept --standardise none",
+        "--model softmax --features a,b --target kind",
+        "--model ordinal --features a,b --target kind --levels green,red,blue",
     ] {
         place.succeed(&format!("build data.csv {flags} -k 30 -o core.json --json summary.json"));
         let nats = place.json("summary.json")["kl_forward"].as_f64().unwrap();
@@ -73,6 +75,23 @@ fn every_model_builds() {
         let rows = place.json("core.json")["rows"].as_array().unwrap().len();
         assert!((1..=30).contains(&rows), "{flags}");
     }
+}
+
+#[test]
+fn classes_are_in_the_summary_and_in_the_names() {
+    let place = place_with_data(300);
+    let build = "build data.csv --features a,b --target kind -k 30 -o core.csv --json summary.json";
+    place.succeed(&format!("{build} --model softmax"));
+    let summary = place.json("summary.json");
+    assert_eq!(summary["classes"], serde_json::json!(["blue", "green", "red"]));
+    let names: Vec<&str> =
+        summary["parameters"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["green:a", "green:b", "green:(intercept)", "red:a", "red:b", "red:(intercept)"]);
+    let output = place.run(&format!("{build} --model ordinal"));
+    assert!(stderr(&output).contains("in which order 'blue', 'green', 'red' stand"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("--levels"), "{}", stderr(&output));
+    place.succeed(&format!("{build} --model ordinal --levels red,blue,green"));
+    assert_eq!(place.json("summary.json")["classes"], serde_json::json!(["red", "blue", "green"]));
 }
 
 #[test]
@@ -101,7 +120,7 @@ fn perfect_separation_gets_a_word() {
     place.write("mixed.csv", format!("x,y\n{}", rows(|i| i >= 3 || i == -7)));
     let warned = |file: &str| {
         let output = place.run(&format!("build {file} --target y -k 10 -o core.csv"));
-        stderr(&output).contains("tell the two classes apart without an error")
+        stderr(&output).contains("tell the classes apart without an error")
     };
     assert!(warned("apart.csv") && !warned("mixed.csv"));
 }

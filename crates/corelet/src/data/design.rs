@@ -50,6 +50,8 @@ pub struct Dataset {
     pub target_name: Option<String>,
     /// Which observations belong together, where a column says it.
     pub groups: Option<Groups>,
+    /// The classes of a target that has several, in the order of their numbers.
+    pub classes: Vec<String>,
 }
 
 /// Turns a table into a [`Dataset`], in two looks, or three where it is whitened.
@@ -78,6 +80,7 @@ pub(super) fn design(
     let kinds = asked.iter().zip(&survey.columns);
     let wanted: Vec<Wanted> =
         kinds.map(|(asked, found)| Wanted { column: asked.column, kind: found.values.kind() }).collect();
+    let classes = target.classes();
     let encoder = Encoder {
         reader: source.reader(),
         file: source.name(),
@@ -96,6 +99,7 @@ pub(super) fn design(
     Ok(Dataset {
         observations: filled.observations,
         groups: filled.groups,
+        classes,
         names: features.into_iter().map(|feature| feature.name).collect(),
         dropped: survey.rows.total() - survey.rows.len(),
         rows: survey.rows,

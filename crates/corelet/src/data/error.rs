@@ -173,8 +173,19 @@ pub enum DataError {
     #[error("{file}: target '{column}' must have two levels, but has {count}: {levels}")]
     LevelCount { file: String, column: String, count: usize, levels: String },
 
-    #[error("{file}: target '{column}' is {value} in every row; logistic regression needs both classes")]
+    #[error(
+        "{file}: target '{column}' is {value} in every row; a model of classes needs at least two of them"
+    )]
     OneClass { file: String, column: String, value: String },
+
+    #[error("{file}: target '{column}' has more than {limit} classes; so many are no classes for a model")]
+    ManyClasses { file: String, column: String, limit: usize },
+
+    #[error("{file}: target '{column}' is text, and in which order {levels} stand is not said")]
+    LevelsNeeded { file: String, column: String, levels: String },
+
+    #[error("{file}: target '{column}' has the levels {found}, but their order is said to be {said}")]
+    OtherLevels { file: String, column: String, said: String, found: String },
 
     #[error(
         "{file}: {role} '{column}', {place}: {value} is not a count (0, 1, 2, ...), which the model needs"
@@ -265,6 +276,9 @@ impl DataError {
             Self::UnknownPositive { .. } => "unknown_positive",
             Self::LevelCount { .. } => "level_count",
             Self::OneClass { .. } => "one_class",
+            Self::ManyClasses { .. } => "many_classes",
+            Self::LevelsNeeded { .. } => "levels_needed",
+            Self::OtherLevels { .. } => "other_levels",
             Self::NotCount { .. } => "not_count",
             Self::NotEvent { .. } => "not_event",
             Self::NotPositive { .. } => "not_positive",
@@ -298,6 +312,9 @@ impl DataError {
             }
             Self::PositiveNeeded { .. } | Self::NotBinary { .. } => {
                 Hint::value("positive", "LEVEL", "says which value counts as success")
+            }
+            Self::LevelsNeeded { .. } | Self::OtherLevels { .. } => {
+                Hint::value("levels", "LOW,…,HIGH", "says the order of all of them")
             }
             _ => return None,
         })

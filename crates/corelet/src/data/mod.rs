@@ -8,6 +8,7 @@
 #![cfg_attr(not(feature = "files"), allow(dead_code, reason = "some of it only files need"))]
 
 mod blocks;
+mod classes;
 mod collect;
 mod collinear;
 mod design;

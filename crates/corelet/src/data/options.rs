@@ -16,6 +16,10 @@ pub enum Outcome {
     Count,
     /// A number above 0.
     Positive,
+    /// Several classes without an order, coded 0, 1, …; the most frequent is 0.
+    Several,
+    /// Ordered levels, coded 0, 1, ….
+    Ordered,
 }
 
 /// What is done to the features other than the intercept.
@@ -105,6 +109,7 @@ impl Columns {
 /// | `categories` | none | columns that are taken as text whatever their cells look like |
 /// | `missing` | none | what counts as missing besides an empty cell, `NA`, `NaN` and `null` |
 /// | `positive` | none | the level of the target that is coded +1; needed where the target is text |
+/// | `levels` | numbers ascend | the levels of an ordered target in their order; needed where it is text |
 /// | `intercept` | true | add a column of ones, unless a feature is constant already |
 /// | `standardise` | `scale` | what is done to the features |
 /// | `drop_missing` | false | leave out rows with missing values instead of refusing them |
@@ -122,6 +127,8 @@ pub struct DesignOptions {
     pub missing: Vec<String>,
     /// The level of the target that is coded +1.
     pub positive: Option<String>,
+    /// The levels of an ordered target, in their order.
+    pub levels: Option<Vec<String>>,
     /// Whether to add a column of ones.
     pub intercept: bool,
     /// What is done to the features.
@@ -138,6 +145,7 @@ impl Default for DesignOptions {
             categories: Vec::new(),
             missing: Vec::new(),
             positive: None,
+            levels: None,
             intercept: true,
             standardise: Standardise::default(),
             drop_missing: false,

@@ -1,5 +1,6 @@
 //! The target and the exposure, checked as each model wants them, and how they are coded.
 
+use super::classes::Classes;
 use super::error::{DataError, excerpt, list_names};
 use super::levels::Levels;
 use super::options::{Beside, DesignOptions, Outcome};
@@ -20,11 +21,16 @@ pub(super) enum TargetCode {
     SignOfBool(bool),
     /// +1 for this text, −1 for any other.
     SignOfText(String),
+    /// The number of the class.
+    Class(Classes),
 }
 
 impl TargetCode {
     /// The coded cells of `kept` rows, in order.
     pub(super) fn code(&self, cells: &ValuesView<'_>, kept: &[usize], out: &mut [f64]) {
+        if let Self::Class(classes) = self {
+            return classes.code(cells, kept, out);
+        }
         let out = out.iter_mut().zip(kept);
         match (self, cells) {
             (Self::Number, ValuesView::Number { values, .. }) => {
@@ -48,6 +54,11 @@ impl TargetCode {
             // The first look has chosen the code by what the cells are.
             _ => {}
         }
+    }
+
+    /// The classes, where the target is coded by their numbers.
+    pub(super) fn classes(&self) -> Vec<String> {
+        if let Self::Class(classes) = self { classes.labels() } else { Vec::new() }
     }
 }
 
@@ -75,6 +86,8 @@ impl Examined<'_> {
             Outcome::Count => self.counts("the target").map(|()| TargetCode::Number),
             Outcome::Positive => self.positive("the target").map(|()| TargetCode::Number),
             Outcome::Classes => self.classes(options.positive.as_deref(), warnings),
+            Outcome::Several => self.several().map(TargetCode::Class),
+            Outcome::Ordered => self.ordered(options.levels.as_deref()).map(TargetCode::Class),
         }
     }
 
@@ -113,7 +126,7 @@ impl Examined<'_> {
         self.single(role)?.not_positive.map_or(Ok(()), error)
     }
 
-    fn names(&self) -> (String, String) {
+    pub(super) fn names(&self) -> (String, String) {
         (self.file.to_owned(), self.column.to_owned())
     }
 
@@ -129,7 +142,7 @@ impl Examined<'_> {
         Err(DataError::NotNumeric { file, column, role, place, value })
     }
 
-    fn single(&self, role: &'static str) -> Result<&SingleValues, DataError> {
+    pub(super) fn single(&self, role: &'static str) -> Result<&SingleValues, DataError> {
         const NONE: &SingleValues =
             &SingleValues { distinct: Vec::new(), not_count: None, not_positive: None };
         Ok(self.numbers(role)?.single.as_ref().unwrap_or(NONE))

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Link, Model, ModelError, binomial, gamma, gaussian, linear, logistic, negative_binomial, poisson,
-    student, weibull,
+    Link, Model, ModelError, binomial, gamma, gaussian, linear, logistic, negative_binomial, ordinal,
+    poisson, softmax, student, weibull,
 };
 use crate::data::Outcome;
 use crate::rows::Observations;
@@ -32,8 +32,12 @@ pub enum BuiltIn {
     Logistic,
     /// Negative-binomial regression.
     NegativeBinomial,
+    /// Cumulative logistic regression.
+    Ordinal,
     /// Poisson regression.
     Poisson,
+    /// Multinomial logistic regression.
+    Softmax,
     /// Linear regression with Student-t noise.
     Student,
     /// Weibull survival.
@@ -81,6 +85,9 @@ pub struct Numbers {
     /// Degrees of freedom of Student-t noise.
     #[serde(default = "default_degrees")]
     pub degrees: f64,
+    /// Number of classes of a target that has several; 0 of any other.
+    #[serde(default)]
+    pub classes: usize,
 }
 
 fn default_degrees() -> f64 {
@@ -89,13 +96,13 @@ fn default_degrees() -> f64 {
 
 impl Default for Numbers {
     fn default() -> Self {
-        Numbers { link: Link::default(), sigma: None, degrees: student::DEGREES }
+        Numbers { link: Link::default(), sigma: None, degrees: student::DEGREES, classes: 0 }
     }
 }
 
 impl BuiltIn {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::Binomial,
         Self::Exponential,
         Self::Gamma,
@@ -103,7 +110,9 @@ impl BuiltIn {
         Self::Linear,
         Self::Logistic,
         Self::NegativeBinomial,
+        Self::Ordinal,
         Self::Poisson,
+        Self::Softmax,
         Self::Student,
         Self::Weibull,
     ];
@@ -117,7 +126,9 @@ impl BuiltIn {
             Self::Linear => &linear::CARD,
             Self::Logistic => &logistic::CARD,
             Self::NegativeBinomial => &negative_binomial::CARD,
+            Self::Ordinal => &ordinal::CARD,
             Self::Poisson => &poisson::CARD,
+            Self::Softmax => &softmax::CARD,
             Self::Student => &student::CARD,
             Self::Weibull => &weibull::CARD,
         }
@@ -161,6 +172,21 @@ impl BuiltIn {
     /// The parameters besides the coefficients of the features, in the order of θ.
     pub fn dispersions(self, numbers: Numbers) -> &'static [Dispersion] {
         (self.card().dispersions)(numbers)
+    }
+
+    /// Number of classes that these targets, which have all of them, are coded in; 0 where they are not.
+    pub fn classes(self, target: &[f64]) -> usize {
+        match self.outcome() {
+            Outcome::Several | Outcome::Ordered => {
+                target.iter().fold(0.0, |most, y| y.max(most)) as usize + 1
+            }
+            _ => 0,
+        }
+    }
+
+    /// How many predictors have a coefficient for every feature.
+    pub fn predictors_of_features(self, numbers: Numbers) -> usize {
+        if self.outcome() == Outcome::Several { numbers.classes.max(2) - 1 } else { 1 }
     }
 
     /// The model of these observations.

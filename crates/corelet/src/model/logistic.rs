@@ -118,7 +118,7 @@ fn sigmoids(t: f64, small: f64) -> (f64, f64) {
 }
 
 /// Each δ becomes log σ(t + yδ) − log σ(t).
-fn map_difference<T: Real>(t: f64, y: f64, deltas: &mut [T]) {
+pub(super) fn map_difference<T: Real>(t: f64, y: f64, deltas: &mut [T]) {
     if t >= 0.0 {
         map_in_place(AboveZero::new(t, y), deltas);
     } else {

@@ -13,11 +13,13 @@ pub mod linear;
 pub mod logistic;
 pub mod negative_binomial;
 pub mod normal;
+pub mod ordinal;
 mod outer;
 pub mod poisson;
 mod prepared;
 pub mod rbf;
 mod shifts;
+pub mod softmax;
 pub mod special;
 pub mod student;
 mod total;
@@ -37,11 +39,13 @@ pub use linear::Linear;
 pub use logistic::Logistic;
 pub use negative_binomial::NegativeBinomial;
 pub use normal::Normal;
+pub use ordinal::Ordinal;
 pub use poisson::{Link, Poisson};
 pub(crate) use prepared::WIDE_TILE;
 pub use prepared::{Differences, Scratch};
 pub use rbf::RbfMap;
 pub use shifts::Shifts;
+pub use softmax::Softmax;
 pub use student::Student;
 pub use total::{total_differences, weighted_differences};
 pub use weibull::{Exponential, Weibull};
@@ -222,6 +226,12 @@ pub enum ModelError {
         model: &'static str,
         /// What it needs, in words.
         need: &'static str,
+    },
+    /// Too few classes for a model of them.
+    #[error("there are {classes} classes, but a model of classes needs at least two")]
+    Classes {
+        /// How many there are.
+        classes: usize,
     },
     /// An exposure that is not positive.
     #[error("exposure of row {row} is {value}, but it must be positive")]

@@ -26,6 +26,8 @@ pub struct Frame {
     pub fingerprint: String,
     /// Which observations belong together, where groups of them are to be chosen.
     pub groups: Option<Groups>,
+    /// The classes of a target that has several, in the order of their numbers; the first of those without an order is the base.
+    pub classes: Vec<String>,
 }
 
 impl Frame {

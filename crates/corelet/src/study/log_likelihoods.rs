@@ -203,6 +203,7 @@ impl<'a> LogLikelihoodStudy<'a> {
             dropped: 0,
             fingerprint: None,
             groups: None,
+            classes: &[],
         }
     }
 }

@@ -40,7 +40,7 @@ use crate::words::{Subject, count, number};
 /// A fit whose mode is known to this many posterior standard deviations is as good as converged.
 const CLOSE_ENOUGH: f64 = 1e-4;
 
-const SEPARATED: &str = "the features tell the two classes apart without an error, so that only the prior keeps the coefficients \
+const SEPARATED: &str = "the features tell the classes apart without an error, so that only the prior keeps the coefficients \
                          finite";
 
 const OTHER_DATA: &str = "the coreset was built on other observations: other rows, other columns, or the same ones encoded \
@@ -91,7 +91,7 @@ pub struct Study {
 struct Full {
     fit: Laplace,
     seconds: f64,
-    /// Whether its linear predictor tells the two classes apart without an error.
+    /// Whether its predictors tell the classes apart without an error.
     separated: bool,
 }
 
@@ -124,7 +124,7 @@ impl Study {
     ) -> Result<Self, StudyError> {
         let Dataset {
             observations,
-            mut names,
+            names,
             rows,
             levels,
             standardisation,
@@ -132,6 +132,7 @@ impl Study {
             mut warnings,
             target_name,
             groups,
+            classes,
         } = dataset;
         if dropped > 0 {
             let (dropped, all) = (count(dropped), count(rows.total()));
@@ -140,7 +141,7 @@ impl Study {
         let features = names.len();
         let fingerprint = observations.fingerprint();
         let model = Resolved::new(model, &observations, standardisation.intercept);
-        names.extend(model.dispersions().iter().map(|dispersion| dispersion.name.to_owned()));
+        let names = model.names(&names, &classes);
         let tight = model.tight_prior(&observations.target);
         let known = tight.iter().map(|_| Reason::TightPrior).collect();
         warnings.extend(tight);
@@ -159,6 +160,7 @@ impl Study {
             target,
             fingerprint,
             groups,
+            classes,
         };
         let (rows, full) = (Counted::new(Box::new(memory)), OnceLock::new());
         Ok(Self { frame, model, rows, prior, known, warnings, read_seconds, full })
@@ -278,9 +280,9 @@ impl Study {
         Ok(&self.full.get().ok_or(BuildError::NoRound)?.fit)
     }
 
-    /// Whether θ̂ tells two classes apart without an error: then Σ ℓᵢ(cθ̂) → 0 as c grows, and else → −∞.
+    /// Whether θ̂ tells classes apart without an error: then Σ ℓᵢ(cθ̂) → 0 as c grows, and else → −∞.
     fn separates(&self, fit: &Laplace) -> Result<bool, StudyError> {
-        let classes = self.model.model.outcome() == Outcome::Classes;
+        let classes = matches!(self.model.model.outcome(), Outcome::Classes | Outcome::Several);
         // A fit that leaves half a nat a row errs somewhere, and need not be asked.
         if !classes || fit.log_posterior < -0.5 * self.len() as f64 {
             return Ok(false);
@@ -294,7 +296,7 @@ impl Study {
     }
 
     fn subject(&self) -> Subject<'_> {
-        let Frame { source, names, features, dropped, fingerprint, .. } = &self.frame;
+        let Frame { source, names, features, dropped, fingerprint, classes, .. } = &self.frame;
         let (n, model) = (self.len(), self.model());
         Subject {
             data: source,
@@ -305,6 +307,7 @@ impl Study {
             dropped: *dropped,
             fingerprint: Some(fingerprint),
             groups: self.frame.groups.as_ref().map(Groups::len),
+            classes,
         }
     }
 }

@@ -42,17 +42,15 @@ impl Resolved {
     ) -> Self {
         let ModelSpecification { model, link, sigma, degrees, prior_sd } = *specification;
         let plain = Numbers::default();
-        let dim = observations.dim;
-        let mut resolved = Self {
-            model,
-            numbers: Numbers {
-                link: link.unwrap_or_default(),
-                sigma: sigma.or(model.default_sigma()),
-                degrees: degrees.unwrap_or(plain.degrees),
-            },
-            prior_mean: vec![0.0; dim],
-            prior_sd: vec![prior_sd.unwrap_or(1.0); dim],
+        let numbers = Numbers {
+            link: link.unwrap_or_default(),
+            sigma: sigma.or(model.default_sigma()),
+            degrees: degrees.unwrap_or(plain.degrees),
+            classes: model.classes(&observations.target),
         };
+        let dim = observations.dim * model.predictors_of_features(numbers);
+        let mut resolved =
+            Self { model, numbers, prior_mean: vec![0.0; dim], prior_sd: vec![prior_sd.unwrap_or(1.0); dim] };
         if model.is_scaled_by_target() && prior_sd.is_none() {
             resolved.scale_prior(&observations.target, intercept);
         }
@@ -99,14 +97,31 @@ impl Resolved {
 
     /// Parameters on the original scale of the data: those of the features first; the others stay as they are.
     pub fn to_original(&self, standardisation: &Standardisation, theta: &[f64]) -> Vec<f64> {
-        let (of_features, others) = theta.split_at(standardisation.features().min(theta.len()));
-        let mut original = match self.model.outcome() {
+        let features = standardisation.features();
+        let coefficients = features * self.model.predictors_of_features(self.numbers);
+        let (of_features, others) = theta.split_at(coefficients.min(theta.len()));
+        let predictors = of_features.chunks(features.max(1));
+        let mut original: Vec<f64> = match self.model.outcome() {
             // The parameters are a point among the data, not slopes over them.
             Outcome::None => standardisation.point_to_original(of_features),
-            _ => standardisation.to_original(of_features),
+            _ => predictors.flat_map(|theta| standardisation.to_original(theta)).collect(),
         };
         original.extend_from_slice(others);
         original
+    }
+
+    /// The name of each parameter: those of the features, for every class but the base where there are several, and those that the
+    /// model has besides.
+    pub(super) fn names(&self, features: &[String], classes: &[String]) -> Vec<String> {
+        let mut names: Vec<String> = match self.model.outcome() {
+            Outcome::Several => {
+                let others = classes.iter().skip(1);
+                others.flat_map(|class| features.iter().map(move |name| format!("{class}:{name}"))).collect()
+            }
+            _ => features.to_vec(),
+        };
+        names.extend(self.dispersions().iter().map(|dispersion| dispersion.name.to_owned()));
+        names
     }
 
     /// What to say where the prior of a linear model holds its coefficients away from the data.

@@ -222,6 +222,7 @@ impl Specification {
             ("trials", self.design.columns.trials.is_some()),
             ("event", self.design.columns.event.is_some()),
             ("positive", self.design.positive.is_some()),
+            ("levels", self.design.levels.is_some()),
             ("sigma", sigma.is_some()),
             ("degrees", degrees.is_some()),
         ];

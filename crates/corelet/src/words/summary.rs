@@ -64,6 +64,8 @@ struct OfData {
     model: &'static str,
     rows_dropped: usize,
     groups: Option<usize>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    classes: Vec<String>,
     version: &'static str,
 }
 
@@ -168,6 +170,7 @@ impl Summary {
                 model: subject.model,
                 rows_dropped: subject.dropped,
                 groups: subject.groups,
+                classes: subject.classes.to_vec(),
                 version: env!("CARGO_PKG_VERSION"),
             },
             points: OfPoints {
@@ -377,6 +380,8 @@ pub struct Subject<'a> {
     pub fingerprint: Option<&'a str>,
     /// Number of groups of rows, where groups are to be chosen.
     pub groups: Option<usize>,
+    /// The classes of a target that has several, in the order of their numbers.
+    pub classes: &'a [String],
 }
 
 /// What is judged, and in which embedding.

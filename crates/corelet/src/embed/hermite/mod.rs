@@ -1,6 +1,7 @@
 //! The Hermite embedding: exact inner products of log-likelihoods of a linear predictor, recomputed at every pass.
 
 mod build;
+mod cubature;
 mod expansion;
 mod forms;
 mod joint;

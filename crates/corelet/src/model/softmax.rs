@@ -1,0 +1,215 @@
+//! Several classes: P(y = c) ∝ exp(ζ_c), each class but the base with a predictor of its own.
+
+use super::built_in::{Card, NONE};
+use super::{Inputs, Joint, JointFamily, ModelError};
+use crate::data::Outcome;
+use crate::rows::Observations;
+use crate::vector_math::{Kernel, dispatch, exp_minus, log1p};
+use std::sync::Arc;
+
+pub(super) const CARD: Card = Card {
+    name: "softmax",
+    about: "Several classes without an order: multinomial logistic regression",
+    outcome: Outcome::Several,
+    settings: &[],
+    sigma: None,
+    dispersions: NONE,
+    scaled_by_target: false,
+    bind: |observations, numbers| Ok(Arc::new(Softmax::model(observations, numbers.classes)?)),
+};
+
+/// Shifts up to which [`Softmax::difference`] keeps clear of overflow.
+const LARGE: f64 = 300.0;
+
+/// A probability of the own class from which the kernel keeps its digits at any shift.
+const RARE: f64 = 1e-6;
+
+/// ℓ(ζ) = ζ_y − log Σ_c e^{ζ_c} with ζ₀ = 0 of the base and ζ₁ … ζ_{C−1} the predictors; targets are 0 … C − 1.
+///
+/// ∇ℓ = e_y − p and ∇²ℓ = ppᵀ − diag p over the classes but the base, p the probabilities, and
+/// ℓ(ζ+δ) − ℓ(ζ) = −log(1 + Σ_{c≠y} p_c(e^{δ_c − δ_y} − 1)).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Softmax {
+    predictors: Vec<Inputs>,
+}
+
+impl Softmax {
+    /// The family of so many classes, the base among them.
+    ///
+    /// # Errors
+    /// [`ModelError::Classes`] where there are fewer than two.
+    pub fn new(classes: usize) -> Result<Softmax, ModelError> {
+        if classes < 2 {
+            return Err(ModelError::Classes { classes });
+        }
+        Ok(Softmax { predictors: vec![Inputs::Features; classes - 1] })
+    }
+
+    /// The model of these observations; θ is (β₁, …, β_{C−1}).
+    pub fn model(observations: Observations, classes: usize) -> Result<Joint<Softmax>, ModelError> {
+        Joint::new(observations, Softmax::new(classes)?)
+    }
+
+    /// The probabilities of the classes but the base into `p`, and that of the base.
+    fn probabilities(zeta: &[f64], p: &mut [f64]) -> f64 {
+        let largest = zeta.iter().copied().fold(0.0, f64::max);
+        p.iter_mut().zip(zeta).for_each(|(p, z)| *p = (z - largest).exp());
+        let base = (-largest).exp();
+        let total = base + p.iter().sum::<f64>();
+        p.iter_mut().for_each(|p| *p /= total);
+        base / total
+    }
+}
+
+/// Of the class c, where the base has 0 and the others theirs.
+fn of_class(numbers: &[f64], class: usize) -> f64 {
+    if class == 0 { 0.0 } else { numbers[class - 1] }
+}
+
+impl JointFamily for Softmax {
+    fn name(&self) -> &'static str {
+        "softmax"
+    }
+
+    fn predictors(&self) -> &[Inputs] {
+        &self.predictors
+    }
+
+    fn check_target(&self, (y, _): (f64, f64)) -> Result<(), &'static str> {
+        let possible = y >= 0.0 && y <= self.predictors.len() as f64 && y.fract() == 0.0;
+        if possible { Ok(()) } else { Err("the number of a class: 0, 1, …") }
+    }
+
+    fn value(&self, zeta: &[f64], (y, _): (f64, f64)) -> f64 {
+        let own = of_class(zeta, y as usize);
+        let apart = || (0..=zeta.len()).filter(|&c| c != y as usize).map(|c| of_class(zeta, c) - own);
+        let largest = apart().fold(0.0, f64::max);
+        // Without the largest taken out nothing is lost of a small sum.
+        if largest < LARGE {
+            return -apart().map(f64::exp).sum::<f64>().ln_1p();
+        }
+        -largest - ((-largest).exp() + apart().map(|d| (d - largest).exp()).sum::<f64>()).ln()
+    }
+
+    fn derivatives(&self, zeta: &[f64], (y, _): (f64, f64), gradient: &mut [f64], hessian: &mut [f64]) {
+        let r = zeta.len();
+        let base = Self::probabilities(zeta, gradient);
+        for a in 0..r {
+            for b in 0..a {
+                let product = gradient[a] * gradient[b];
+                (hessian[a * r + b], hessian[b * r + a]) = (product, product);
+            }
+            // 1 − p by the others, so that it keeps its digits near 1.
+            let others = base + (0..r).filter(|&c| c != a).map(|c| gradient[c]).sum::<f64>();
+            hessian[a * r + a] = -gradient[a] * others;
+        }
+        let own = (y as usize).checked_sub(1);
+        let rest = base + (0..r).filter(|&c| Some(c) != own).map(|c| gradient[c]).sum::<f64>();
+        gradient.iter_mut().for_each(|p| *p = -*p);
+        if let Some(own) = own {
+            gradient[own] = rest;
+        }
+    }
+
+    fn difference(&self, zeta: &[f64], delta: &[f64], (y, _): (f64, f64)) -> f64 {
+        let mut p = vec![0.0; zeta.len()];
+        let base = Self::probabilities(zeta, &mut p);
+        let probability = |class: usize| if class == 0 { base } else { p[class - 1] };
+        let own = of_class(delta, y as usize);
+        let others = || {
+            let others = (0..=zeta.len()).filter(|&c| c != y as usize);
+            others.map(|c| (probability(c), of_class(delta, c) - own))
+        };
+        if others().any(|(_, apart)| apart > LARGE) {
+            let moved: Vec<f64> = zeta.iter().zip(delta).map(|(z, d)| z + d).collect();
+            return self.value(&moved, (y, 1.0)) - self.value(zeta, (y, 1.0));
+        }
+        let growth = others().map(|(p, apart)| p * apart.exp_m1()).sum::<f64>();
+        if growth > -0.5 {
+            -growth.ln_1p()
+        } else {
+            -(probability(y as usize) + others().map(|(p, apart)| p * apart.exp()).sum::<f64>()).ln()
+        }
+    }
+
+    fn differences_row(
+        &self,
+        zeta: &[f64],
+        (y, _): (f64, f64),
+        deltas: &[f64],
+        _table: &[f64],
+        out: &mut [f64],
+    ) {
+        let (r, count) = (zeta.len(), out.len());
+        let mut p = vec![0.0; r];
+        let base = Self::probabilities(zeta, &mut p);
+        let own = y as usize;
+        let probability = |class: usize| if class == 0 { base } else { p[class - 1] };
+        if probability(own) < RARE {
+            let mut delta = vec![0.0; r];
+            for (s, out) in out.iter_mut().enumerate() {
+                delta.iter_mut().zip(deltas[s..].iter().step_by(count)).for_each(|(to, from)| *to = *from);
+                *out = self.difference(zeta, &delta, (y, 1.0));
+            }
+            return;
+        }
+        let shifts = |class: usize| (class > 0).then(|| &deltas[(class - 1) * count..][..count]);
+        out.fill(0.0);
+        for class in (0..=r).filter(|&class| class != own) {
+            let apart = Apart { probability: probability(class), of: [shifts(class), shifts(own)] };
+            dispatch(Growth { apart, out });
+        }
+        dispatch(Logarithm(out));
+    }
+}
+
+/// The probability of a class, and its shifts and those of the own class; none where they are those of the base, zeros.
+struct Apart<'a> {
+    probability: f64,
+    of: [Option<&'a [f64]>; 2],
+}
+
+/// Adds p_c(e^{δ_c − δ_y} − 1) at each shift.
+struct Growth<'a> {
+    apart: Apart<'a>,
+    out: &'a mut [f64],
+}
+
+impl Kernel for Growth<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let Apart { probability, of } = self.apart;
+        match of {
+            [Some(class), Some(own)] => {
+                for (out, (class, own)) in self.out.iter_mut().zip(class.iter().zip(own)) {
+                    *out += probability * exp_minus::<f64, FMA>(class - own, 1.0);
+                }
+            }
+            [Some(class), None] => {
+                for (out, class) in self.out.iter_mut().zip(class) {
+                    *out += probability * exp_minus::<f64, FMA>(*class, 1.0);
+                }
+            }
+            [None, Some(own)] => {
+                for (out, own) in self.out.iter_mut().zip(own) {
+                    *out += probability * exp_minus::<f64, FMA>(-own, 1.0);
+                }
+            }
+            [None, None] => {}
+        }
+    }
+}
+
+/// Each x becomes −log(1 + x).
+struct Logarithm<'a>(&'a mut [f64]);
+
+impl Kernel for Logarithm<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        self.0.iter_mut().for_each(|x| *x = -log1p::<f64, FMA>(*x));
+    }
+}
