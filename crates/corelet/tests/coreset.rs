@@ -223,8 +223,9 @@ fn settings_by_name_are_checked_one_by_one() {
         assert_eq!(error, UsageError::Unknown { setting: unknown.to_owned() });
     }
     let worded = |json: &str| of(json).unwrap_err().to_string();
-    let models = "model is 'probit', but it must be one of binomial, exponential, gamma, gaussian, linear, logistic, negative-binomial, poisson, student, weibull";
-    assert_eq!(worded(r#"{"model": "probit"}"#), models);
+    assert!(
+        worded(r#"{"model": "probit"}"#).starts_with("model is 'probit', but it must be one of binomial, ")
+    );
     assert!(worded(r#"{"method": "best"}"#).starts_with("method is 'best', but it must be one of uniform"));
     let clash = of(r#"{"max_kl": 0.1, "method": "giga"}"#).unwrap().check().unwrap_err();
     let flag = |setting: &str| format!("--{}", setting.replace('_', "-"));
