@@ -7,7 +7,7 @@ use corelet::rows::Observations;
 use corelet::study::{
     PredictedKind, PredictionSettings, Resolved, predict as predicted, predictive_draws, score,
 };
-use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2};
+use numpy::{PyArray1, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use rayon::prelude::*;
@@ -85,13 +85,16 @@ pub(crate) fn score_rows<'py>(
     data: Data<'py>,
     notes: Notes,
     draws: PyReadonlyArray2<'py, f64>,
-) -> PyResult<Bound<'py, PyArray1<f64>>> {
+) -> PyResult<Numbers<'py>> {
     let model = model(&notes)?;
     let rows = encoded(py, data, &notes, Besides::Target)?;
     let draws = draws.as_slice()?.to_vec();
     let scored = py.detach(|| score(&model, rows, &draws)).map_err(|error| Failure::new(&error))?;
     Ok(PyArray1::from_vec(py, scored.each))
 }
+
+/// Numbers for Python.
+type Numbers<'py> = Bound<'py, PyArray1<f64>>;
 
 /// Log-likelihoods of a coreset's own rows at draws, and outcomes drawn there: draws × rows each, the second none where the model
 /// has no outcome.
@@ -101,7 +104,7 @@ pub(crate) fn pointwise<'py>(
     kept: Kept<'py>,
     draws: PyReadonlyArray2<'py, f64>,
     seed: u64,
-) -> PyResult<(Bound<'py, PyArray1<f64>>, Option<Bound<'py, PyArray1<f64>>>)> {
+) -> PyResult<(Numbers<'py>, Option<Numbers<'py>>)> {
     let (rows, model) = (kept.observations()?, kept.model()?);
     let draws = draws.as_slice()?.to_vec();
     let bound = model.bind(rows.clone()).map_err(|error| Failure::new(&error))?;
