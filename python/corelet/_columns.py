@@ -265,7 +265,7 @@ def _arrow(name: str, values: Any) -> Part:
 def order_of(values: Any) -> Optional[list[object]]:
     """The levels that occur in an ordered categorical of pandas or an enumeration of polars, in their order."""
     kind = getattr(values, "dtype", None)
-    if not (getattr(kind, "ordered", False) or type(kind).__name__ == "Enum"):
+    if kind is None or not (getattr(kind, "ordered", False) or type(kind).__name__ == "Enum"):
         return None
     occurring = set(values.unique())
     return [level for level in kind.categories if level in occurring]

@@ -19,7 +19,7 @@ from ._formula import Design
 from ._progress import ProgressOption
 
 if TYPE_CHECKING:
-    from ._predict import Prediction
+    from ._predict import Prediction, Score
     from ._verdict import Verdict
 
 
@@ -190,7 +190,9 @@ class Coreset:
         """Draws from the coreset's posterior by NUTS, as ArviZ InferenceData; it costs nothing that grows with n.
 
         The posterior has the variables `original` (coefficients of the data as they are) and `standardised`, with the
-        dimension `parameter`; warm-up and sample statistics are in groups of their own. The keywords are those of
+        dimension `parameter`; warm-up and sample statistics are in groups of their own, and so are `log_likelihood`,
+        `posterior_predictive` and `observed_data` of the coreset's own rows, each the variable `y` with the dimension `row`
+        (without their weights; classes by their numbers). The keywords are those of
         `corelet sample`; `tune` and `random_seed` are other names of `warmup` and `seed`. `corelet.check` says whether these
         draws can be trusted.
         """
@@ -240,6 +242,20 @@ class Coreset:
         from ._predict import predict
 
         return predict(self, new, idata=idata, kind=kind, exposure=exposure, quantiles=quantiles, seed=seed)
+
+    def score(self, new: Any, y: Any = None, *, idata: Any = None) -> Score:
+        """The log predictive density of rows whose outcome is known, under the coreset's posterior: `total`, `mean`, `mean_se`, `each`.
+
+        Parameters
+        ----------
+        new, y
+            Rows as `corelet.build` took them, the target a column of them or `y`.
+        idata
+            Draws of `sample`; by default those of the last verdict, or fresh ones.
+        """
+        from ._predict import score
+
+        return score(self, new, y, idata=idata)
 
     def to_frame(self, library: str = "pandas") -> Any:
         """The chosen rows as a data frame of pandas (or polars): `row`, `weight`, and the columns of the data."""

@@ -18,8 +18,20 @@ from ._coreset import Coreset
 from ._check import check_loglik
 from ._draws import Draws
 from ._judge import Mixing
+from ._predict import pointwise
 from ._progress import ProgressOption, reporter
 from ._types import Execution, Part
+
+
+GROUPS = (
+    "posterior",
+    "sample_stats",
+    "warmup_posterior",
+    "warmup_sample_stats",
+    "log_likelihood",
+    "posterior_predictive",
+    "observed_data",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +69,7 @@ class Verdict:
     lines: list[str] = field(default_factory=list)
     draws: dict[str, Any] = field(default_factory=dict)
     resampled: bool = False
+    kept: dict[str, Any] = field(default_factory=dict, repr=False)
     names: list[str] = field(default_factory=list)
     r_hat: float = float("nan")
     """The largest split R̂ of a parameter or of the log-likelihoods, where chains were given."""
@@ -75,7 +88,11 @@ class Verdict:
         """The draws as ArviZ InferenceData; for grade B resampled by their weights. `check` with a log-likelihood has none."""
         if not self.draws:
             raise _lib.CoreletError("this verdict rests on draws of your own, and has none to hand out")
-        return inference_data(self.draws, self.names, {"verdict": self.grade, "resampled": str(self.resampled)})
+        groups = dict(self.draws)
+        if self.kept:
+            groups.update(pointwise(self.kept["sampling"], self.kept["rows"], groups["posterior"]))
+        attributes = {"verdict": self.grade, "resampled": str(self.resampled)}
+        return inference_data(groups, self.names, attributes, self.kept.get("rows"))
 
     def resampled_by_weights(self) -> Verdict:
         """The same of draws that have been resampled."""
@@ -121,7 +138,8 @@ def sample(
         fields = _lib.sample_coreset(
             coreset.sampling, coreset.weights, settings, Execution(report, _count("threads", threads))
         )
-    return inference_data(fields, coreset.names, {"model": str(coreset.summary["model"])})
+    fields.update(pointwise(coreset.sampling, coreset.rows, fields["posterior"], int(str(settings["seed"]))))
+    return inference_data(fields, coreset.names, {"model": str(coreset.summary["model"])}, coreset.rows)
 
 
 def check(
@@ -195,6 +213,8 @@ def check(
     if verdict.draws and not verdict.resampled:
         mixing = Mixing.of(Draws.of(verdict.draws["posterior"]).parameters())
         verdict = replace(verdict, r_hat=mixing.r_hat, ess_bulk=mixing.ess_bulk, ess_tail=mixing.ess_tail)
+    if coreset.sampling:
+        verdict = replace(verdict, kept={"sampling": coreset.sampling, "rows": coreset.rows})
     coreset.quality = replace(coreset.quality, verdict=verdict)
     for warning in issued:
         warnings.warn(warning, stacklevel=2)
@@ -261,20 +281,37 @@ def chain_settings(
     )
 
 
-def inference_data(fields: Mapping[str, Any], names: list[str], attributes: Mapping[str, str]) -> Any:
-    """Draws as ArviZ InferenceData: `original` and `standardised`, each chain × draw × parameter; warm-up apart."""
+def inference_data(
+    fields: Mapping[str, Any], names: list[str], attributes: Mapping[str, str], rows: Optional[NDArray[np.int64]] = None
+) -> Any:
+    """Draws as ArviZ InferenceData: `original` and `standardised`, each chain × draw × parameter; warm-up apart; what is known of
+    the rows of the coreset, `y`, each chain × draw × row."""
     try:
         import arviz
     except ImportError:
         raise ImportError("arviz is needed for InferenceData: pip install arviz") from None
-    dims = {"original": ["parameter"], "standardised": ["parameter"]}
-    coords: dict[str, ArrayLike] = {"parameter": names}
+    dims = {"original": ["parameter"], "standardised": ["parameter"], "y": ["row"]}
+    coords: dict[str, ArrayLike] = {"parameter": names} if rows is None else {"parameter": names, "row": rows}
     groups = {
         group: fields[group]
-        for group in ("posterior", "sample_stats", "warmup_posterior", "warmup_sample_stats")
+        for group in GROUPS
         if group in fields
     }
+    groups["posterior"] = {**groups["posterior"], **natural(groups["posterior"]["original"], names)}
     attrs = {"inference_library": "corelet", "inference_library_version": _lib.__version__, **attributes}
     return arviz.from_dict(
         **groups, coords=coords, dims=dims, save_warmup="warmup_posterior" in groups, posterior_attrs=attrs
     )
+
+
+def natural(original: NDArray[np.float64], names: list[str]) -> dict[str, NDArray[np.float64]]:
+    """What belongs to no feature on its natural scale: `sigma` for `log_sigma`, …, and the `cutpoints` of ordered levels."""
+    gaps = [at for at, name in enumerate(names) if name.startswith("log_gap_")]
+    if not gaps:
+        logs = [(at, name) for at, name in enumerate(names) if name in ("log_sigma", "log_nu", "log_size", "log_shape")]
+        return {name[4:]: np.exp(original[..., at]) for at, name in logs}
+    # The cutpoint in the middle is 0 but for the intercept.
+    steps = np.concatenate([np.zeros((*original.shape[:-1], 1)), np.cumsum(np.exp(original[..., gaps]), axis=-1)], axis=-1)
+    middle = (len(gaps) + 2) // 2 - 1
+    shift = original[..., names.index("(intercept)")] if "(intercept)" in names else np.zeros(original.shape[:-1])
+    return {"cutpoints": steps - steps[..., [middle]] - shift[..., None]}

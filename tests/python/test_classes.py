@@ -57,6 +57,7 @@ def test_ordinal_is_that_of_scipy():
     cuts = np.column_stack([middle - np.exp(draws[:, 4]), middle, middle + np.exp(draws[:, 5])])
     found = np.concatenate([draws[:, :3].mean(axis=0), cuts.mean(axis=0)])
     assert np.abs(found - want).max() < 0.02
+    assert fit.idata.posterior["cutpoints"].values.reshape(-1, 3) == pytest.approx(cuts)
 
 
 def test_levels_have_an_order():

@@ -23,6 +23,8 @@ def targets(model):
         "negative-binomial": rng.poisson(rng.gamma(3.0, mean * FRAME.t / 3)),
         "linear": ETA + 0.5 * rng.normal(size=N),
         "student": ETA + 0.5 * rng.standard_t(4, N),
+        "softmax": np.array(["p", "q", "r"])[np.argmax(np.column_stack([0 * ETA, ETA, -ETA]) + rng.gumbel(size=(N, 3)), axis=1)],
+        "ordinal": np.digitize(ETA + rng.logistic(size=N), [-1.0, 0.2, 1.0]),
         "gamma": rng.gamma(4.0, mean / 4),
         "weibull": mean * rng.standard_exponential(N) ** (1 / 1.5),
         "exponential": mean * rng.standard_exponential(N),
@@ -75,9 +77,9 @@ def test_rows_that_do_not_suit():
     coreset = corelet.build(FRAME.assign(y=targets("logistic")), target="y", k=40)
     for change, words in [
         (FRAME.drop(columns="x"), "no column 'x'"),
-        (FRAME.assign(kind="q"), "row 0 is 'q'; known are a, b, z"),
-        (FRAME.assign(x=np.where(np.arange(N) == 7, np.nan, FRAME.x)), "row 7 is missing"),
-        (FRAME.assign(x="one"), "'x' of the new rows is not numeric"),
+        (FRAME.assign(kind="q"), "'kind', row 0: 'q' is none of the levels .*: 'a', 'b', 'z'|'kind', row 0: 'q' is none of the levels"),
+        (FRAME.assign(x=np.where(np.arange(N) == 7, np.nan, FRAME.x)), r"1 of 3000 rows have missing values \(1 in 'x'\)"),
+        (FRAME.assign(x="one"), "'x' was numbers in the data that the coreset was built on"),
     ]:
         with pytest.raises(corelet.CoreletError, match=words):
             coreset.predict(change)
@@ -118,3 +120,83 @@ def test_censored_times():
     predicted = coreset.predict(table.iloc[:200])
     truth = np.exp(ETA[:200]) * math.gamma(1 + 1 / 1.5)
     assert (np.abs(predicted.mean - truth) < 5 * predicted.sd).all()
+
+
+@pytest.mark.parametrize("model", ["softmax", "ordinal"])
+def test_classes_have_probabilities(model):
+    table = FRAME[["x", "kind"]].assign(y=targets(model))
+    coreset = corelet.build(table, target="y", model=model, k=100)
+    idata = coreset.sample(draws=400, warmup=300, chains=2)
+    new = FRAME.iloc[:200]
+    predicted = coreset.predict(new, idata=idata)
+    classes = list(predicted.classes)
+    assert classes == coreset.summary["classes"] and predicted.mean.shape == (200, len(classes))
+    assert predicted.quantiles.shape == (200, len(classes), 3) and predicted.mean.sum(axis=1) == pytest.approx(1)
+    eta = ETA[:200].to_numpy()
+    if model == "softmax":
+        truth = dict(zip("pqr", np.exp([0 * eta, eta, -eta]) / np.exp([0 * eta, eta, -eta]).sum(axis=0)))
+    else:
+        cuts = np.array([-np.inf, -1.0, 0.2, 1.0, np.inf])
+        truth = dict(zip("0123", np.diff(1 / (1 + np.exp(-(cuts[:, None] - eta))), axis=0)))
+    for at, label in enumerate(classes):
+        assert (np.abs(predicted.mean[:, at] - truth[label]) < 5 * predicted.sd[:, at] + 1e-3).all()
+    outcome = coreset.predict(new, idata=idata, kind="outcome")
+    assert np.abs(outcome.mean - predicted.mean).max() < 0.1
+    # The density of the observed classes is the mean over draws of their probabilities.
+    observed = [classes.index(str(y)) for y in table.y[:200]]
+    scored = coreset.score(table.iloc[:200], idata=idata)
+    assert scored.each == pytest.approx(np.log(predicted.mean[np.arange(200), observed]))
+    assert scored.total == pytest.approx(scored.each.sum()) and scored.mean_se > 0
+
+
+def test_scores_are_log_densities():
+    table = FRAME[["x", "kind"]].assign(y=targets("linear"))
+    coreset = corelet.build(table, target="y", model="linear", k=80)
+    idata = coreset.sample(draws=300, warmup=300, chains=2)
+    theta = np.asarray(idata.posterior["original"]).reshape(-1, len(coreset.names))
+    design = np.column_stack([{"x": table.x, "(intercept)": np.ones(N)}.get(n, table.kind == n[5:]) for n in coreset.names[:-1]])
+    mean, sd = design[:100].astype(float) @ theta[:, :-1].T, np.exp(theta[:, -1])
+    density = np.exp(-0.5 * ((table.y[:100].to_numpy()[:, None] - mean) / sd) ** 2) / (sd * math.sqrt(2 * math.pi))
+    scored = coreset.score(table.iloc[:100], idata=idata)
+    assert scored.each == pytest.approx(np.log(density.mean(axis=1)), rel=1e-4)
+    beside = coreset.score(table.iloc[:100].drop(columns="y"), table.y[:100], idata=idata)
+    assert beside.each == pytest.approx(scored.each)
+    with pytest.raises(corelet.CoreletError, match="given twice"):
+        coreset.score(table, table.y)
+    formula = corelet.build("y ~ kind + x", table, model="linear", k=80)
+    assert formula.score(table).mean == pytest.approx(coreset.score(table).mean, abs=1e-2)
+
+
+def test_unknown_tails_are_estimated():
+    table = FRAME[["x", "kind"]].assign(y=targets("student"))
+    coreset = corelet.build(table, target="y", model="student", degrees="estimated", k=100)
+    assert coreset.names[-2:] == ["log_sigma", "log_nu"]
+    verdict = corelet.check(coreset, table, draws=500, warmup=500, chains=2)
+    nu = np.exp(np.asarray(verdict.draws["posterior"]["original"])[..., -1])
+    assert verdict.grade == "A" and 2.5 < nu.mean() < 7
+    assert verdict.idata.posterior["nu"].values == pytest.approx(nu)
+    outcome = coreset.predict(table.iloc[:300], kind="outcome", quantiles=[0.1, 0.9])
+    inside = np.mean((table.y[:300] >= outcome.quantiles[:, 0]) & (table.y[:300] <= outcome.quantiles[:, 1]))
+    assert 0.7 < inside < 0.9
+    with pytest.raises(corelet.CoreletError, match="degrees is 'unknown'.*expected a number above 0, or 'estimated'"):
+        corelet.build(table, target="y", model="student", degrees="unknown")
+
+
+def test_the_groups_of_rows_in_the_inference_data():
+    az = pytest.importorskip("arviz")
+    table = FRAME[["x", "kind", "t"]].assign(y=targets("poisson"))
+    coreset = corelet.build(table, target="y", model="poisson", exposure="t", k=60)
+    verdict = corelet.check(coreset, table, draws=200, warmup=200, chains=2)
+    for idata in (coreset.sample(draws=200, warmup=200, chains=2), verdict.idata):
+        assert idata.log_likelihood["y"].shape == idata.posterior_predictive["y"].shape == (2, 200, len(coreset))
+        assert idata.observed_data["y"].values.tolist() == table.y.to_numpy()[coreset.rows].tolist()
+        assert idata.observed_data["row"].values.tolist() == coreset.rows.tolist()
+    theta = np.asarray(verdict.draws["posterior"]["original"])
+    rows = table.iloc[coreset.rows]
+    design = np.column_stack([{"x": rows.x, "(intercept)": np.ones(len(rows))}.get(n, rows.kind == n[5:]) for n in coreset.names])
+    rate = rows.t.to_numpy() * np.exp(theta @ design.astype(float).T)
+    y = rows.y.to_numpy()
+    want = y * np.log(rate) - rate - np.array([math.lgamma(count + 1) for count in y])
+    assert verdict.idata.log_likelihood["y"].values == pytest.approx(want, rel=1e-4, abs=1e-4)
+    assert verdict.idata.posterior_predictive["y"].values.mean() == pytest.approx(rate.mean(), rel=0.05)
+    assert np.isfinite(az.waic(verdict.idata).elpd_waic)

@@ -10,12 +10,12 @@ use corelet::data::{
     Bytes, Columns, DataError, DesignOptions, Format, NameList, Standardise, Storage, input_files,
 };
 use corelet::embed::Choice;
-use corelet::model::{BuiltIn, Link};
+use corelet::model::{BuiltIn, Degrees, Link};
 use corelet::study::{BuildSpecification, ModelSpecification, Specification};
 use corelet_cli::process::ProcessArgs;
 use sparse_nnls::Method;
 
-use crate::args_sampling::{FitArgs, PathArgs, SampleArgs};
+use crate::args_sampling::{FitArgs, PathArgs, PredictArgs, SampleArgs};
 
 /// Weighted rows that stand in for a whole dataset when a Bayesian posterior is computed.
 #[derive(Debug, Parser)]
@@ -35,7 +35,8 @@ Examples:
   corelet evaluate data.csv --target y --coreset core.parquet
   corelet fit flights.parquet --target late --drop-missing -k 500 -o draws.parquet
   corelet sample data.csv --target y --coreset core.parquet -o draws.parquet --arviz draws.json
-  corelet path data.csv --target y -k 200";
+  corelet path data.csv --target y -k 200
+  corelet predict core.parquet new.csv -o predicted.csv";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -53,6 +54,8 @@ pub(crate) enum Command {
     Fit(FitArgs),
     /// Tabulate the divergence against the number of points
     Path(PathArgs),
+    /// Predict new rows by the posterior of a coreset file, without the data
+    Predict(PredictArgs),
 }
 
 /// What is read, and where its rows are kept.
@@ -146,9 +149,9 @@ pub(crate) struct ModelArgs {
     /// Noise standard deviation: of a linear target [default: a parameter, log_sigma], of Gaussian data [default: 1]
     #[arg(long, value_parser = positive_number)]
     sigma: Option<f64>,
-    /// Degrees of freedom of Student-t noise [default: 4]
-    #[arg(long, value_parser = positive_number)]
-    degrees: Option<f64>,
+    /// Degrees of freedom of Student-t noise, or estimated, which makes them a parameter, log_nu [default: 4]
+    #[arg(long, value_name = "NU")]
+    degrees: Option<Degrees>,
     /// Standard deviation of the prior N(0, sd²) of each coefficient of the standardised features [default: 1; of a
     /// linear model 2.5 times that of the target, with the intercept around the target's mean]
     #[arg(long, value_parser = positive_number)]
@@ -254,7 +257,8 @@ pub(crate) struct CompareArgs {
 #[command(after_help = "\
 Examples:
   corelet evaluate flights.parquet --target late --drop-missing --coreset core.parquet
-  corelet evaluate data.csv --target y --coreset core.csv --json judgement.json")]
+  corelet evaluate data.csv --target y --coreset core.csv --json judgement.json
+  corelet evaluate train.csv --target y --coreset core.csv --test test.csv")]
 pub(crate) struct EvaluateArgs {
     #[command(flatten)]
     pub(crate) data: DataArgs,
@@ -263,6 +267,9 @@ pub(crate) struct EvaluateArgs {
     /// File with columns row and weight: .csv, .parquet or .json
     #[arg(long, value_name = "FILE")]
     pub(crate) coreset: PathBuf,
+    /// Rows with their targets, to be scored: their log predictive density under the coreset and under all rows
+    #[arg(long, value_name = "FILE")]
+    pub(crate) test: Option<PathBuf>,
     /// How a row becomes a vector: auto, hermite:M, draws:S or hermite:2+draws:S
     #[arg(long, default_value = "auto")]
     pub(crate) embedding: Choice,
@@ -461,7 +468,7 @@ impl Cli {
             Command::Path(args) => args.specification(seed),
             Command::Compare(args) => args.specification(seed),
             Command::Evaluate(args) => args.specification(seed),
-            Command::Demo(_) => Specification::default(),
+            Command::Demo(_) | Command::Predict(_) => Specification::default(),
         };
         if let Err(error) = specification.check() {
             let flag = |setting: &str| format!("--{}", setting.replace('_', "-"));

@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
+use corelet::data::Format;
 use corelet::embed::Choice;
 use corelet::posterior::SampleSettings;
-use corelet::study::{BuildSpecification, Specification};
+use corelet::study::{BuildSpecification, PredictedKind, PredictionSettings, Specification};
 
 use crate::args::{ChooseArgs, DataArgs, ModelArgs, positive_count, positive_number};
 
@@ -118,6 +119,56 @@ pub(crate) struct PathArgs {
     /// Where a picture of it goes: .svg or .png
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) figure: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  corelet predict core.parquet new.csv -o predicted.csv
+  corelet predict core.parquet new.parquet -o predicted.parquet --kind outcome --quantiles 0.025,0.5,0.975")]
+pub(crate) struct PredictArgs {
+    /// Coreset file, .parquet or .json, as build writes it: it has the model and how rows are encoded
+    pub(crate) coreset: PathBuf,
+    /// Rows to predict, with the columns that the coreset was built on
+    pub(crate) new: PathBuf,
+    /// Format of that file, where its extension does not say
+    #[arg(long)]
+    pub(crate) format: Option<Format>,
+    /// Where the rows go with their predictions: .csv, .parquet or .json
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+    /// Of what the distribution is predicted
+    #[arg(long, default_value = "mean")]
+    kind: KindArg,
+    /// Quantiles
+    #[arg(long, value_name = "Q,Q,...", value_delimiter = ',', default_value = "0.05,0.5,0.95")]
+    quantiles: Vec<f64>,
+    #[command(flatten)]
+    chains: ChainArgs,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum KindArg {
+    /// E[y] given the coefficients: a probability, a mean
+    Mean,
+    /// y itself
+    Outcome,
+}
+
+impl PredictArgs {
+    /// What is asked of the prediction.
+    pub(crate) fn prediction(&self, seed: u64) -> PredictionSettings {
+        let kind = match self.kind {
+            KindArg::Mean => PredictedKind::Mean,
+            KindArg::Outcome => PredictedKind::Outcome,
+        };
+        PredictionSettings { kind, quantiles: self.quantiles.clone(), seed }
+    }
+
+    /// How the coreset's posterior is sampled.
+    pub(crate) fn sampling(&self) -> SampleSettings {
+        self.chains.settings()
+    }
 }
 
 impl ChainArgs {

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use corelet::data::Source;
 
 use crate::Outcome;
 use crate::args::EvaluateArgs;
@@ -19,7 +20,8 @@ pub(crate) fn run(
     interrupt: &Interrupt,
 ) -> anyhow::Result<Outcome> {
     let outputs: Vec<&Path> = args.json.iter().map(|path| path.as_path()).collect();
-    let inputs: Vec<PathBuf> = args.data.files()?.into_iter().chain([args.coreset.clone()]).collect();
+    let inputs: Vec<PathBuf> =
+        args.data.files()?.into_iter().chain([args.coreset.clone()]).chain(args.test.clone()).collect();
     output::check(&outputs, &inputs)?;
     let specification = args.specification(seed);
     let mut opened = load::open(&args.data, &specification, terminal)?;
@@ -32,6 +34,14 @@ pub(crate) fn run(
         })
         .with_context(|| opened.study.frame().source.clone())?
         .with_peak_memory(memory::peak_bytes());
+    let test = args.test.as_ref().map(|path| Source::open(path, args.data.format)).transpose()?;
+    let scored = test.as_ref().map(|test| {
+        opened
+            .study
+            .test(&observations, weighted.weights(), test, seed, &mut |progress| follower.heard(progress))
+            .with_context(|| test.name().to_owned())
+    });
+    let summary = summary.with_test(scored.transpose()?);
     drop(follower);
     opened.warn(terminal);
     if let Some(json) = &args.json {

@@ -110,7 +110,7 @@ impl Opened {
         let frame = self.study.frame();
         let rows = self.study.frame().rows_of(observations);
         let weights = Extra::Float(weights.to_vec());
-        let metadata = summary.metadata(&frame.levels, &frame.standardisation)?;
+        let metadata = frame.metadata(summary, self.study.resolved())?;
         Ok(write_rows(&self.source.cells(&rows)?, &[("weight", weights)], &metadata, path)?)
     }
 

@@ -12,6 +12,7 @@ mod load;
 mod memory;
 mod path;
 mod posterior;
+mod predict;
 mod report;
 mod sample;
 
@@ -36,5 +37,6 @@ fn main() -> ExitCode {
         Command::Sample(args) => sample::run(args, seed, terminal, interrupt),
         Command::Fit(args) => fit::run(args, seed, terminal, interrupt),
         Command::Path(args) => path::run(args, seed, terminal, interrupt),
+        Command::Predict(args) => predict::run(args, seed, terminal, interrupt),
     })
 }

@@ -36,6 +36,14 @@ struct NamedParameter {
     ess_tail: f64,
 }
 
+/// What belongs to no feature, on its natural scale.
+#[derive(Debug, Clone, Serialize)]
+struct NaturalParameter {
+    name: String,
+    #[serde(flatten)]
+    marginal: Marginal,
+}
+
 #[derive(Debug, Clone, Serialize)]
 struct Sampling {
     settings: SampleSettings,
@@ -69,6 +77,8 @@ pub(crate) struct PosteriorSummary {
     verdict: Option<VerdictSummary>,
     sampling: Sampling,
     parameters: Vec<NamedParameter>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    natural: Vec<NaturalParameter>,
     #[serde(skip_serializing_if = "Option::is_none")]
     seconds: Option<SampleSeconds>,
 }
@@ -126,6 +136,7 @@ impl PosteriorSummary {
                 warnings: drawn.diagnostics.warnings(),
             },
             parameters: parameters(study, drawn),
+            natural: natural(study, drawn),
             seconds: Some(SampleSeconds { sample: drawn.sample_seconds, verdict: drawn.verdict_seconds }),
         }
     }
@@ -138,6 +149,11 @@ fn parameters(study: &Study, drawn: &Drawn) -> Vec<NamedParameter> {
         NamedParameter { name: name.clone(), original, standardised, r_hat, ess_bulk, ess_tail }
     })
     .collect()
+}
+
+fn natural(study: &Study, drawn: &Drawn) -> Vec<NaturalParameter> {
+    let each = drawn.natural(study).into_iter();
+    each.map(|(name, marginal)| NaturalParameter { name, marginal }).collect()
 }
 
 /// Writes the draws as a table, and for ArviZ where asked for.
@@ -198,7 +214,7 @@ pub(crate) fn show(
         None => terminal.say(&format!("the posterior of all {} rows", count(study.len()))),
     }
     show_chains(&drawn.diagnostics, drawn.chains.gradients(), terminal);
-    show_parameters(&summary.parameters, terminal);
+    show_parameters(summary, terminal);
     let [sample, verdict] = [drawn.sample_seconds, drawn.verdict_seconds].map(duration);
     terminal.say(&format!("  time           sample {sample}, verdict {verdict}"));
 }
@@ -260,15 +276,18 @@ fn columns(chains: &Chains, weights: Vec<f64>, study: &Study) -> Vec<(String, Ex
     columns
 }
 
-fn show_parameters(parameters: &[NamedParameter], terminal: &Terminal) {
-    let width = parameters.iter().take(SHOWN).map(|p| p.name.chars().count()).max().unwrap_or(0);
-    for (i, parameter) in parameters.iter().take(SHOWN).enumerate() {
+fn show_parameters(summary: &PosteriorSummary, terminal: &Terminal) {
+    let parameters = summary.parameters.iter().take(SHOWN).map(|p| (&p.name, &p.original));
+    let natural = summary.natural.iter().map(|p| (&p.name, &p.marginal));
+    let shown: Vec<(&String, &Marginal)> = parameters.chain(natural).collect();
+    let width = shown.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    for (i, (name, Marginal { mean, sd, q5, q95, .. })) in shown.into_iter().enumerate() {
         let label = if i == 0 { "  parameters     " } else { "                 " };
-        let NamedParameter { name, original: Marginal { mean, sd, q5, q95, .. }, .. } = parameter;
         let [mean, sd, q5, q95] = [mean, sd, q5, q95].map(|x| number(*x));
         terminal.say(&format!("{label}{name:width$}  {mean} ± {sd}  [{q5}, {q95}]"));
     }
-    if parameters.len() > SHOWN {
-        terminal.say(&format!("                 and {} more, in the files", parameters.len() - SHOWN));
+    let more = summary.parameters.len().saturating_sub(SHOWN);
+    if more > 0 {
+        terminal.say(&format!("                 and {more} more, in the files"));
     }
 }

@@ -88,7 +88,7 @@ fn fields<'py>(
     fields.set_item("summary", summary.to_json().map_err(failed)?)?;
     fields.set_item("lines", summary.lines())?;
     fields.set_item("warnings", warnings)?;
-    let metadata = summary.metadata(&frame.levels, &frame.standardisation).map_err(failed)?;
+    let metadata = frame.metadata(summary, study.resolved()).map_err(failed)?;
     fields.set_item("metadata", metadata)?;
     fields.set_item("names", frame.names.clone())?;
     fields.set_item("target", frame.target.clone())?;

@@ -8,6 +8,7 @@ mod data;
 mod errors;
 mod log_likelihood;
 mod nnls;
+mod predict;
 mod run;
 mod sample;
 mod specification;
@@ -39,6 +40,8 @@ mod _lib {
     use crate::log_likelihood::{build_function, build_matrix, build_pool};
     #[pymodule_export]
     use crate::nnls::solve_dense;
+    #[pymodule_export]
+    use crate::predict::{pointwise, predict, score_rows};
 
     #[pymodule_export]
     use crate::sample::{check, check_errors, diagnose, sample_coreset};

@@ -34,7 +34,7 @@ pub(crate) struct Kept<'py> {
 }
 
 impl Kept<'_> {
-    fn observations(&self) -> PyResult<Observations> {
+    pub(crate) fn observations(&self) -> PyResult<Observations> {
         Ok(Observations {
             features: self.features.as_slice()?.to_vec().into(),
             dim: self.features.shape()[1],
@@ -43,7 +43,7 @@ impl Kept<'_> {
         })
     }
 
-    fn model(&self) -> PyResult<Resolved> {
+    pub(crate) fn model(&self) -> PyResult<Resolved> {
         serde_json::from_str(&self.model).map_err(|error| refuse(format!("the coreset's model: {error}")))
     }
 

@@ -24,6 +24,8 @@ pub enum Stream {
     Parameters = 8,
     /// Draws over which weights descend a divergence.
     Descent = 9,
+    /// Draws of outcomes that are predicted, a stream a row.
+    Outcomes = 10,
 }
 
 impl Stream {

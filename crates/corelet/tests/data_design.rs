@@ -517,11 +517,11 @@ fn bad_borrowed_columns_are_refused() {
 fn several_classes_have_the_most_frequent_one_as_base() {
     let text = "y,a\nred,1\nblue,2\nred,4\ngreen,3\nblue,7\nblue,5\n";
     let dataset = design(&table(text), &options(Outcome::Several, "y")).unwrap();
-    assert_eq!(dataset.classes, ["blue", "green", "red"]);
+    assert_eq!(dataset.encoding.classes(), ["blue", "green", "red"]);
     assert_eq!(dataset.observations.target[..], [2.0, 0.0, 2.0, 1.0, 0.0, 0.0]);
     let numbers = "y,a\n10,1\n2,2\n10,4\n-1,3\n2,7\n";
     let dataset = design(&table(numbers), &options(Outcome::Several, "y")).unwrap();
-    assert_eq!(dataset.classes, ["2", "-1", "10"]);
+    assert_eq!(dataset.encoding.classes(), ["2", "-1", "10"]);
     assert_eq!(dataset.observations.target[..], [2.0, 0.0, 2.0, 1.0, 0.0]);
     assert_refused("y,a\nred,1\nred,2\n", &options(Outcome::Several, "y"), &["'red'", "at least two"]);
     let many: String = (0..60).map(|i| format!("{},{}\n", i % 25, i * i % 7)).collect();
@@ -536,7 +536,7 @@ fn several_classes_have_the_most_frequent_one_as_base() {
 fn ordered_levels_ascend_or_are_said() {
     let numbers = "y,a\n10,1\n2,2\n10,4\n-1,3\n2,7\n";
     let dataset = design(&table(numbers), &options(Outcome::Ordered, "y")).unwrap();
-    assert_eq!(dataset.classes, ["-1", "2", "10"]);
+    assert_eq!(dataset.encoding.classes(), ["-1", "2", "10"]);
     assert_eq!(dataset.observations.target[..], [2.0, 1.0, 2.0, 0.0, 1.0]);
     let text = "y,a\nlow,1\nhigh,2\nmid,4\nlow,3\n";
     let plain = options(Outcome::Ordered, "y");

@@ -11,7 +11,7 @@ use corelet::linalg::dot;
 use corelet::model::special::sigmoid;
 use corelet::model::{
     Binomial, Derivatives, Exponential, Gamma, Inputs, Joint, JointFamily, Model, NegativeBinomial, Normal,
-    Ordinal, Over, Softmax, Student, Weibull,
+    Ordinal, Over, Softmax, Student, StudentDegrees, Weibull,
 };
 use corelet::posterior::{
     Gaussian, Laplace, LaplaceSettings, LaplaceStatus, Prior, SampleSettings, laplace, sample,
@@ -28,6 +28,7 @@ fn families() -> Vec<(Arc<dyn JointFamily>, Vec<f64>)> {
     vec![
         (Arc::new(Normal), vec![-2.5, 0.0, 40.0]),
         (Arc::new(Student::new(4.0).unwrap()), vec![-2.5, 0.0, 40.0]),
+        (Arc::new(StudentDegrees), vec![-2.5, 0.0, 40.0]),
         (Arc::new(NegativeBinomial), vec![0.0, 1.0, 7.0, 300.0]),
         (Arc::new(Gamma), vec![0.02, 1.0, 35.0]),
         (Arc::new(Weibull), vec![0.02, 1.0, 35.0]),
@@ -106,6 +107,7 @@ fn models(n: usize, dim: usize) -> Vec<Arc<dyn Model>> {
     vec![
         Arc::new(Normal::model(observations(n, dim, normal)).unwrap()),
         Arc::new(Student::model(observations(n, dim, heavy), 4.0).unwrap()),
+        Arc::new(StudentDegrees::model(observations(n, dim, heavy)).unwrap()),
         Arc::new(NegativeBinomial::model(observations(n, dim, count)).unwrap()),
         Arc::new(Gamma::model(observations(n, dim, skewed)).unwrap()),
         Arc::new(Weibull::model(censored(n, dim)).unwrap()),
@@ -464,6 +466,7 @@ type KnownFit = (Arc<dyn Model>, Vec<f64>, Vec<f64>);
 /// mode = scipy.optimize.minimize(f, np.zeros(d), method="BFGS").x  # and Newton steps; sd by the inverse Hessian at it
 /// # linear: scipy.stats.norm.logpdf(0.5 + x + 2 * (u - 0.5), X @ theta[:2], np.exp(theta[2]))
 /// # student: scipy.stats.t.logpdf(0.5 + x + 0.5 * np.log(u / (1 - u)), 4, X @ theta[:2], np.exp(theta[2]))
+/// # student, ν unknown: the same with np.exp(theta[3]) in the place of 4
 /// # negative-binomial: s = np.exp(theta[2]); y = np.floor(2 * np.exp(0.5 * x) * (-np.log(u))**1.5)
 /// #     scipy.stats.nbinom.logpmf(y, s, s / (s + np.exp(X @ theta[:2])))
 /// # gamma: a = np.exp(theta[2]); y = np.exp(0.3 + 0.5 * x) * (-np.log(u))**0.8 + 0.05
@@ -499,6 +502,11 @@ fn known_fits() -> Vec<KnownFit> {
             Arc::new(Student::model(small(logit, unit), 4.0).unwrap()),
             vec![0.95873943, 0.54125311, -0.321548],
             vec![0.107515, 0.0613827, 0.0653166],
+        ),
+        (
+            Arc::new(StudentDegrees::model(small(logit, unit)).unwrap()),
+            vec![0.963892378, 0.54269434, -0.29047293, 1.563545089],
+            vec![0.108606412, 0.061953406, 0.08367577, 0.324339759],
         ),
         (
             Arc::new(NegativeBinomial::model(small(counts, unit)).unwrap()),

@@ -13,6 +13,7 @@ mod interruption;
 mod kills;
 mod memory;
 mod outputs;
+mod predictions;
 mod real_data;
 mod reports;
 mod sampling;

@@ -219,3 +219,23 @@ fn bad_usage_is_refused_before_any_work() {
     }
     assert_eq!(place.files(), ["data.csv"]);
 }
+
+#[test]
+fn dispersions_and_cutpoints_are_shown_on_their_natural_scale() {
+    let place = place_with_data(400);
+    let fit = |flags: &str| {
+        let shown = place
+            .succeed(&format!("fit data.csv --features a,b {flags} -k 60 {SHORT} -o d.csv --json s.json"));
+        let natural = place.json("s.json")["natural"].as_array().unwrap().clone();
+        let names: Vec<String> = natural.iter().map(|one| one["name"].as_str().unwrap().to_owned()).collect();
+        names.iter().for_each(|name| assert!(shown.contains(name), "{shown}"));
+        (names, natural.iter().map(|one| one["mean"].as_f64().unwrap()).collect::<Vec<f64>>())
+    };
+    // Uniform noise of width 1.
+    let (names, means) = fit("--target price --model linear");
+    assert!(names == ["sigma"] && (means[0] - 12f64.powf(-0.5)).abs() < 0.02, "{means:?}");
+    // Three levels in turn, whatever the features are.
+    let (names, means) = fit("--target kind --model ordinal --levels red,green,blue");
+    assert!(names == ["cut_1", "cut_2"] && means[0] < means[1], "{means:?}");
+    assert!((means[1] - means[0] - 2.0 * 2f64.ln()).abs() < 0.2, "{means:?}");
+}

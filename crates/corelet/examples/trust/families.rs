@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use corelet::model::special::sigmoid;
-use corelet::model::{Binomial, Exponential, Gamma, Model, NegativeBinomial, Normal, Student, Weibull};
+use corelet::model::{
+    Binomial, Exponential, Gamma, Model, NegativeBinomial, Normal, Ordinal, Softmax, Student, StudentDegrees,
+    Weibull,
+};
 use corelet::rows::Observations;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -21,6 +24,11 @@ pub(crate) fn sets() -> Vec<Setting> {
         ("binomial 300 × 4", Arc::new(Binomial::model(successes(300, 4, 15)).unwrap())),
         ("Weibull 400 × 4", Arc::new(Weibull::model(censored(400, 4, 16)).unwrap())),
         ("exponential 400 × 4", Arc::new(Exponential::model(censored(400, 4, 17)).unwrap())),
+        ("Student-t, ν unknown 400 × 4", Arc::new(StudentDegrees::model(rows(400, 4, 18, heavy)).unwrap())),
+        ("softmax, 3 classes 500 × 3", Arc::new(Softmax::model(rows(500, 3, 19, class), 3).unwrap())),
+        ("softmax, 5 classes 800 × 3", Arc::new(Softmax::model(rows(800, 3, 20, level::<5>), 5).unwrap())),
+        ("ordinal, 4 levels 400 × 4", Arc::new(Ordinal::model(rows(400, 4, 21, level::<4>), 4).unwrap())),
+        ("ordinal, 7 levels 600 × 3", Arc::new(Ordinal::model(rows(600, 3, 22, level::<7>), 7).unwrap())),
     ];
     models.into_iter().map(|(name, model)| Setting::new(name, model, 2.0)).collect()
 }
@@ -56,6 +64,21 @@ fn skewed(eta: f64, rng: &mut ChaCha8Rng) -> f64 {
 
 fn count(eta: f64, rng: &mut ChaCha8Rng) -> f64 {
     skewed(eta + 1.0, rng).round()
+}
+
+/// One of three classes without an order.
+fn class(eta: f64, rng: &mut ChaCha8Rng) -> f64 {
+    let scores = [0.0, eta, 0.5 - eta].map(|score| {
+        let noise: f64 = Exp1.sample(rng);
+        score - noise.ln()
+    });
+    (0..3).max_by(|&a, &b| scores[a].total_cmp(&scores[b])).unwrap_or_default() as f64
+}
+
+/// One of so many levels, higher where η is.
+fn level<const LEVELS: u8>(eta: f64, rng: &mut ChaCha8Rng) -> f64 {
+    let (levels, z): (f64, f64) = (f64::from(LEVELS), StandardNormal.sample(rng));
+    (levels * sigmoid(1.5 * eta + 1.2 * z)).floor().min(levels - 1.0)
 }
 
 /// Successes of three to seven trials.

@@ -1,5 +1,7 @@
 //! Targets of several classes: which there are, in which order, and how cells become their numbers.
 
+use serde::{Deserialize, Serialize};
+
 use super::error::{DataError, excerpt, list_names};
 use super::survey::Found;
 use super::target::Examined;
@@ -9,7 +11,8 @@ use super::view::ValuesView;
 const MOST_CLASSES: usize = 20;
 
 /// The classes of a target, in the order of their numbers 0, 1, ….
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub(super) enum Classes {
     Numbers(Vec<f64>),
     Bools(Vec<bool>),

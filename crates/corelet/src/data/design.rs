@@ -2,6 +2,7 @@
 
 use super::blocks::{Wanted, Watch};
 use super::collinear::{ScaledColumns, dependent_columns};
+use super::encoding::{CodedTarget, Encoding, Made};
 use super::error::{DataError, excerpt, list, list_all_names, list_names};
 use super::features::{Cells, Feature, Features, TextLevels};
 use super::fill::{Encoder, Filled};
@@ -50,8 +51,8 @@ pub struct Dataset {
     pub target_name: Option<String>,
     /// Which observations belong together, where a column says it.
     pub groups: Option<Groups>,
-    /// The classes of a target that has several, in the order of their numbers.
-    pub classes: Vec<String>,
+    /// How cells became numbers, for rows that are to become the same.
+    pub encoding: Encoding,
 }
 
 /// Turns a table into a [`Dataset`], in two looks, or three where it is whitened.
@@ -80,7 +81,7 @@ pub(super) fn design(
     let kinds = asked.iter().zip(&survey.columns);
     let wanted: Vec<Wanted> =
         kinds.map(|(asked, found)| Wanted { column: asked.column, kind: found.values.kind() }).collect();
-    let classes = target.classes();
+    let encoding = examined.encoding(options, &plan.features, target.clone());
     let encoder = Encoder {
         reader: source.reader(),
         file: source.name(),
@@ -99,7 +100,7 @@ pub(super) fn design(
     Ok(Dataset {
         observations: filled.observations,
         groups: filled.groups,
-        classes,
+        encoding,
         names: features.into_iter().map(|feature| feature.name).collect(),
         dropped: survey.rows.total() - survey.rows.len(),
         rows: survey.rows,
@@ -199,6 +200,30 @@ impl Examination<'_> {
     fn target(&self, options: &DesignOptions, warnings: &mut Vec<String>) -> Result<TargetCode, DataError> {
         let target = self.examined(self.roles.target_position());
         target.map_or(Ok(TargetCode::None), |target| target.target(options, warnings))
+    }
+
+    /// What other rows need to become the same.
+    fn encoding(&self, options: &DesignOptions, features: &[Feature], code: TargetCode) -> Encoding {
+        let names: Vec<&str> = self.columns().map(|(_, name, _)| name).collect();
+        let made = |feature: &Feature| match &feature.cells {
+            Cells::Number(position) => Made::Number(names[*position].to_owned()),
+            Cells::Bool(position) => Made::Bool(names[*position].to_owned()),
+            Cells::Level(position, level) => Made::Level(names[*position].to_owned(), level.clone()),
+            Cells::Ones => Made::Ones,
+        };
+        let classes = matches!(options.outcome, Outcome::Classes | Outcome::Several | Outcome::Ordered);
+        let target = self.examined(self.roles.target_position()).filter(|_| code != TargetCode::None);
+        Encoding {
+            names: features.iter().map(|feature| feature.name.clone()).collect(),
+            features: features.iter().map(made).collect(),
+            target: target.map(|target| CodedTarget {
+                column: target.column.to_owned(),
+                code,
+                labels: if classes { target.labels() } else { Vec::new() },
+            }),
+            beside: options.columns.beside().map(|(column, what)| (column.clone(), what)),
+            missing: options.missing.clone(),
+        }
     }
 
     fn beside(&self, options: &DesignOptions) -> Result<(), DataError> {

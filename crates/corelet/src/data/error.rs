@@ -178,6 +178,17 @@ pub enum DataError {
     )]
     OneClass { file: String, column: String, value: String },
 
+    #[error("{file}: {affected} of {rows} rows have missing values ({columns}); new rows must have none")]
+    Gaps { file: String, affected: usize, rows: usize, columns: String },
+
+    #[error(
+        "{file}: column '{column}', {place}: '{value}' is none of the levels that the coreset was built on: {known}"
+    )]
+    UnknownLevel { file: String, column: String, place: Place, value: String, known: String },
+
+    #[error("{file}: column '{column}' was {was} in the data that the coreset was built on, and is not here")]
+    OtherKind { file: String, column: String, was: &'static str },
+
     #[error("{file}: target '{column}' has more than {limit} classes; so many are no classes for a model")]
     ManyClasses { file: String, column: String, limit: usize },
 
@@ -276,6 +287,9 @@ impl DataError {
             Self::UnknownPositive { .. } => "unknown_positive",
             Self::LevelCount { .. } => "level_count",
             Self::OneClass { .. } => "one_class",
+            Self::Gaps { .. } => "gaps",
+            Self::UnknownLevel { .. } => "unknown_level",
+            Self::OtherKind { .. } => "other_kind",
             Self::ManyClasses { .. } => "many_classes",
             Self::LevelsNeeded { .. } => "levels_needed",
             Self::OtherLevels { .. } => "other_levels",

@@ -12,6 +12,7 @@ mod classes;
 mod collect;
 mod collinear;
 mod design;
+mod encoding;
 mod error;
 mod features;
 #[cfg(feature = "files")]
@@ -40,6 +41,7 @@ mod view;
 
 pub use blocks::{Reading, Watch};
 pub use design::Dataset;
+pub use encoding::{Besides, Encoding};
 pub use error::DataError;
 pub use features::TextLevels;
 #[cfg(feature = "files")]

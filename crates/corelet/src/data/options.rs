@@ -66,7 +66,8 @@ pub struct Columns {
 }
 
 /// What the column beside the target is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub(super) enum Beside {
     Exposure,
     Trials,

@@ -1,5 +1,7 @@
 //! The target and the exposure, checked as each model wants them, and how they are coded.
 
+use serde::{Deserialize, Serialize};
+
 use super::classes::Classes;
 use super::error::{DataError, excerpt, list_names};
 use super::levels::Levels;
@@ -9,7 +11,8 @@ use super::survey::{Found, NumberSurvey, SingleValues};
 use super::view::ValuesView;
 
 /// How the cells of a target become numbers.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(super) enum TargetCode {
     /// There is none.
     None,
@@ -54,6 +57,11 @@ impl TargetCode {
             // The first look has chosen the code by what the cells are.
             _ => {}
         }
+    }
+
+    /// Whether the cells are text.
+    pub(super) fn is_text(&self) -> bool {
+        matches!(self, Self::SignOfText(_) | Self::Class(Classes::Texts(_)))
     }
 
     /// The classes, where the target is coded by their numbers.
@@ -204,7 +212,7 @@ impl Examined<'_> {
     }
 
     /// The distinct values, as text, sorted; of a numeric column no more than needed to see that there are too many.
-    fn labels(&self) -> Vec<String> {
+    pub(super) fn labels(&self) -> Vec<String> {
         let mut labels: Vec<String> = match self.found {
             Found::Texts(levels) => levels.sorted().iter().map(|level| level.text.clone()).collect(),
             Found::Numbers(numbers) => {

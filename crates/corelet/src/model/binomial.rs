@@ -2,9 +2,11 @@
 
 use super::built_in::{Card, NONE};
 use super::special::{ln_factorial, log_sigmoid_difference, sigmoid, softplus};
-use super::{Family, Glm, ModelError};
+use super::{Family, Given, Glm, ModelError, Predictive};
 use crate::data::Outcome;
 use crate::rows::Observations;
+use rand_chacha::ChaCha8Rng;
+use rand_distr::Distribution;
 use std::sync::Arc;
 
 pub(super) const CARD: Card = Card {
@@ -16,7 +18,14 @@ pub(super) const CARD: Card = Card {
     dispersions: NONE,
     scaled_by_target: false,
     bind: |observations, _| Ok(Arc::new(Binomial::model(observations)?)),
+    predictive: Predictive::Number { mean: |given| sigmoid(given.zeta[0]), draw: successes },
 };
+
+/// Successes among the trials of the row, of which there is one where nothing is said.
+fn successes(given: &Given<'_>, rng: &mut ChaCha8Rng) -> f64 {
+    let trials = rand_distr::Binomial::new(given.exposure as u64, sigmoid(given.zeta[0]));
+    trials.map_or(f64::NAN, |trials| trials.sample(rng) as f64)
+}
 
 /// ℓ = y log σ(η) + (m − y) log σ(−η) + log C(m, y), with the number of trials m in the place of an exposure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Link, Model, ModelError, binomial, gamma, gaussian, linear, logistic, negative_binomial, ordinal,
-    poisson, softmax, student, weibull,
+    Link, Model, ModelError, Predictive, binomial, gamma, gaussian, linear, logistic, negative_binomial,
+    ordinal, poisson, softmax, student, weibull,
 };
 use crate::data::Outcome;
 use crate::rows::Observations;
@@ -62,6 +62,8 @@ pub(super) struct Card {
     pub(super) scaled_by_target: bool,
     /// The model of these observations.
     pub(super) bind: fn(Observations, Numbers) -> Result<Arc<dyn Model>, ModelError>,
+    /// What it says of an outcome that is not known.
+    pub(super) predictive: Predictive,
 }
 
 /// A parameter that belongs to no feature.
@@ -82,21 +84,21 @@ pub struct Numbers {
     pub link: Link,
     /// Noise standard deviation of a linear or a Gaussian model; none where it is a parameter.
     pub sigma: Option<f64>,
-    /// Degrees of freedom of Student-t noise.
+    /// Degrees of freedom of Student-t noise; none where they are a parameter.
     #[serde(default = "default_degrees")]
-    pub degrees: f64,
+    pub degrees: Option<f64>,
     /// Number of classes of a target that has several; 0 of any other.
     #[serde(default)]
     pub classes: usize,
 }
 
-fn default_degrees() -> f64 {
-    student::DEGREES
+fn default_degrees() -> Option<f64> {
+    Some(student::DEGREES)
 }
 
 impl Default for Numbers {
     fn default() -> Self {
-        Numbers { link: Link::default(), sigma: None, degrees: student::DEGREES, classes: 0 }
+        Numbers { link: Link::default(), sigma: None, degrees: default_degrees(), classes: 0 }
     }
 }
 
@@ -187,6 +189,11 @@ impl BuiltIn {
     /// How many predictors have a coefficient for every feature.
     pub fn predictors_of_features(self, numbers: Numbers) -> usize {
         if self.outcome() == Outcome::Several { numbers.classes.max(2) - 1 } else { 1 }
+    }
+
+    /// What it says of an outcome that is not known.
+    pub fn predictive(self) -> Predictive {
+        self.card().predictive
     }
 
     /// The model of these observations.

@@ -1,10 +1,11 @@
 //! Gamma regression with a log link: y > 0 with mean μ = exp(η) and variance μ²/α, log α a parameter.
 
 use super::built_in::{Card, Dispersion};
+use super::predictive::gamma;
 use super::special::{
     bounded_exp, digamma, digamma_rest, expm1_minus_x, ln_gamma, stirling, trigamma, trigamma_rest,
 };
-use super::{Inputs, Joint, JointFamily, ModelError};
+use super::{Given, Inputs, Joint, JointFamily, ModelError, Predictive};
 use crate::data::Outcome;
 use crate::rows::Observations;
 use crate::vector_math::{Pairwise, exp_minus, expm1_minus_x as curved_part, map_pairs};
@@ -19,7 +20,16 @@ pub(super) const CARD: Card = Card {
     dispersions: |_| &[LOG_SHAPE],
     scaled_by_target: false,
     bind: |observations, _| Ok(Arc::new(Gamma::model(observations)?)),
+    predictive: Predictive::Number {
+        mean: mean_of,
+        draw: |given, rng| gamma(given.zeta[1].exp(), mean_of(given), rng),
+    },
 };
+
+/// μ.
+fn mean_of(given: &Given<'_>) -> f64 {
+    given.zeta[0].exp()
+}
 
 /// log α ~ N(0, 2²): nine in ten of the coefficient of variation 1/√α between a fifth and five.
 const LOG_SHAPE: Dispersion = Dispersion { name: "log_shape", prior: |_| (0.0, 2.0) };

@@ -3,7 +3,7 @@
 use super::blocks::sum_in_blocks;
 use super::built_in::{Card, NONE};
 use super::glm::check_features;
-use super::{Derivatives, Differences, Model, ModelError, Over, Shifts};
+use super::{Derivatives, Differences, Model, ModelError, Over, Predictive, Shifts};
 use crate::data::Outcome;
 use crate::linalg::{Cholesky, dot, multiply, quadratic_form, row_major};
 use crate::rows::Observations;
@@ -23,6 +23,7 @@ pub(super) const CARD: Card = Card {
         let covariance = row_major(observations.dim, |i, j| if i == j { variance } else { 0.0 });
         Ok(Arc::new(GaussianMean::new(observations, &covariance)?))
     },
+    predictive: Predictive::Nothing,
 };
 
 /// Data xᵢ ~ N(θ, Σ), θ unknown, Σ known.

@@ -3,10 +3,12 @@
 use super::built_in::Card;
 use super::glm::check_features;
 use super::normal::LOG_SIGMA;
-use super::{Family, Glm, ModelError, Normal};
+use super::{Family, Given, Glm, ModelError, Normal, Predictive};
 use crate::data::Outcome;
 use crate::rows::{Moments, Observations};
 use crate::vector_math::{Pointwise, Real, map_in_place};
+use rand_chacha::ChaCha8Rng;
+use rand_distr::{Distribution, StandardNormal};
 use std::sync::Arc;
 
 pub(super) const CARD: Card = Card {
@@ -21,7 +23,15 @@ pub(super) const CARD: Card = Card {
         Some(sigma) => Ok(Arc::new(Linear::model(observations, sigma * sigma)?)),
         None => Ok(Arc::new(Normal::model(observations)?)),
     },
+    predictive: Predictive::Number { mean: |given| given.zeta[0], draw: noisy },
 };
+
+/// η and noise, whose σ is given or the second predictor.
+fn noisy(given: &Given<'_>, rng: &mut ChaCha8Rng) -> f64 {
+    let sigma = given.numbers.sigma.unwrap_or_else(|| given.zeta[1].exp());
+    let noise: f64 = StandardNormal.sample(rng);
+    given.zeta[0] + sigma * noise
+}
 
 /// ℓ = −(y − η)²/(2σ²) − ½ log(2πσ²).
 ///

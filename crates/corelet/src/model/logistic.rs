@@ -1,10 +1,11 @@
 //! Logistic regression: y = ±1, ℓ = −log(1 + e^{−yη}).
 
 use super::built_in::{Card, NONE};
+use super::predictive::happens;
 use super::special::{
     log_sigmoid_difference, log_sigmoid_long_series, log_sigmoid_series, sigmoid, softplus,
 };
-use super::{Family, Glm, Jets, ModelError};
+use super::{Family, Glm, Jets, ModelError, Predictive};
 use crate::data::Outcome;
 use crate::rows::Observations;
 use crate::vector_math::{
@@ -21,6 +22,13 @@ pub(super) const CARD: Card = Card {
     dispersions: NONE,
     scaled_by_target: false,
     bind: |observations, _| Ok(Arc::new(Logistic::model(observations)?)),
+    predictive: SUCCESS,
+};
+
+/// Success, with probability σ(η).
+const SUCCESS: Predictive = Predictive::Number {
+    mean: |given| sigmoid(given.zeta[0]),
+    draw: |given, rng| happens(sigmoid(given.zeta[0]), rng),
 };
 
 /// P(y | η) = σ(yη), y = ±1.

@@ -2,14 +2,16 @@
 
 use super::built_in::{Card, Dispersion};
 use super::logistic::{AboveZero, BelowZero};
+use super::predictive::{count, gamma};
 use super::special::{
     bounded_exp, digamma_rise, ln_factorial, ln_gamma_rise, log_sigmoid_difference, sigmoid, softplus,
     trigamma_rise,
 };
-use super::{Inputs, Joint, JointFamily, ModelError};
+use super::{Given, Inputs, Joint, JointFamily, ModelError, Predictive};
 use crate::data::Outcome;
 use crate::rows::Observations;
 use crate::vector_math::{Pairwise, Pointwise, exp_minus, map_pairs};
+use rand_chacha::ChaCha8Rng;
 use std::sync::Arc;
 
 pub(super) const CARD: Card = Card {
@@ -21,7 +23,19 @@ pub(super) const CARD: Card = Card {
     dispersions: |_| &[LOG_SIZE],
     scaled_by_target: false,
     bind: |observations, _| Ok(Arc::new(NegativeBinomial::model(observations)?)),
+    predictive: Predictive::Number { mean: mean_count, draw: overdispersed },
 };
+
+/// μ.
+fn mean_count(given: &Given<'_>) -> f64 {
+    given.exposure * given.zeta[0].exp()
+}
+
+/// A Poisson count of a mean that varies.
+fn overdispersed(given: &Given<'_>, rng: &mut ChaCha8Rng) -> f64 {
+    let mean = gamma(given.zeta[1].exp(), mean_count(given), rng);
+    count(mean, rng)
+}
 
 /// log φ ~ N(0, 2²): nine in ten of the size between 0.04 and 27, from wild counts to nearly Poisson ones.
 const LOG_SIZE: Dispersion = Dispersion { name: "log_size", prior: |_| (0.0, 2.0) };

@@ -3,7 +3,7 @@
 use super::built_in::{Card, Dispersion};
 use super::logistic::map_difference;
 use super::special::{log_sigmoid_difference, sigmoid, softplus};
-use super::{Inputs, Joint, JointFamily, ModelError};
+use super::{Given, Inputs, Joint, JointFamily, ModelError, Predictive};
 use crate::data::Outcome;
 use crate::rows::Observations;
 use std::sync::Arc;
@@ -17,6 +17,7 @@ pub(super) const CARD: Card = Card {
     dispersions: |numbers| &LOG_GAPS[..gaps(numbers.classes).min(MOST_GAPS)],
     scaled_by_target: false,
     bind: |observations, numbers| Ok(Arc::new(Ordinal::model(observations, numbers.classes)?)),
+    predictive: Predictive::Classes(probabilities),
 };
 
 /// Most gaps between cutpoints: those of 20 levels.
@@ -132,6 +133,12 @@ impl Ordinal {
     fn own_gap(&self, level: usize) -> Option<usize> {
         self.upper(level).and(self.lower(level))
     }
+}
+
+/// σ(c_{y+1} − η) − σ(c_y − η) of every level.
+fn probabilities(given: &Given<'_>, out: &mut [f64]) {
+    let Ok(family) = Ordinal::new(out.len()) else { return };
+    out.iter_mut().enumerate().for_each(|(y, p)| *p = family.value(given.zeta, (y as f64, 1.0)).exp());
 }
 
 /// γ = e^g.

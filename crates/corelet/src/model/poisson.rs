@@ -2,11 +2,12 @@
 
 use super::built_in::{Card, NONE};
 use super::logistic::{AboveZero, BelowZero};
+use super::predictive::count;
 use super::special::{
     expm1_minus_x, ln_factorial, log_of_series, log_sigmoid_difference, log_sigmoid_long_series,
     log_sigmoid_series, log_softplus, log1p_minus_x, sigmoid, softplus,
 };
-use super::{Family, Glm, Jets, ModelError};
+use super::{Family, Given, Glm, Jets, ModelError, Predictive};
 use crate::data::Outcome;
 use crate::rows::Observations;
 use crate::vector_math::{
@@ -25,7 +26,14 @@ pub(super) const CARD: Card = Card {
     dispersions: NONE,
     scaled_by_target: false,
     bind: |observations, numbers| Ok(Arc::new(Poisson::model(observations, numbers.link)?)),
+    predictive: Predictive::Number { mean: rate, draw: |given, rng| count(rate(given), rng) },
 };
+
+/// λ.
+fn rate(given: &Given<'_>) -> f64 {
+    let eta = given.zeta[0];
+    given.exposure * if given.numbers.link == Link::Softplus { softplus(eta) } else { eta.exp() }
+}
 
 /// How the rate λ follows from η.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

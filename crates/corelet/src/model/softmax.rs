@@ -1,7 +1,7 @@
 //! Several classes: P(y = c) ∝ exp(ζ_c), each class but the base with a predictor of its own.
 
 use super::built_in::{Card, NONE};
-use super::{Inputs, Joint, JointFamily, ModelError};
+use super::{Inputs, Joint, JointFamily, ModelError, Predictive};
 use crate::data::Outcome;
 use crate::rows::Observations;
 use crate::vector_math::{Kernel, dispatch, exp_minus, log1p};
@@ -16,6 +16,10 @@ pub(super) const CARD: Card = Card {
     dispersions: NONE,
     scaled_by_target: false,
     bind: |observations, numbers| Ok(Arc::new(Softmax::model(observations, numbers.classes)?)),
+    predictive: Predictive::Classes(|given, out| {
+        let (base, others) = out.split_at_mut(1);
+        base[0] = Softmax::probabilities(given.zeta, others);
+    }),
 };
 
 /// Shifts up to which [`Softmax::difference`] keeps clear of overflow.

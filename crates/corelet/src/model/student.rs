@@ -1,12 +1,17 @@
-//! Robust regression: y ~ η + σ·Student-t(ν), log σ a parameter, ν given.
+//! Robust regression: y ~ η + σ·Student-t(ν), log σ a parameter, ν given; [`StudentDegrees`] has it unknown.
 
 use super::built_in::Card;
 use super::normal::LOG_SIGMA;
 use super::special::{bounded_exp, ln_gamma};
-use super::{Inputs, Joint, JointFamily, ModelError};
+use super::student_degrees::LOG_NU;
+use super::{Given, Inputs, Joint, JointFamily, ModelError, Predictive, StudentDegrees};
 use crate::data::Outcome;
 use crate::rows::Observations;
 use crate::vector_math::{Pairwise, exp_minus, log1p, map_pairs};
+use rand_chacha::ChaCha8Rng;
+use rand_distr::{Distribution, StudentT};
+use serde::{Deserialize, Serialize};
+use std::str::FromStr;
 use std::sync::Arc;
 
 pub(super) const CARD: Card = Card {
@@ -15,13 +20,64 @@ pub(super) const CARD: Card = Card {
     outcome: Outcome::Number,
     settings: &["degrees"],
     sigma: None,
-    dispersions: |_| &[LOG_SIGMA],
+    dispersions: |numbers| if numbers.degrees.is_some() { &[LOG_SIGMA] } else { &[LOG_SIGMA, LOG_NU] },
     scaled_by_target: true,
-    bind: |observations, numbers| Ok(Arc::new(Student::model(observations, numbers.degrees)?)),
+    bind: |observations, numbers| match numbers.degrees {
+        Some(degrees) => Ok(Arc::new(Student::model(observations, degrees)?)),
+        None => Ok(Arc::new(StudentDegrees::model(observations)?)),
+    },
+    predictive: Predictive::Number { mean: |given| given.zeta[0], draw: noisy },
 };
 
 /// ν where none is given: tails heavy enough for most outliers, and a variance.
 pub const DEGREES: f64 = 4.0;
+
+/// Degrees of freedom ν as they are asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(untagged, expecting = "expected a number above 0, or 'estimated'")]
+pub enum Degrees {
+    /// This number.
+    Given(f64),
+    /// A parameter, `log_nu`.
+    Unknown(Estimated),
+}
+
+/// The word for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Estimated {
+    /// From the data.
+    Estimated,
+}
+
+impl Degrees {
+    /// ν, where it is given.
+    pub fn given(self) -> Option<f64> {
+        match self {
+            Self::Given(degrees) => Some(degrees),
+            Self::Unknown(_) => None,
+        }
+    }
+}
+
+impl FromStr for Degrees {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.parse() {
+            Ok(degrees) if degrees > 0.0 && f64::is_finite(degrees) => Ok(Self::Given(degrees)),
+            _ if text == "estimated" => Ok(Self::Unknown(Estimated::Estimated)),
+            _ => Err("expected a number above 0, or estimated".to_owned()),
+        }
+    }
+}
+
+/// η and noise of these degrees of freedom.
+fn noisy(given: &Given<'_>, rng: &mut ChaCha8Rng) -> f64 {
+    let degrees = given.numbers.degrees.unwrap_or_else(|| given.zeta[2].exp());
+    let noise = StudentT::new(degrees).map_or(f64::NAN, |noise| noise.sample(rng));
+    given.zeta[0] + given.zeta[1].exp() * noise
+}
 
 /// ℓ(η, λ) = c(ν) − λ − ½(ν+1) log(1 + u²/ν) with u = (y − η)e^{−λ}, λ = log σ.
 ///

@@ -1,13 +1,15 @@
 //! Weibull survival with right censoring: times t with scale exp(η) and shape k, log k a parameter; and its k = 1, the exponential.
 
 use super::built_in::{Card, Dispersion, NONE};
-use super::special::{bounded_exp, expm1_minus_x};
-use super::{Inputs, Joint, JointFamily, ModelError};
+use super::special::{bounded_exp, expm1_minus_x, ln_gamma};
+use super::{Given, Inputs, Joint, JointFamily, ModelError, Predictive};
 use crate::data::Outcome;
 use crate::rows::Observations;
 use crate::vector_math::{
     Pairwise, Pointwise, exp_minus, expm1_minus_x as curved_part, map_in_place, map_pairs,
 };
+use rand_chacha::ChaCha8Rng;
+use rand_distr::{Distribution, Exp1};
 use std::sync::Arc;
 
 pub(super) const CARD: Card = Card {
@@ -19,6 +21,7 @@ pub(super) const CARD: Card = Card {
     dispersions: |_| &[LOG_SHAPE],
     scaled_by_target: false,
     bind: |observations, _| Ok(Arc::new(Weibull::model(observations)?)),
+    predictive: Predictive::Number { mean: mean_time, draw: time },
 };
 
 /// The card of the exponential.
@@ -31,7 +34,24 @@ pub(super) const EXPONENTIAL: Card = Card {
     dispersions: NONE,
     scaled_by_target: false,
     bind: |observations, _| Ok(Arc::new(Exponential::model(observations)?)),
+    predictive: Predictive::Number { mean: mean_time, draw: time },
 };
+
+/// 1/k, which is 1 where there is no k.
+fn inverse_shape(given: &Given<'_>) -> f64 {
+    given.zeta.get(1).map_or(1.0, |log_shape| (-log_shape).exp())
+}
+
+/// E[t] = e^η Γ(1 + 1/k).
+fn mean_time(given: &Given<'_>) -> f64 {
+    (given.zeta[0] + ln_gamma(1.0 + inverse_shape(given))).exp()
+}
+
+/// A time until the event.
+fn time(given: &Given<'_>, rng: &mut ChaCha8Rng) -> f64 {
+    let waited: f64 = Exp1.sample(rng);
+    given.zeta[0].exp() * waited.powf(inverse_shape(given))
+}
 
 /// log k ~ N(0, 1): nine in ten of the shape between a fifth and five.
 const LOG_SHAPE: Dispersion = Dispersion { name: "log_shape", prior: |_| (0.0, 1.0) };

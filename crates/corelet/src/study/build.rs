@@ -4,14 +4,19 @@ use std::time::Instant;
 
 use sparse_nnls::{Info, Status};
 
-use super::{BuildSpecification, Listener, Progress, Study, StudyError};
+use super::{BuildSpecification, Listener, Progress, Study, StudyError, score};
 use crate::coreset::{
     Built, Coreset, PathTable, Selector, Start, build_in_rounds, build_of_groups, path, start_fit,
 };
+use crate::data::{Besides, Source};
 use crate::embed::{Choice, Embedding, embed};
 use crate::posterior::{Gaussian, Laplace};
-use crate::trust::{Evaluation, HeldOut, evaluate, residual_in};
+use crate::random::Stream;
+use crate::trust::{Evaluation, HeldOut, TestScores, evaluate, residual_in};
 use crate::words::{Judged, Seconds, Summary};
+
+/// Draws of a Gaussian fit under which test rows are scored.
+const TEST_DRAWS: usize = 1000;
 
 /// A coreset, judged.
 pub struct Chosen {
@@ -134,6 +139,30 @@ impl Study {
         let seconds = Seconds { read, laplace: self.laplace_seconds(), build: 0.0, evaluate };
         let judged = Judged { embedding: embedding.description(), residual, weights, seed };
         Ok(Summary::of_file(&self.subject(), &judged, &evaluation, seconds))
+    }
+
+    /// How the Gaussian fits of a coreset's posterior and of that of all rows predict test rows, on the same draws of noise.
+    ///
+    /// # Errors
+    /// Names the column that is not as it was in these data, and see [`StudyError`].
+    pub fn test(
+        &self,
+        observations: &[usize],
+        weights: &[f64],
+        test: &Source<'_>,
+        seed: u64,
+        listener: &mut Listener<'_>,
+    ) -> Result<TestScores, StudyError> {
+        let rows = self.frame.encode(test, Besides::Target)?;
+        let scored = |posterior: &Gaussian| {
+            let shifts = posterior.shifts(TEST_DRAWS, seed, Stream::HeldOut);
+            let draw = |s: usize| posterior.mean.iter().zip(shifts.row(s)).map(|(mean, shift)| mean + shift);
+            let draws: Vec<f64> = (0..TEST_DRAWS).flat_map(draw).collect();
+            score(&self.model, rows.clone(), &draws)
+        };
+        let own = self.own_posterior(observations, weights)?;
+        let full = scored(&self.full(listener)?.posterior)?;
+        Ok(TestScores::new(test.name(), own.as_ref().map(scored).transpose()?, full))
     }
 
     /// The divergence against the number of points.

@@ -122,6 +122,20 @@ impl Drawn {
         Some(resample(&self.chains.thinned(VERDICT_DRAWS), &verdict.log_weights))
     }
 
+    /// What belongs to no feature, on its natural scale; see [`Resolved::natural`].
+    pub fn natural(&self, study: &Study) -> Vec<(String, Marginal)> {
+        let (chains, weights) = self.kept();
+        let theta = chains.theta();
+        let of =
+            |draw: &[f64]| study.resolved().natural(&study.frame().standardisation, &study.to_original(draw));
+        let draws: Vec<Vec<(String, f64)>> = theta.chunks_exact(chains.dim.max(1)).map(of).collect();
+        let marginal = |(j, (name, _)): (usize, &(String, f64))| {
+            let values: Vec<f64> = draws.iter().map(|draw| draw[j].1).collect();
+            (name.clone(), Marginal::new(&values, &weights))
+        };
+        draws.first().map_or_else(Vec::new, |first| first.iter().enumerate().map(marginal).collect())
+    }
+
     /// Each parameter on the original and on the standardised scale, weighted where the draws are.
     pub fn marginals(&self, study: &Study) -> Vec<(Marginal, Marginal)> {
         let (chains, weights) = self.kept();

@@ -48,6 +48,42 @@ pub enum StudyError {
         /// What is wrong with it.
         reason: String,
     },
+    /// A coreset file that does not say how it was built.
+    #[error("{file}: {reason}")]
+    NotKept {
+        /// The file.
+        file: String,
+        /// What is not there.
+        reason: String,
+    },
+    /// A model without an outcome.
+    #[error("the model '{model}' has no outcome that could be predicted")]
+    NoOutcome {
+        /// Its name.
+        model: &'static str,
+    },
+    /// A prediction that is no number.
+    #[error(
+        "the prediction for row {row} is not finite: it is far from the rows that the model was fitted to"
+    )]
+    FarRow {
+        /// The row.
+        row: usize,
+    },
+    /// A quantile that is none.
+    #[error("a quantile is {value}, but it must be between 0 and 1")]
+    Quantile {
+        /// It.
+        value: f64,
+    },
+    /// Draws of other parameters.
+    #[error("the draws have {got} parameters, the model has {expected}: they are not of this coreset")]
+    OtherDraws {
+        /// How many they have.
+        got: usize,
+        /// How many it has.
+        expected: usize,
+    },
     /// A coreset without a row.
     #[error("the coreset has no row, so it has no posterior but the prior")]
     EmptyCoreset,

@@ -1,7 +1,15 @@
 //! What the rows of a study were made of, and the way back to the data.
 
-use super::StudyError;
-use crate::data::{Groups, KeptRows, Standardisation, TextLevels};
+use super::{Resolved, StudyError};
+use std::collections::BTreeMap;
+
+use crate::data::{Besides, DataError, Encoding, Groups, KeptRows, Source, Standardisation, TextLevels};
+use crate::rows::Observations;
+use crate::words::Summary;
+
+/// Under these names a coreset's metadata have its encoding and its model.
+pub(super) const ENCODING: &str = "corelet.encoding";
+pub(super) const MODEL: &str = "corelet.model";
 
 /// What the rows were made of: the names of the parameters, and the way back to the data.
 #[derive(Debug, Clone)]
@@ -28,6 +36,8 @@ pub struct Frame {
     pub groups: Option<Groups>,
     /// The classes of a target that has several, in the order of their numbers; the first of those without an order is the base.
     pub classes: Vec<String>,
+    /// How cells became numbers.
+    pub encoding: Encoding,
 }
 
 impl Frame {
@@ -48,6 +58,29 @@ impl Frame {
             })
         };
         rows.iter().map(find).collect()
+    }
+
+    /// Other rows, encoded as these were.
+    ///
+    /// # Errors
+    /// Names the column, and the row where a single one is at fault.
+    pub fn encode(&self, source: &Source<'_>, besides: Besides) -> Result<Observations, DataError> {
+        self.encoding.encode(source, besides, &self.levels, &self.standardisation)
+    }
+
+    /// What goes with a coreset where it is written: its summary, and all that its own rows and new ones need to be encoded again.
+    ///
+    /// # Errors
+    /// Those of the writer.
+    pub fn metadata(
+        &self,
+        summary: &Summary,
+        model: &Resolved,
+    ) -> serde_json::Result<BTreeMap<String, String>> {
+        let mut metadata = summary.metadata(&self.levels, &self.standardisation)?;
+        metadata.insert(ENCODING.to_owned(), serde_json::to_string(&self.encoding)?);
+        metadata.insert(MODEL.to_owned(), serde_json::to_string(model)?);
+        Ok(metadata)
     }
 
     /// The rows of the data that observations came from.

@@ -8,8 +8,11 @@ mod compare;
 mod drawn;
 mod error;
 mod frame;
+#[cfg(feature = "sampling")]
+mod kept;
 mod leverage;
 mod log_likelihoods;
+mod predict;
 mod resolved;
 mod specification;
 
@@ -19,8 +22,11 @@ pub use compare::{Cell, Comparison};
 pub use drawn::{Drawn, sample_kept};
 pub use error::StudyError;
 pub use frame::Frame;
+#[cfg(feature = "sampling")]
+pub use kept::KeptCoreset;
 pub use leverage::Leverages;
 pub use log_likelihoods::{ChosenData, LogLikelihoodStudy, PooledLogLikelihoods};
+pub use predict::{PredictedKind, Prediction, PredictionSettings, predict, predictive_draws, score};
 pub use resolved::Resolved;
 pub use specification::{BuildSpecification, ModelSpecification, Specification, UsageError};
 
@@ -132,8 +138,9 @@ impl Study {
             mut warnings,
             target_name,
             groups,
-            classes,
+            encoding,
         } = dataset;
+        let classes = encoding.classes();
         if dropped > 0 {
             let (dropped, all) = (count(dropped), count(rows.total()));
             warnings.insert(0, format!("{dropped} of {all} rows have missing values and were left out"));
@@ -161,6 +168,7 @@ impl Study {
             fingerprint,
             groups,
             classes,
+            encoding,
         };
         let (rows, full) = (Counted::new(Box::new(memory)), OnceLock::new());
         Ok(Self { frame, model, rows, prior, known, warnings, read_seconds, full })

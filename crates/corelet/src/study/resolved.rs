@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ModelSpecification;
 use crate::data::{Outcome, Standardisation};
-use crate::model::{BuiltIn, Dispersion, Model, ModelError, Numbers};
+use crate::model::{BuiltIn, Degrees, Dispersion, Model, ModelError, Numbers, Ordinal};
 use crate::posterior::{LaplaceError, Prior};
 use crate::rows::Observations;
 use crate::words::number;
@@ -45,7 +45,7 @@ impl Resolved {
         let numbers = Numbers {
             link: link.unwrap_or_default(),
             sigma: sigma.or(model.default_sigma()),
-            degrees: degrees.unwrap_or(plain.degrees),
+            degrees: degrees.map_or(plain.degrees, Degrees::given),
             classes: model.classes(&observations.target),
         };
         let dim = observations.dim * model.predictors_of_features(numbers);
@@ -122,6 +122,22 @@ impl Resolved {
         };
         names.extend(self.dispersions().iter().map(|dispersion| dispersion.name.to_owned()));
         names
+    }
+
+    /// What a draw on the original scale comes to on the natural scale of what belongs to no feature: `sigma` for `log_sigma`, …, and
+    /// the cutpoints `cut_1`, … of ordered levels, with P(y ≤ j) = σ(cut_j − the other terms).
+    pub fn natural(&self, standardisation: &Standardisation, original: &[f64]) -> Vec<(String, f64)> {
+        let others = &original[original.len() - self.dispersions().len()..];
+        if self.model.outcome() == Outcome::Ordered {
+            let Ok(family) = Ordinal::new(self.numbers.classes) else { return Vec::new() };
+            let intercept = standardisation.intercept.map_or(0.0, |(at, constant)| original[at] * constant);
+            let cutpoints = family.cutpoints(others).into_iter().enumerate();
+            return cutpoints.map(|(j, cutpoint)| (format!("cut_{}", j + 1), cutpoint - intercept)).collect();
+        }
+        let natural = |(dispersion, value): (&Dispersion, &f64)| {
+            Some((dispersion.name.strip_prefix("log_")?.to_owned(), value.exp()))
+        };
+        self.dispersions().iter().zip(others).filter_map(natural).collect()
     }
 
     /// What to say where the prior of a linear model holds its coefficients away from the data.

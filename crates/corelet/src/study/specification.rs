@@ -10,7 +10,7 @@ use thiserror::Error;
 use crate::coreset::{BuildOptions, RoundOptions, RoundsBy, Selector, Start};
 use crate::data::{DesignOptions, Storage};
 use crate::embed::Choice;
-use crate::model::{BuiltIn, Link};
+use crate::model::{BuiltIn, Degrees, Link};
 use crate::posterior::SampleSettings;
 
 /// The most points that a search for `max_kl` tries where nothing is said.
@@ -39,7 +39,7 @@ pub struct Specification {
 /// | `model` | `logistic` | the likelihood | see [`BuiltIn`] |
 /// | `link` | `log` | how a Poisson rate follows from η | see [`Link`] |
 /// | `sigma` | a parameter, `log_sigma` | noise sd σ: of a linear target; Σ = σ²I of a Gaussian, where the default is 1 | > 0 |
-/// | `degrees` | 4 | degrees of freedom ν of Student-t noise | > 0 |
+/// | `degrees` | 4 | degrees of freedom ν of Student-t noise; `estimated` makes them a parameter, `log_nu` | > 0 |
 /// | `prior_sd` | 1; of a linear model 2.5 sd of the target, its intercept around the target's mean | the prior is N(0, sd²·I) on the standardised features | > 0 |
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -51,7 +51,7 @@ pub struct ModelSpecification {
     /// The noise standard deviation.
     pub sigma: Option<f64>,
     /// Degrees of freedom of Student-t noise.
-    pub degrees: Option<f64>,
+    pub degrees: Option<Degrees>,
     /// The standard deviation of the prior.
     pub prior_sd: Option<f64>,
 }
@@ -231,7 +231,7 @@ impl Specification {
             return Err(UsageError::OnlyFor { setting, other: "model", values: BuiltIn::takers(setting) });
         }
         positive("sigma", sigma)?;
-        positive("degrees", degrees)?;
+        positive("degrees", degrees.and_then(Degrees::given))?;
         positive("prior_sd", prior_sd)
     }
 

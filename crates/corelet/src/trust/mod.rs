@@ -2,8 +2,10 @@
 
 mod evaluation;
 mod held_out;
+mod score;
 mod verdict;
 
 pub use evaluation::{Evaluation, FitStatus, ParameterShift, evaluate, residual_in};
 pub use held_out::{Columns, Estimate, HELD_OUT_DRAWS, HeldOut};
+pub use score::{Score, TestScores};
 pub use verdict::*;

@@ -10,7 +10,7 @@ use crate::coreset::{BuildOptions, Coreset, Round, Start, TooFew};
 use crate::data::{Standardisation, TextLevels};
 use crate::embed::Description;
 use crate::rows::Looks;
-use crate::trust::{Evaluation, FitStatus, ParameterShift};
+use crate::trust::{Evaluation, FitStatus, ParameterShift, Score, TestScores};
 
 /// Seconds that each part took.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
@@ -48,6 +48,8 @@ pub struct Summary {
     rounds: OfRounds,
     #[serde(flatten)]
     quality: OfQuality,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    test: Option<TestScores>,
     #[serde(skip_serializing_if = "Option::is_none")]
     seconds: Option<Seconds>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -198,6 +200,7 @@ impl Summary {
                     .map(|(name, &shift)| NamedShift { name: name.clone(), shift })
                     .collect(),
             },
+            test: None,
             seconds: Some(seconds),
             peak_memory_bytes: None,
         }
@@ -215,6 +218,11 @@ impl Summary {
     pub fn with_looks(self, looks: Looks, others: f64) -> Self {
         let passes = Some(looks.passes() as f64 + others);
         Self { build: OfBuild { passes, looks: Some(looks), ..self.build }, ..self }
+    }
+
+    /// The same with how test rows are predicted.
+    pub fn with_test(self, test: Option<TestScores>) -> Self {
+        Self { test, ..self }
     }
 
     /// The same with the most memory the process has held, null where that is not known.
@@ -265,6 +273,7 @@ impl Summary {
             let (sd, ratio) = (number(shift.shift.mean_shift), number(shift.shift.sd_ratio));
             lines.push(format!("  largest shift  {}: mean off by {sd} sd, sd times {ratio}", shift.name));
         }
+        lines.extend(self.test.iter().map(test_line));
         if let (Some(status), Some(passes)) = (self.build.status, self.build.passes) {
             let (residual, passes) = (number(self.points.residual), number(passes));
             let looks = self.build.looks.map_or_else(String::new, |looks| {
@@ -358,6 +367,24 @@ impl Summary {
     fn largest_shift(&self) -> Option<&NamedShift> {
         let size = |named: &NamedShift| named.shift.mean_shift.abs();
         self.quality.parameters.iter().max_by(|a, b| size(a).total_cmp(&size(b)))
+    }
+}
+
+/// How test rows are predicted.
+fn test_line(test: &TestScores) -> String {
+    let said = |score: &Score| format!("{} ± {}", number(score.mean), number(score.mean_se));
+    let rows = count(test.full.rows);
+    match (&test.coreset, &test.difference) {
+        (Some(coreset), Some(difference)) => format!(
+            "  test           log predictive density of {rows} rows: {} nats a row, {} under all rows; difference {}",
+            said(coreset),
+            said(&test.full),
+            said(difference)
+        ),
+        _ => format!(
+            "  test           log predictive density of {rows} rows: {} nats a row under all rows",
+            said(&test.full)
+        ),
     }
 }
 

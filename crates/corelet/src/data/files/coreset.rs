@@ -12,8 +12,10 @@ use super::cells::RowCells;
 use super::content::{Content, source_name};
 use super::parquet::ParquetFile;
 use super::write::{Output, written_names};
-use crate::data::error::{DataError, excerpt};
+use crate::data::encoding::Encoding;
+use crate::data::error::{DataError, excerpt, list_names};
 use crate::data::source::Source;
+use crate::data::table::{Column, Table, Values};
 
 /// Under this name a file's metadata have the summary of what is in it.
 const SUMMARY: &str = "corelet";
@@ -30,6 +32,8 @@ pub struct CoresetFile {
     pub weights: Vec<f64>,
     /// What tells the observations that it was built on from others; CSV has no place for it.
     pub fingerprint: Option<String>,
+    /// What else was written about it, by key; nothing in CSV.
+    pub notes: BTreeMap<String, String>,
     file: String,
     /// The other columns, as text; none where a cell is missing.
     cells: Cells,
@@ -45,17 +49,18 @@ pub fn read_coreset(path: &Path) -> Result<CoresetFile, DataError> {
     let file = source_name(path);
     let written = match Output::from_path(path)? {
         Output::Json => read_json(path, &file)?,
-        Output::Csv => read_table(&Source::open(path, None)?, None)?,
+        Output::Csv => read_table(&Source::open(path, None)?, BTreeMap::new())?,
         Output::Parquet => {
             let parquet = ParquetFile::open(Content::open(path)?)?;
-            let fingerprint = parquet.note(SUMMARY).and_then(fingerprint_of);
-            read_table(&Source::of_reader(file.clone(), Box::new(parquet)), fingerprint)?
+            let notes = parquet.notes();
+            read_table(&Source::of_reader(file.clone(), Box::new(parquet)), notes)?
         }
     };
-    let Written { rows, weights, cells, fingerprint } = written;
+    let Written { rows, weights, cells, notes } = written;
     check(&rows, &weights).map_err(|reason| DataError::NotCoreset { file: file.clone(), reason })?;
     let rows = rows.into_iter().map(|row| row as usize).collect();
-    Ok(CoresetFile { rows, weights, fingerprint, file, cells })
+    let fingerprint = notes.get(SUMMARY).and_then(|summary| fingerprint_of(summary));
+    Ok(CoresetFile { rows, weights, fingerprint, notes, file, cells })
 }
 
 /// What is in a coreset file, before it is looked at.
@@ -63,14 +68,14 @@ struct Written {
     rows: Vec<f64>,
     weights: Vec<f64>,
     cells: Cells,
-    fingerprint: Option<String>,
+    notes: BTreeMap<String, String>,
 }
 
-fn read_table(source: &Source<'_>, fingerprint: Option<String>) -> Result<Written, DataError> {
+fn read_table(source: &Source<'_>, notes: BTreeMap<String, String>) -> Result<Written, DataError> {
     let [rows, weights] = ["row", "weight"].map(|name| numbers(source, name));
     let (rows, weights) = (rows?, weights?);
     let all: Vec<usize> = (0..rows.len()).collect();
-    Ok(Written { rows, weights, cells: texts(&source.cells(&all)?), fingerprint })
+    Ok(Written { rows, weights, cells: texts(&source.cells(&all)?), notes })
 }
 
 /// What a summary says of the observations that it is about.
@@ -83,6 +88,26 @@ fn fingerprint_of(summary: &str) -> Option<String> {
 }
 
 impl CoresetFile {
+    /// The columns that an encoding reads, as a table of their own.
+    ///
+    /// # Errors
+    /// [`DataError::UnknownColumn`] where one is not in the file.
+    pub fn source(&self, encoding: &Encoding) -> Result<Source<'static>, DataError> {
+        let column = |(name, text): (&str, bool)| {
+            // `row` and `weight` are the coreset's own.
+            let own = ["row", "weight"].contains(&name);
+            let written = if own { format!("original_{name}") } else { name.to_owned() };
+            let cells = self.cells.get(&written).ok_or_else(|| {
+                let known: Vec<&String> = self.cells.keys().collect();
+                let (file, column) = (self.file.clone(), name.to_owned());
+                DataError::UnknownColumn { file, column, known: list_names(&known) }
+            })?;
+            Ok(Column { name: name.to_owned(), values: values_of(cells, text) })
+        };
+        let columns = encoding.columns().into_iter().map(column).collect::<Result<Vec<_>, DataError>>()?;
+        Ok(Source::of_table(Table::new(&self.file, columns)?))
+    }
+
     /// Refuses a coreset whose rows are not those of `source`: every column that both have must have the same cells.
     ///
     /// # Errors
@@ -128,6 +153,28 @@ fn texts(cells: &RowCells) -> Cells {
     cells.columns.iter().map(of_column).collect()
 }
 
+/// Cells as they look: numbers, booleans, else text.
+fn values_of(cells: &[Option<String>], text: bool) -> Values {
+    let each = |of: fn(&str) -> Option<f64>| {
+        let values: Option<Vec<f64>> =
+            cells.iter().map(|cell| cell.as_deref().map_or(Some(f64::NAN), of)).collect();
+        values.filter(|_| !text)
+    };
+    if let Some(values) = each(|cell| cell.trim().parse().ok()) {
+        return Values::Number { values, integer: false };
+    }
+    let truth = |cell: &Option<String>| match cell.as_deref().map(str::to_ascii_lowercase).as_deref() {
+        None => Some(None),
+        Some("true") => Some(Some(true)),
+        Some("false") => Some(Some(false)),
+        _ => None,
+    };
+    match cells.iter().map(truth).collect::<Option<Vec<_>>>() {
+        Some(values) if !text => Values::Bool(values),
+        _ => Values::of_texts(cells.iter().cloned()),
+    }
+}
+
 #[derive(Deserialize)]
 struct JsonCoreset {
     #[serde(default)]
@@ -158,8 +205,7 @@ fn read_json(path: &Path, file: &str) -> Result<Written, DataError> {
     };
     let cells = names.unwrap_or_default().into_iter().map(column).collect();
     let (rows, weights) = coreset.rows.iter().map(|point| (point.row, point.weight)).unzip();
-    let fingerprint = coreset.metadata.get(SUMMARY).and_then(|summary| fingerprint_of(summary));
-    Ok(Written { rows, weights, cells, fingerprint })
+    Ok(Written { rows, weights, cells, notes: coreset.metadata })
 }
 
 fn numbers(source: &Source<'_>, name: &str) -> Result<Vec<f64>, DataError> {

@@ -1,5 +1,7 @@
 //! Parquet files, a row group at a time on each core.
 
+use std::collections::BTreeMap;
+
 use ::parquet::arrow::ProjectionMask;
 use ::parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
@@ -48,10 +50,11 @@ impl ParquetFile {
         })
     }
 
-    /// What the file's metadata have under a name.
-    pub(super) fn note(&self, key: &str) -> Option<&str> {
-        let notes = self.metadata.metadata().file_metadata().key_value_metadata()?;
-        notes.iter().find(|note| note.key == key)?.value.as_deref()
+    /// What the file's metadata say, by key.
+    pub(super) fn notes(&self) -> BTreeMap<String, String> {
+        let notes = self.metadata.metadata().file_metadata().key_value_metadata();
+        let notes = notes.into_iter().flatten();
+        notes.filter_map(|note| Some((note.key.clone(), note.value.clone()?))).collect()
     }
 
     /// Rows of a row group.

@@ -1,0 +1,75 @@
+//! `corelet predict`: what the posterior of a coreset file says of new rows.
+
+use std::collections::BTreeMap;
+
+use anyhow::Context;
+use corelet::data::{Besides, Extra, Source, ensure_writable, write_rows};
+use corelet::posterior::{Diagnostics, SampleError};
+use corelet::study::{KeptCoreset, Prediction, StudyError, predict};
+
+use crate::Outcome;
+use crate::args_sampling::PredictArgs;
+use crate::interrupt::Interrupt;
+use crate::load::Follower;
+use crate::output;
+use crate::terminal::Terminal;
+use crate::words::count;
+
+pub(crate) fn run(
+    args: &PredictArgs,
+    seed: u64,
+    terminal: &Terminal,
+    interrupt: &Interrupt,
+) -> anyhow::Result<Outcome> {
+    let settings = args.sampling();
+    settings.check()?;
+    ensure_writable(&args.output)?;
+    output::check(&[&args.output], &[args.coreset.clone(), args.new.clone()])?;
+    let coreset = KeptCoreset::read(&args.coreset)?;
+    let source = Source::open(&args.new, args.format)?;
+    let rows = coreset.encode(&source, Besides::Exposure)?;
+    let mut follower = Follower::new(terminal, interrupt);
+    let chains = match coreset.sample(&settings, seed, &mut |progress| follower.heard(progress)) {
+        Err(StudyError::Sample(SampleError::Stopped)) => return Ok(Outcome::Interrupted),
+        chains => chains.with_context(|| args.coreset.display().to_string())?,
+    };
+    drop(follower);
+    Diagnostics::new(&chains).warnings().iter().for_each(|warning| terminal.warn(warning));
+    let asked = args.prediction(seed);
+    let predicted =
+        predict(&coreset.model, &rows, &chains.theta(), &asked).with_context(|| source.name().to_owned())?;
+
+    interrupt.writing();
+    let columns = columns(&predicted, &coreset.encoding.classes(), &asked.quantiles);
+    let named: Vec<(&str, Extra)> =
+        columns.iter().map(|(name, values)| (name.as_str(), Extra::Float(values.clone()))).collect();
+    let all: Vec<usize> = (0..rows.len()).collect();
+    write_rows(&source.cells(&all)?, &named, &BTreeMap::new(), &args.output)?;
+    terminal.say(&format!("{} rows predicted by {}", count(rows.len()), args.coreset.display()));
+    terminal.say(&format!("  written        {}", args.output.display()));
+    Ok(Outcome::Done)
+}
+
+/// `mean`, `sd`, `q5`, …; of several classes `CLASS:mean`, ….
+fn columns(predicted: &Prediction, classes: &[String], quantiles: &[f64]) -> Vec<(String, Vec<f64>)> {
+    let every =
+        |values: &[f64], at: usize, step: usize| values.iter().skip(at).step_by(step).copied().collect();
+    let width = predicted.columns;
+    let prefixes = if width == 1 {
+        vec![String::new()]
+    } else {
+        classes.iter().map(|class| format!("{class}:")).collect()
+    };
+    let mut columns = Vec::new();
+    for (place, prefix) in prefixes.iter().enumerate() {
+        columns.push((format!("{prefix}mean"), every(&predicted.mean, place, width)));
+        columns.push((format!("{prefix}sd"), every(&predicted.sd, place, width)));
+        for (i, q) in quantiles.iter().enumerate() {
+            let (at, step) = (place * quantiles.len() + i, width * quantiles.len());
+            // 0.07 of a hundred is 7.000000000000001.
+            let percent = (1e6 * q).round() / 1e4;
+            columns.push((format!("{prefix}q{percent}"), every(&predicted.quantiles, at, step)));
+        }
+    }
+    columns
+}

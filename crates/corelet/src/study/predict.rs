@@ -1,0 +1,241 @@
+//! What draws of a posterior say of rows: predictive means and quantiles, draws of outcomes, log predictive densities.
+
+use rand_chacha::ChaCha8Rng;
+use rand_distr::{Distribution, StandardUniform};
+use rayon::prelude::*;
+
+use super::{Resolved, StudyError};
+use crate::linalg::dot_features;
+use crate::model::{Given, Model, Predictive};
+use crate::random::Stream;
+use crate::rows::Observations;
+use crate::trust::Score;
+
+/// Of what a prediction is the distribution.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum PredictedKind {
+    /// Of E[y] given the parameters, or of the probabilities of classes: how well they are known.
+    #[default]
+    Mean,
+    /// Of y itself.
+    Outcome,
+}
+
+/// What is asked of a prediction.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PredictionSettings {
+    /// Of what.
+    pub kind: PredictedKind,
+    /// Which quantiles, each between 0 and 1.
+    pub quantiles: Vec<f64>,
+    /// The seed of draws of outcomes.
+    pub seed: u64,
+}
+
+impl Default for PredictionSettings {
+    fn default() -> Self {
+        Self { kind: PredictedKind::default(), quantiles: vec![0.05, 0.5, 0.95], seed: 0 }
+    }
+}
+
+/// The predictive distribution of each row; of several classes, of each class of each row.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Prediction {
+    /// Numbers a row: 1, or the number of classes.
+    pub columns: usize,
+    /// Means, row-major.
+    pub mean: Vec<f64>,
+    /// Standard deviations.
+    pub sd: Vec<f64>,
+    /// The quantiles of the first number of the first row, then those of the second, ….
+    pub quantiles: Vec<f64>,
+}
+
+/// Predicts rows, whose targets are not looked at, by draws of θ, one after the other.
+///
+/// # Errors
+/// [`StudyError::NoOutcome`], [`StudyError::OtherDraws`], [`StudyError::Quantile`], and [`StudyError::FarRow`].
+pub fn predict(
+    model: &Resolved,
+    rows: &Observations,
+    draws: &[f64],
+    settings: &PredictionSettings,
+) -> Result<Prediction, StudyError> {
+    if let Some(&value) = settings.quantiles.iter().find(|q| !(0.0..=1.0).contains(*q)) {
+        return Err(StudyError::Quantile { value });
+    }
+    let draws = Draws::new(model, rows, draws)?;
+    let columns = draws.columns()?;
+    let of_row = |row: usize| -> Result<Prediction, StudyError> {
+        let values = draws.values(row, settings.kind, &mut Stream::Outcomes.rng(settings.seed, row as u64));
+        let mut predicted = Prediction { columns, ..Prediction::default() };
+        for column in values.chunks_exact(draws.count().max(1)) {
+            if !column.iter().all(|x| x.is_finite()) {
+                return Err(StudyError::FarRow { row });
+            }
+            predicted.add(column, &settings.quantiles);
+        }
+        Ok(predicted)
+    };
+    let rows = (0..rows.len()).into_par_iter().map(of_row).collect::<Result<Vec<_>, _>>()?;
+    let mut all = Prediction { columns, ..Prediction::default() };
+    for row in rows {
+        all.mean.extend(row.mean);
+        all.sd.extend(row.sd);
+        all.quantiles.extend(row.quantiles);
+    }
+    Ok(all)
+}
+
+/// One outcome of each row at each draw, draws × rows; of classes their numbers.
+///
+/// # Errors
+/// As [`predict`].
+pub fn predictive_draws(
+    model: &Resolved,
+    rows: &Observations,
+    draws: &[f64],
+    seed: u64,
+) -> Result<Vec<f64>, StudyError> {
+    let draws = Draws::new(model, rows, draws)?;
+    let columns = draws.columns()?;
+    let (n, count) = (rows.len(), draws.count());
+    let outcomes: Vec<Vec<f64>> = (0..n)
+        .into_par_iter()
+        .map(|row| {
+            let mut rng = Stream::Outcomes.rng(seed, row as u64);
+            let values = draws.values(row, PredictedKind::Outcome, &mut rng);
+            if columns == 1 {
+                return values;
+            }
+            let happened = |s: &usize| (0..columns).position(|class| values[class * count + s] == 1.0);
+            (0..count).map(|s| happened(&s).unwrap_or_default() as f64).collect()
+        })
+        .collect();
+    Ok((0..count * n).map(|at| outcomes[at % n][at / n]).collect())
+}
+
+impl Prediction {
+    /// Adds one number, given its draws.
+    fn add(&mut self, values: &[f64], quantiles: &[f64]) {
+        let count = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / count;
+        let variance = values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / count;
+        let mut sorted = values.to_vec();
+        sorted.sort_unstable_by(f64::total_cmp);
+        self.mean.push(mean);
+        self.sd.push(variance.sqrt());
+        self.quantiles.extend(quantiles.iter().map(|&q| quantile(&sorted, q)));
+    }
+}
+
+/// Between the two sorted values that q falls between, in proportion.
+fn quantile(sorted: &[f64], q: f64) -> f64 {
+    let place = q * (sorted.len().max(1) - 1) as f64;
+    let below = place as usize;
+    let above = (below + 1).min(sorted.len() - 1);
+    sorted[below] + (place - below as f64) * (sorted[above] - sorted[below])
+}
+
+/// Draws of θ and the rows they are asked about.
+struct Draws<'a> {
+    model: &'a Resolved,
+    rows: &'a Observations,
+    theta: &'a [f64],
+    dim: usize,
+}
+
+impl<'a> Draws<'a> {
+    fn new(model: &'a Resolved, rows: &'a Observations, theta: &'a [f64]) -> Result<Self, StudyError> {
+        let dim = model.prior_mean.len();
+        if !theta.len().is_multiple_of(dim.max(1)) || theta.is_empty() {
+            return Err(StudyError::OtherDraws { got: theta.len(), expected: dim });
+        }
+        Ok(Self { model, rows, theta, dim })
+    }
+
+    fn count(&self) -> usize {
+        self.theta.len() / self.dim.max(1)
+    }
+
+    /// Numbers that a row has.
+    fn columns(&self) -> Result<usize, StudyError> {
+        match self.model.model.predictive() {
+            Predictive::Nothing => Err(StudyError::NoOutcome { model: self.model.model.name() }),
+            Predictive::Number { .. } => Ok(1),
+            Predictive::Classes(_) => Ok(self.model.numbers.classes),
+        }
+    }
+
+    /// The values of a row at all draws, those of its first class before those of its second, ….
+    fn values(&self, row: usize, kind: PredictedKind, rng: &mut ChaCha8Rng) -> Vec<f64> {
+        let (x, p) = (self.rows.row(row), self.rows.dim);
+        let numbers = self.model.numbers;
+        let exposure = self.rows.target(row).1;
+        let predictors = self.model.model.predictors_of_features(numbers);
+        let (count, classes) = (self.count(), numbers.classes);
+        let mut zeta = vec![0.0; predictors + self.dim - predictors * p];
+        let mut probabilities = vec![0.0; classes];
+        let mut values = vec![0.0; count * classes.max(1)];
+        for (s, theta) in self.theta.chunks_exact(self.dim).enumerate() {
+            let (slopes, constants) = theta.split_at(predictors * p);
+            for (zeta, slopes) in zeta.iter_mut().zip(slopes.chunks_exact(p)) {
+                *zeta = dot_features(x, slopes);
+            }
+            zeta[predictors..].copy_from_slice(constants);
+            let given = Given { zeta: &zeta, exposure, numbers };
+            match self.model.model.predictive() {
+                Predictive::Nothing => {}
+                Predictive::Number { mean, draw } => {
+                    values[s] = if kind == PredictedKind::Mean { mean(&given) } else { draw(&given, rng) };
+                }
+                Predictive::Classes(of) => {
+                    of(&given, &mut probabilities);
+                    if kind == PredictedKind::Outcome {
+                        choose(&mut probabilities, rng);
+                    }
+                    probabilities.iter().enumerate().for_each(|(class, p)| values[class * count + s] = *p);
+                }
+            }
+        }
+        values
+    }
+}
+
+/// Probabilities become a 1 for the class that happens, and 0 for the others.
+fn choose(probabilities: &mut [f64], rng: &mut ChaCha8Rng) {
+    let mut left: f64 = StandardUniform.sample(rng);
+    let last = probabilities.len().saturating_sub(1);
+    let mut chosen = last;
+    for (class, p) in probabilities.iter().enumerate() {
+        left -= p;
+        if left < 0.0 {
+            chosen = class;
+            break;
+        }
+    }
+    probabilities.iter_mut().enumerate().for_each(|(class, p)| *p = f64::from(u8::from(class == chosen)));
+}
+
+/// The log predictive density of rows with their targets under draws of θ, one after the other.
+///
+/// # Errors
+/// [`StudyError::OtherDraws`], and where a target is not one that the model knows.
+pub fn score(model: &Resolved, rows: Observations, draws: &[f64]) -> Result<Score, StudyError> {
+    let bound = model.bind(rows)?;
+    let dim = bound.dim();
+    if !draws.len().is_multiple_of(dim.max(1)) || draws.is_empty() {
+        return Err(StudyError::OtherDraws { got: draws.len(), expected: dim });
+    }
+    let each = (0..bound.len()).into_par_iter().map(|row| log_density(&*bound, row, draws)).collect();
+    Ok(Score::new(each))
+}
+
+/// log Σₛ e^{ℓᵢ(θₛ)}/S.
+fn log_density(model: &dyn Model, row: usize, draws: &[f64]) -> f64 {
+    let values: Vec<f64> =
+        draws.chunks_exact(model.dim()).map(|theta| model.log_likelihood(row, theta)).collect();
+    let largest = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let sum = values.iter().map(|value| (value - largest).exp()).sum::<f64>();
+    largest + (sum / values.len() as f64).ln()
+}
