@@ -190,6 +190,11 @@ def check(
         with reporter(progress) as report:
             execution = Execution(report, _count("threads", threads))
             fields = drawn((X, y, exposure), format, coreset.options, coreset, settings, execution)
+    return judged_by(coreset, fields)
+
+
+def judged_by(coreset: Coreset, fields: dict[str, Any]) -> Verdict:
+    """The verdict that the native part gave, which the coreset then knows."""
     issued = fields.pop("warnings", [])
     verdict = verdict_from(fields, coreset.names)
     if verdict.draws and not verdict.resampled:
@@ -197,7 +202,7 @@ def check(
         verdict = replace(verdict, r_hat=mixing.r_hat, ess_bulk=mixing.ess_bulk, ess_tail=mixing.ess_tail)
     coreset.quality = replace(coreset.quality, verdict=verdict)
     for warning in issued:
-        warnings.warn(warning, stacklevel=2)
+        warnings.warn(warning, stacklevel=3)
     return verdict
 
 

@@ -49,6 +49,8 @@ pub mod coreset;
 
 pub mod words;
 
+pub mod cluster;
+
 pub mod study;
 
 pub mod generate;

@@ -22,6 +22,7 @@ mod kept_rows;
 mod levels;
 mod memory;
 mod names;
+mod partitions;
 mod place;
 mod roles;
 mod shares;
@@ -54,6 +55,9 @@ pub use groups::Groups;
 pub use kept_rows::KeptRows;
 pub(crate) use memory::{available, size};
 pub use names::NameList;
+pub(crate) use partitions::{
+    AskPartitions, Columns, Encoding, PartSurvey, Partitioned, design_partitions, locate,
+};
 pub use place::Place;
 pub use source::Source;
 pub use standardise::Standardisation;

@@ -1,5 +1,7 @@
 //! The target and the exposure, checked as each model wants them, and how they are coded.
 
+use serde::{Deserialize, Serialize};
+
 use super::design::{Beside, DesignOptions, Outcome};
 use super::error::{DataError, excerpt, list_names};
 use super::levels::Levels;
@@ -8,7 +10,7 @@ use super::survey::{Found, NumberSurvey, SingleValues};
 use super::view::ValuesView;
 
 /// How the cells of a target become numbers.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) enum TargetCode {
     /// There is none.
     None,
