@@ -208,6 +208,11 @@ def check(
         with reporter(progress) as report:
             execution = Execution(report, _count("threads", threads))
             fields = drawn((X, y, exposure), format, coreset.options, coreset, settings, execution)
+    return judged_by(coreset, fields)
+
+
+def judged_by(coreset: Coreset, fields: dict[str, Any]) -> Verdict:
+    """The verdict that the native part gave, which the coreset then knows."""
     issued = fields.pop("warnings", [])
     verdict = verdict_from(fields, coreset.names)
     if verdict.draws and not verdict.resampled:
@@ -217,7 +222,7 @@ def check(
         verdict = replace(verdict, kept={"sampling": coreset.sampling, "rows": coreset.rows})
     coreset.quality = replace(coreset.quality, verdict=verdict)
     for warning in issued:
-        warnings.warn(warning, stacklevel=2)
+        warnings.warn(warning, stacklevel=3)
     return verdict
 
 

@@ -52,7 +52,10 @@ pub(crate) fn build<'py>(
         let chosen = choose(control, &study, &asked.build)?;
         Ok((study, chosen))
     })?;
-    let fields = fields(py, &source, &study, &chosen)?;
+    let rows = study.frame().rows_of(&chosen.coreset().rows);
+    let cells = source.cells(&rows).map_err(|error| Failure::new(&error))?;
+    let fields = fields(py, &study, &chosen)?;
+    fields.set_item("columns", columns::chosen(py, &cells)?)?;
     fields.set_item("group_column", group_column)?;
     Ok(fields)
 }
@@ -68,21 +71,14 @@ fn choose<T: Send>(
     chosen.ok_or_else(|| Failure::Refused(format!("{source}: stopped before there was a coreset")))
 }
 
-/// What the Python class `Coreset` is made of.
-fn fields<'py>(
-    py: Python<'py>,
-    source: &Source<'_>,
-    study: &Study,
-    chosen: &Chosen,
-) -> PyResult<Bound<'py, PyDict>> {
+/// What the Python class `Coreset` is made of, but for the cells of the chosen rows.
+pub(crate) fn fields<'py>(py: Python<'py>, study: &Study, chosen: &Chosen) -> PyResult<Bound<'py, PyDict>> {
     let (coreset, summary, frame) = (chosen.coreset(), &chosen.summary, study.frame());
     let mut warnings = study.warnings();
     warnings.extend(summary.warnings());
     let failed = |error: serde_json::Error| refuse(error.to_string());
     let rows = study.frame().rows_of(&coreset.rows);
-    let cells = source.cells(&rows).map_err(|error| Failure::new(&error))?;
     let fields = PyDict::new(py);
-    fields.set_item("columns", columns::chosen(py, &cells)?)?;
     fields.set_item("rows", PyArray1::from_iter(py, rows.iter().map(|&row| row as i64)))?;
     fields.set_item("weights", PyArray1::from_vec(py, coreset.weights.clone()))?;
     fields.set_item("summary", summary.to_json().map_err(failed)?)?;

@@ -1,8 +1,6 @@
 //! `corelet.build_from_loglik`: a coreset of any model, from its log-likelihoods at draws of its posterior.
 
 use std::ops::{ControlFlow, Range};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use corelet::study::{
     BuildSpecification, ChosenData, LogLikelihoodStudy, PooledLogLikelihoods, Progress, StudyError,
@@ -10,10 +8,10 @@ use corelet::study::{
 use numpy::{PyArray1, PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PySlice};
-use sparse_nnls::{DictionaryError, Info};
+use sparse_nnls::DictionaryError;
 
 use crate::errors::{Failure, refuse};
-use crate::run::{Execution, report, run, run_here};
+use crate::run::{Execution, Here, run, run_here};
 use crate::specification::specification;
 
 /// From a matrix of draws by data, row-major, whose last `held_out` draws are not built on.
@@ -100,8 +98,8 @@ pub(crate) fn build_function<'py>(
     execution: Execution<'py>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let asked = specification(keywords)?.build;
-    let progress = execution.listener();
-    let chosen = run_here(py, &execution, || build_here(function, held_out, &asked, progress.as_ref()))?;
+    let here = Here::new(&execution);
+    let chosen = run_here(py, &execution, || build_here(function, held_out, &asked, here))?;
     fields(py, &chosen)
 }
 
@@ -110,36 +108,14 @@ fn build_here(
     function: Function,
     held_out: usize,
     asked: &BuildSpecification,
-    progress: Option<&Py<PyAny>>,
+    here: Here,
 ) -> Result<ChosenData, Failure> {
     let (n, draws) = (function.n, function.draws);
     let source =
         move |rows: Range<usize>, out: &mut [f64]| function.fill(rows, out).map_err(DictionaryError::new);
     let study = LogLikelihoodStudy::of_function(asked, Box::new(source), n, draws, held_out);
-    let (stop, raised) = (AtomicBool::new(false), Mutex::new(None));
-    let told = |info: &Info| {
-        Python::attach(|py| {
-            py.check_signals()?;
-            report(progress.map(|progress| progress.bind(py)), info, &stop)
-        })
-    };
-    let mut heard = |progress: Progress<'_>| {
-        let Ok(mut raised) = raised.lock() else { return ControlFlow::Break(()) };
-        let go_on = match progress {
-            Progress::Choosing { info, .. } => {
-                *raised = told(info).err();
-                raised.is_none() && !stop.load(Ordering::Relaxed)
-            }
-            // What an exception ended is not judged.
-            _ => raised.is_none(),
-        };
-        if go_on { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-    };
-    let chosen = study.map_err(refused)?.build(&mut heard).map_err(refused)?;
-    match raised.into_inner() {
-        Ok(Some(error)) => Err(Failure::Raised(error)),
-        _ => Ok(chosen),
-    }
+    let chosen = study.and_then(|study| study.build(&mut |progress| here.heard(progress))).map_err(refused);
+    here.finish(chosen)
 }
 
 impl Function {

@@ -1,9 +1,9 @@
 //! Work with the GIL let go: on a thread of its own, while this one hears of its progress and of Ctrl-C.
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -77,13 +77,6 @@ impl<T> Control<T> {
 #[derive(FromPyObject)]
 pub(crate) struct Execution<'py>(Option<Bound<'py, PyAny>>, Option<usize>);
 
-impl Execution<'_> {
-    /// The callback that hears of progress, to be called from elsewhere.
-    pub(crate) fn listener(&self) -> Option<Py<PyAny>> {
-        self.0.as_ref().map(|progress| progress.clone().unbind())
-    }
-}
-
 /// Runs `work` and returns what it returns.
 ///
 /// Ctrl-C, or an exception of `progress`, is raised at once; the worker then stops at its next step, and whatever it
@@ -143,6 +136,49 @@ pub(crate) fn run_here<T: Send>(
         None => work(),
     });
     Ok(result?)
+}
+
+/// Hears of progress on the thread that calls Python itself: signals, and the user's callback.
+pub(crate) struct Here {
+    progress: Option<Py<PyAny>>,
+    stop: AtomicBool,
+    raised: Mutex<Option<PyErr>>,
+}
+
+impl Here {
+    pub(crate) fn new(execution: &Execution<'_>) -> Self {
+        let progress = execution.0.as_ref().map(|progress| progress.clone().unbind());
+        Self { progress, stop: AtomicBool::new(false), raised: Mutex::default() }
+    }
+
+    /// What a study calls.
+    pub(crate) fn heard(&self, progress: Progress<'_>) -> ControlFlow<()> {
+        let Ok(mut raised) = self.raised.lock() else { return ControlFlow::Break(()) };
+        let go_on = match progress {
+            Progress::Choosing { info, .. } => {
+                *raised = self.told(info).err();
+                raised.is_none() && !self.stop.load(Ordering::Relaxed)
+            }
+            // What an exception ended is not judged.
+            _ => raised.is_none(),
+        };
+        if go_on { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    }
+
+    fn told(&self, info: &Info) -> PyResult<()> {
+        Python::attach(|py| {
+            py.check_signals()?;
+            report(self.progress.as_ref().map(|progress| progress.bind(py)), info, &self.stop)
+        })
+    }
+
+    /// The exception that ended the work, where one did.
+    pub(crate) fn finish<T>(self, result: Result<T, Failure>) -> Result<T, Failure> {
+        match self.raised.into_inner() {
+            Ok(Some(error)) => Err(Failure::Raised(error)),
+            _ => result,
+        }
+    }
 }
 
 /// Calls `progress`; a `False` asks to stop.

@@ -98,7 +98,8 @@ pub(crate) fn check<'py>(
     let dataset = design(py, &source, &asked)?;
     let study = Study::new(source.name(), dataset, &asked.model, clock.elapsed().as_secs_f64());
     let mut study = study.map_err(|error| Failure::new(&error))?;
-    let coreset = coreset.map(|coreset| chosen(&mut study, &coreset)).transpose()?;
+    let coreset =
+        coreset.map(|coreset| Ok::<_, PyErr>(chosen(&mut study, &known(&coreset)?)?)).transpose()?;
     let points = coreset.as_ref().map_or(study.len(), |(rows, _)| rows.len());
     let (study, drawn) = run(py, &execution, move |control| {
         let draw = || -> Result<_, StudyError> {
@@ -112,22 +113,29 @@ pub(crate) fn check<'py>(
 }
 
 /// Rows as the data number them, their weights, and what tells the observations that they were chosen from from others.
-type WeightedRows<'py> = (PyReadonlyArray1<'py, i64>, PyReadonlyArray1<'py, f64>, Option<String>);
+pub(crate) type WeightedRows<'py> = (PyReadonlyArray1<'py, i64>, PyReadonlyArray1<'py, f64>, Option<String>);
+
+/// The same without Python.
+pub(crate) type KnownRows = (Vec<usize>, Vec<f64>, Option<String>);
+
+pub(crate) fn known((rows, weights, fingerprint): &WeightedRows<'_>) -> PyResult<KnownRows> {
+    let rows: Result<Vec<usize>, _> = rows.as_slice()?.iter().map(|&row| usize::try_from(row)).collect();
+    let rows = rows.map_err(|_| refuse("a row of the coreset is negative"))?;
+    Ok((rows, weights.as_slice()?.to_vec(), fingerprint.clone()))
+}
 
 /// The observations and weights of a coreset of these data.
-fn chosen(
+pub(crate) fn chosen(
     study: &mut Study,
-    (rows, weights, fingerprint): &WeightedRows<'_>,
-) -> PyResult<(Vec<usize>, Vec<f64>)> {
-    let known: Result<Vec<usize>, _> = rows.as_slice()?.iter().map(|&row| usize::try_from(row)).collect();
-    let known = known.map_err(|_| refuse("a row of the coreset is negative"))?;
-    let observations = study.frame().observations_of(&known).map_err(|error| Failure::new(&error))?;
+    (rows, weights, fingerprint): &KnownRows,
+) -> Result<(Vec<usize>, Vec<f64>), Failure> {
+    let observations = study.frame().observations_of(rows).map_err(|error| Failure::new(&error))?;
     study.expect(fingerprint.as_deref());
-    Ok((observations, weights.as_slice()?.to_vec()))
+    Ok((observations, weights.clone()))
 }
 
 /// The verdict, where there is one, with the draws that it allows to use.
-fn drawn_fields<'py>(
+pub(crate) fn drawn_fields<'py>(
     py: Python<'py>,
     study: &Study,
     drawn: &Drawn,

@@ -50,6 +50,8 @@ pub mod coreset;
 
 pub mod words;
 
+pub mod cluster;
+
 pub mod study;
 
 pub mod generate;

@@ -197,6 +197,17 @@ pub fn row_major(dim: usize, entry: impl Fn(usize, usize) -> f64) -> Vec<f64> {
     (0..dim * dim).map(|at| entry(at / dim, at % dim)).collect()
 }
 
+/// The multiple of a power of two that is nearest to x.
+pub(crate) fn to_multiple(x: f64, unit: f64) -> f64 {
+    (x / unit).round() * unit
+}
+
+/// The largest power of two that is at most x, of a normal number above 0.
+pub(crate) fn power_of_two_below(x: f64) -> f64 {
+    const EXPONENT: u64 = 0x7ff << 52;
+    f64::from_bits(x.to_bits() & EXPONENT)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

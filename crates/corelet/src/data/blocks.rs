@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 
 use super::error::DataError;
 use super::place::{Extent, Place, Runs};
@@ -37,7 +38,7 @@ pub(super) enum Declared {
 }
 
 /// What the cells of a column in use are taken as.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Kind {
     Number,
     Bool,

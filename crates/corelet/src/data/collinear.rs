@@ -2,6 +2,7 @@
 
 use faer::linalg::matmul::triangular::{BlockStructure, matmul};
 use faer::{Accum, MatMut, MatRef, Par};
+use serde::{Deserialize, Serialize};
 
 /// A feature is dependent where less than this fraction of its variance is left once the others are known.
 const TOLERANCE: f64 = 1e-10;
@@ -10,7 +11,7 @@ const TOLERANCE: f64 = 1e-10;
 const BLOCK_ROWS: usize = 1024;
 
 /// Some columns of row-major rows, each shifted and scaled on the way out.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct ScaledColumns {
     /// The number of columns of the rows.
     pub(super) dim: usize,

@@ -71,23 +71,17 @@ pub(super) fn design(
     let asked = roles.asked(source);
     let markers = Markers::new(&options.missing);
     let survey = survey(source.reader(), &asked, &markers, watch)?;
-    let examined = Examination { source, roles: &roles, survey: &survey };
-    examined.check(options.drop_missing)?;
-    let mut warnings = Vec::new();
-    let target = examined.target(options, &mut warnings)?;
-    examined.beside(options)?;
-    let found = examined.features()?;
-    let plan = FeaturePlan::new(source, found, survey.rows.len(), options, &mut warnings)?;
+    let planned = Planned::new(source, &roles, &survey, options)?;
+    let Planned { target, features: plan, encoding, mut warnings } = planned;
     let kinds = asked.iter().zip(&survey.columns);
     let wanted: Vec<Wanted> =
         kinds.map(|(asked, found)| Wanted { column: asked.column, kind: found.values.kind() }).collect();
-    let encoding = examined.encoding(options, &plan.features, target.clone());
     let encoder = Encoder {
         reader: source.reader(),
         file: source.name(),
         wanted: &wanted,
         markers: &markers,
-        survey: &survey,
+        kept: &survey.kept,
         features: &plan.features,
         storage,
         target,
@@ -95,20 +89,81 @@ pub(super) fn design(
         exposure_position: roles.exposure_position(),
         groups_position: roles.groups_position(),
     };
-    let (filled, standardisation) = plan.fill(&encoder, survey.looks, watch, &mut warnings)?;
-    let FeaturePlan { features, levels, .. } = plan;
-    Ok(Dataset {
-        observations: filled.observations,
-        groups: filled.groups,
-        encoding,
-        names: features.into_iter().map(|feature| feature.name).collect(),
-        dropped: survey.rows.total() - survey.rows.len(),
-        rows: survey.rows,
-        levels,
-        standardisation,
-        warnings,
-        target_name: roles.target.map(|column| source.reader().columns()[column].name.clone()),
-    })
+    let mut here = Here { encoder: &encoder, looks: survey.looks, watch };
+    let (filled, standardisation) = plan.fill(&mut here, &mut warnings)?;
+    let Filled { observations, groups, .. } = filled;
+    let target_name = roles.target.map(|column| source.reader().columns()[column].name.clone());
+    let dataset = plan.dataset(survey.rows, standardisation, encoding, target_name, warnings);
+    Ok(Dataset { observations, groups, ..dataset })
+}
+
+/// What is made of the first look.
+pub(super) struct Planned {
+    pub(super) target: TargetCode,
+    pub(super) features: FeaturePlan,
+    pub(super) encoding: Encoding,
+    pub(super) warnings: Vec<String>,
+}
+
+impl Planned {
+    pub(super) fn new(
+        source: &Source<'_>,
+        roles: &Roles,
+        survey: &Survey,
+        options: &DesignOptions,
+    ) -> Result<Self, DataError> {
+        let examined = Examination { source, roles, survey };
+        examined.check(options.drop_missing)?;
+        let mut warnings = Vec::new();
+        let target = examined.target(options, &mut warnings)?;
+        examined.beside(options)?;
+        let found = examined.features()?;
+        let features = FeaturePlan::new(source, found, survey.rows.len(), options, &mut warnings)?;
+        let encoding = examined.encoding(options, &features.features, target.clone());
+        Ok(Self { target, features, encoding, warnings })
+    }
+}
+
+/// Whoever makes the rows that are planned: here, or where the partitions of a table are.
+pub(super) trait Fill {
+    /// All rows, or where they are.
+    type Rows;
+
+    /// ZᵀZ of the scaled raw features, in a look of its own.
+    fn gram(&mut self, scaled: &ScaledColumns) -> Result<Vec<f64>, DataError>;
+
+    /// All rows, and ZᵀZ of their scaled raw features.
+    fn rows(
+        &mut self,
+        scaled: &ScaledColumns,
+        standardisation: &Standardisation,
+    ) -> Result<(Self::Rows, Vec<f64>), DataError>;
+}
+
+/// Rows of a source that is here.
+struct Here<'a, 'w> {
+    encoder: &'a Encoder<'a>,
+    looks: usize,
+    watch: &'a mut Watch<'w>,
+}
+
+impl Fill for Here<'_, '_> {
+    type Rows = Filled;
+
+    fn gram(&mut self, scaled: &ScaledColumns) -> Result<Vec<f64>, DataError> {
+        self.looks += 1;
+        self.encoder.gram(scaled, self.looks, self.watch)
+    }
+
+    fn rows(
+        &mut self,
+        scaled: &ScaledColumns,
+        standardisation: &Standardisation,
+    ) -> Result<(Filled, Vec<f64>), DataError> {
+        let mut filled = self.encoder.rows(scaled, standardisation, self.looks + 1, self.watch)?;
+        let gram = std::mem::take(&mut filled.gram);
+        Ok((filled, gram))
+    }
 }
 
 /// What the first look found, held against what is asked of each column.
@@ -243,9 +298,9 @@ impl Examination<'_> {
 }
 
 /// The features, and which of them is the intercept.
-struct FeaturePlan {
+pub(super) struct FeaturePlan {
     file: String,
-    features: Vec<Feature>,
+    pub(super) features: Vec<Feature>,
     levels: Vec<TextLevels>,
     intercept: Option<(usize, f64)>,
     kind: Standardise,
@@ -286,13 +341,11 @@ impl FeaturePlan {
     }
 
     /// Makes the rows, after looking for features that depend on others where they are whitened.
-    fn fill(
+    pub(super) fn fill<F: Fill>(
         &self,
-        encoder: &Encoder<'_>,
-        looks: usize,
-        watch: &mut Watch<'_>,
+        rows: &mut F,
         warnings: &mut Vec<String>,
-    ) -> Result<(Filled, Standardisation), DataError> {
+    ) -> Result<(F::Rows, Standardisation), DataError> {
         let (scaled, freedom) = self.scaled_columns();
         let correlation = |mut gram: Vec<f64>| {
             gram.iter_mut().for_each(|value| *value /= freedom);
@@ -300,19 +353,18 @@ impl FeaturePlan {
         };
         self.check_precision()?;
         if self.kind == Standardise::Whiten {
-            let correlation = correlation(encoder.gram(&scaled, looks + 1, watch)?);
+            let correlation = correlation(rows.gram(&scaled)?);
             let dependent = self.dependent(&scaled.columns, &correlation);
             if !dependent.is_empty() {
                 let (file, columns) = (self.file.clone(), list_all_names(&dependent));
                 return Err(DataError::Collinear { file, columns });
             }
             let standardisation = self.standardisation(scaled.columns.clone(), &correlation);
-            let filled = encoder.rows(&scaled, &standardisation, looks + 2, watch)?;
+            let (filled, _) = rows.rows(&scaled, &standardisation)?;
             return Ok((filled, standardisation));
         }
         let standardisation = self.standardisation(scaled.columns.clone(), &[]);
-        let mut filled = encoder.rows(&scaled, &standardisation, looks + 1, watch)?;
-        let gram = std::mem::take(&mut filled.gram);
+        let (filled, gram) = rows.rows(&scaled, &standardisation)?;
         let dependent = self.dependent(&scaled.columns, &correlation(gram));
         if !dependent.is_empty() {
             let all = scaled.columns.len();
@@ -324,6 +376,29 @@ impl FeaturePlan {
             ));
         }
         Ok((filled, standardisation))
+    }
+
+    /// All that is known of the rows but the rows themselves.
+    pub(super) fn dataset(
+        self,
+        rows: KeptRows,
+        standardisation: Standardisation,
+        encoding: Encoding,
+        target_name: Option<String>,
+        warnings: Vec<String>,
+    ) -> Dataset {
+        Dataset {
+            observations: Observations { dim: self.features.len(), ..Observations::default() },
+            names: self.features.into_iter().map(|feature| feature.name).collect(),
+            dropped: rows.total() - rows.len(),
+            rows,
+            levels: self.levels,
+            standardisation,
+            warnings,
+            target_name,
+            groups: None,
+            encoding,
+        }
     }
 
     /// Refuses features that single precision, in which they are kept, would blur: those that are not shifted and lie far from

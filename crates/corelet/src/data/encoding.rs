@@ -143,7 +143,7 @@ impl Encoding {
             file: source.name(),
             wanted: &wanted,
             markers: &markers,
-            survey: &survey,
+            kept: &survey.kept,
             features: &features,
             storage: &Storage::default(),
             target: code.unwrap_or(TargetCode::None),

@@ -219,6 +219,9 @@ pub enum DataError {
     #[error("{}: the scratch file: {reason}", folder.display())]
     Scratch { folder: PathBuf, reason: String },
 
+    #[error("{0}")]
+    Partition(String),
+
     #[error("{file}: the file changed while it was read")]
     Changed { file: String },
 
@@ -298,6 +301,7 @@ impl DataError {
             Self::NotPositive { .. } => "not_positive",
             Self::Memory { .. } => "memory",
             Self::Scratch { .. } => "scratch",
+            Self::Partition(_) => "partition",
             Self::Changed { .. } => "changed",
             Self::Stopped => "stopped",
             Self::Write { .. } => "write",
@@ -348,6 +352,7 @@ impl DataError {
             | Self::NotNumeric { file, place, .. }
             | Self::NotBinary { file, place, .. }
             | Self::NotCount { file, place, .. }
+            | Self::NotEvent { file, place, .. }
             | Self::NotPositive { file, place, .. } => Some((file, place)),
             _ => None,
         }

@@ -19,7 +19,7 @@ pub struct TextLevels {
 }
 
 /// One column of the design before standardisation.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Feature {
     pub(super) name: String,
     pub(super) cells: Cells,
@@ -27,7 +27,7 @@ pub(super) struct Feature {
 }
 
 /// Where the numbers of a feature come from.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Cells {
     /// The numbers of this column among those asked for.
     Number(usize),

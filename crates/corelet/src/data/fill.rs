@@ -14,7 +14,7 @@ use super::shares::{Buffers, MemoryRows, Shape, Share};
 use super::source::{Reader, report};
 use super::standardise::Standardisation;
 use super::storage::Storage;
-use super::survey::{Survey, mark_missing};
+use super::survey::mark_missing;
 use super::target::TargetCode;
 use super::text_cells::Markers;
 use super::view::ValuesView;
@@ -29,7 +29,8 @@ pub(super) struct Encoder<'a> {
     pub(super) file: &'a str,
     pub(super) wanted: &'a [Wanted],
     pub(super) markers: &'a Markers,
-    pub(super) survey: &'a Survey,
+    /// Rows that each block of the file gives.
+    pub(super) kept: &'a [usize],
     pub(super) features: &'a [Feature],
     pub(super) storage: &'a Storage,
     pub(super) target: TargetCode,
@@ -55,7 +56,7 @@ impl Encoder<'_> {
         look: usize,
         watch: &mut Watch<'_>,
     ) -> Result<Vec<f64>, DataError> {
-        let shares = self.survey.kept.iter().map(|_| Share::Nothing).collect();
+        let shares = self.kept.iter().map(|_| Share::Nothing).collect();
         Ok(self.look(scaled, None, shares, look, watch)?.0)
     }
 
@@ -67,7 +68,7 @@ impl Encoder<'_> {
         look: usize,
         watch: &mut Watch<'_>,
     ) -> Result<Filled, DataError> {
-        let (n, dim) = (self.survey.rows.len(), self.features.len());
+        let (n, dim) = (self.kept.iter().sum::<usize>(), self.features.len());
         let count = |on: bool| if on { n } else { 0 };
         let (target, exposure) =
             (count(self.target != TargetCode::None), count(self.exposure_position.is_some()));
@@ -77,7 +78,7 @@ impl Encoder<'_> {
         if self.storage.is_beyond(n, shape.bytes()) {
             memory::require_addresses(self.file, what, shape.bytes())?;
             let scratch = ScratchRows::create(&self.storage.folder(), shape)?;
-            let shares = scratch.shares(&self.survey.kept);
+            let shares = scratch.shares(self.kept);
             let (gram, groups) = self.look(scaled, Some(standardisation), shares, look, watch)?;
             return Ok(self.filled(scratch.finish()?, gram, groups));
         }
@@ -87,7 +88,7 @@ impl Encoder<'_> {
             target: memory::zeros(self.file, "the target", target)?,
             exposure: memory::zeros(self.file, "the exposure", exposure)?,
         };
-        let shares = rows.shares(&self.survey.kept, dim);
+        let shares = rows.shares(self.kept, dim);
         let (gram, groups) = self.look(scaled, Some(standardisation), shares, look, watch)?;
         Ok(self.filled(rows.finish(dim), gram, groups))
     }

@@ -47,16 +47,20 @@ impl<'v> InMemory<'v> {
 
     fn new(held: Held<'v>) -> Self {
         let view = held.view();
-        let columns = view.columns.iter().map(|column| {
-            let kind = match column.values {
-                ValuesView::Number { .. } => Kind::Number,
-                ValuesView::Bool(_) => Kind::Bool,
-                ValuesView::Text { .. } => Kind::Text,
-            };
-            ColumnInfo::new(column.name.to_owned(), Declared::Kind(kind))
-        });
+        let columns = view
+            .columns
+            .iter()
+            .map(|column| ColumnInfo::new(column.name.to_owned(), Declared::Kind(kind_of(&column.values))));
         let columns = columns.collect();
         Self { held, columns }
+    }
+}
+
+fn kind_of(values: &ValuesView<'_>) -> Kind {
+    match values {
+        ValuesView::Number { .. } => Kind::Number,
+        ValuesView::Bool(_) => Kind::Bool,
+        ValuesView::Text { .. } => Kind::Text,
     }
 }
 
@@ -122,6 +126,10 @@ impl Cells<'_> {
 
 fn marked<'a>(cells: ValuesView<'a>, kind: Option<Kind>, markers: &Markers) -> Cells<'a> {
     match cells {
+        // A partition in which every cell is missing may have them in any type.
+        _ if kind.is_some_and(|kind| kind != Kind::Text && kind != kind_of(&cells)) => {
+            Cells::Changed(Values::missing(kind == Some(Kind::Bool), cells.len()))
+        }
         ValuesView::Number { values, .. } if kind == Some(Kind::Text) => Cells::Changed(Values::of_texts(
             (0..values.len())
                 .map(|row| (!markers.number(values.get(row)).is_nan()).then(|| values.text(row))),

@@ -1,9 +1,11 @@
 //! Which row of the file each observation came from.
 
+use serde::{Deserialize, Serialize};
+
 use super::place::Runs;
 
 /// The rows that were not left out, in file order; takes memory only where rows are missing.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct KeptRows {
     runs: Runs,
     len: usize,

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::place::{Extent, Place};
 
 /// More indicators than this from one column are a key or a free text, not a category.
@@ -11,9 +13,11 @@ pub(super) const MAX_LEVELS: usize = 1000;
 const NEARLY_ALL: f64 = 0.9;
 
 /// Distinct values in order of appearance, no more of them than are of use.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Levels {
     levels: Vec<Level>,
+    /// Where each is among them; levels that have travelled are only appended to others, and need none.
+    #[serde(skip)]
     index: HashMap<String, usize>,
     /// Cells of the column, by what they look like.
     numbers: usize,
@@ -27,7 +31,7 @@ pub(super) struct Levels {
 }
 
 /// One distinct value.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Level {
     pub(super) text: String,
     pub(super) count: usize,

@@ -25,6 +25,7 @@ mod levels;
 mod memory;
 mod names;
 mod options;
+mod partitions;
 mod place;
 mod roles;
 mod shares;
@@ -59,6 +60,9 @@ pub use kept_rows::KeptRows;
 pub(crate) use memory::{available, size};
 pub use names::NameList;
 pub use options::{Columns, DesignOptions, Outcome, Standardise};
+pub(crate) use partitions::{
+    AskPartitions, PartColumns, PartEncoding, PartSurvey, Partitioned, design_partitions, locate,
+};
 pub use place::Place;
 pub use source::Source;
 pub use standardise::Standardisation;

@@ -2,8 +2,10 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 /// Where a row is: its number from 0, and its line from 1 in a text file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Place {
     /// Row number, from 0, the header not counted.
     pub row: usize,
@@ -42,7 +44,7 @@ impl Extent {
 }
 
 /// Numbers that mostly follow one another, stored only where one is not the successor of the one before.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Runs {
     /// (position, number there) where a run begins.
     starts: Vec<(usize, u64)>,

@@ -87,7 +87,6 @@ impl<'a> Source<'a> {
     }
 
     /// What a format reads.
-    #[cfg(feature = "files")]
     pub(super) fn of_reader(name: String, reader: Box<dyn Reader + 'a>) -> Self {
         Self { name, reader }
     }

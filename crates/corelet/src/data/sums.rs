@@ -3,8 +3,10 @@
 //! The error of such a sum is about n·2⁻¹⁰⁶ of its terms, so that the rounded result is the same however the numbers were
 //! cut into blocks: the same table gives the same bits from memory, from text and from row groups of any size.
 
+use serde::{Deserialize, Serialize};
+
 /// What standardisation needs to know about one feature.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct Spread {
     pub(super) mean: f64,
     /// Standard deviation, with n − 1.
@@ -32,7 +34,7 @@ impl Spread {
 }
 
 /// Σ(x − c) and Σ(x − c)² about the first number c, with the count and the range.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct Sums {
     count: usize,
     shift: f64,
@@ -117,7 +119,7 @@ impl Lane {
 }
 
 /// A number as the sum of two doubles, the second about 2⁻⁵³ of the first.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 struct Twofold {
     high: f64,
     low: f64,

@@ -1,5 +1,7 @@
 //! The first look: what every column in use is, which rows have nothing missing, and what is known of their values.
 
+use serde::{Deserialize, Serialize};
+
 use super::blocks::{Batch, BatchColumn, Kind, Wanted, Watch, Worked, in_order};
 use super::error::DataError;
 use super::kept_rows::KeptRows;
@@ -25,7 +27,7 @@ pub(super) struct Asked {
 }
 
 /// All that the first look finds.
-#[derive(Debug)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Survey {
     /// The rows in which no asked column is missing.
     pub(super) rows: KeptRows,
@@ -37,15 +39,27 @@ pub(super) struct Survey {
     pub(super) looks: usize,
 }
 
+impl Survey {
+    /// Adds what was found in the next part of the same table.
+    pub(super) fn append(&mut self, next: &Self) {
+        let before = Extent { rows: self.rows.total(), lines: 0 };
+        self.columns.resize_with(next.columns.len(), ColumnSurvey::default);
+        self.columns.iter_mut().zip(&next.columns).for_each(|(column, next)| column.append(next, before));
+        self.rows.append(&next.rows);
+        self.kept.extend_from_slice(&next.kept);
+        self.looks = self.looks.max(next.looks);
+    }
+}
+
 /// What was found of one column; all but what is missing on the complete rows alone.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct ColumnSurvey {
     pub(super) missing: usize,
     pub(super) values: Found,
 }
 
 /// The values of a column.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) enum Found {
     /// All missing.
     #[default]
@@ -59,7 +73,7 @@ pub(super) enum Found {
 }
 
 /// What was found of numbers.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct NumberSurvey {
     pub(super) sums: Sums,
     /// The first that is not finite.
@@ -69,7 +83,7 @@ pub(super) struct NumberSurvey {
 }
 
 /// Values, and those that some model would refuse.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct SingleValues {
     /// Distinct values, how often each occurs and where first, up to a limit.
     pub(super) distinct: Vec<(f64, usize, Place)>,

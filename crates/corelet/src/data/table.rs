@@ -78,6 +78,15 @@ impl Values {
         Self::Text { codes, levels }
     }
 
+    /// So many missing cells, of booleans or of numbers.
+    pub(super) fn missing(bools: bool, count: usize) -> Self {
+        if bools {
+            Self::Bool(vec![None; count])
+        } else {
+            Self::Number { values: vec![f64::NAN; count], integer: false }
+        }
+    }
+
     /// Number of cells.
     pub fn len(&self) -> usize {
         self.view().len()

@@ -71,7 +71,28 @@ pub struct Dispersion {
     /// Its name among the parameters.
     pub name: &'static str,
     /// Mean and standard deviation of its normal prior, given the targets: weakly informative, on the scale of the target.
-    pub prior: fn(&[f64]) -> (f64, f64),
+    pub prior: fn(&TargetScale) -> (f64, f64),
+}
+
+/// What a default prior takes from the targets.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct TargetScale {
+    /// Their mean.
+    pub mean: f64,
+    /// Their standard deviation, with n.
+    pub sd: f64,
+    /// Their root mean square.
+    pub rms: f64,
+}
+
+impl TargetScale {
+    /// Of these, in two passes: a large mean costs no digits.
+    pub fn of(values: &[f64]) -> Self {
+        let n = (values.len() as f64).max(1.0);
+        let mean = values.iter().sum::<f64>() / n;
+        let variance = values.iter().map(|y| (y - mean).powi(2)).sum::<f64>() / n;
+        Self { mean, sd: variance.sqrt(), rms: (variance + mean * mean).sqrt() }
+    }
 }
 
 /// What a model without parameters besides its coefficients has for [`Card::dispersions`].

@@ -1,6 +1,6 @@
 //! Linear regression with its noise unknown: y ~ N(η, σ²), log σ a parameter.
 
-use super::built_in::Dispersion;
+use super::built_in::{Dispersion, TargetScale};
 use super::special::{bounded_exp, expm1_minus_x};
 use super::{Inputs, Joint, JointFamily, ModelError};
 use crate::rows::Observations;
@@ -11,11 +11,8 @@ pub(super) const LOG_SIGMA: Dispersion =
     Dispersion { name: "log_sigma", prior: |target| (standard_deviation(target).ln(), 1.0) };
 
 /// The standard deviation of the targets, or 1 where they are all the same.
-fn standard_deviation(target: &[f64]) -> f64 {
-    let n = (target.len() as f64).max(1.0);
-    let mean = target.iter().sum::<f64>() / n;
-    let sd = (target.iter().map(|y| (y - mean).powi(2)).sum::<f64>() / n).sqrt();
-    if sd > 0.0 && sd.is_finite() { sd } else { 1.0 }
+fn standard_deviation(target: &TargetScale) -> f64 {
+    if target.sd > 0.0 && target.sd.is_finite() { target.sd } else { 1.0 }
 }
 
 /// ℓ(η, λ) = −½u² − λ − ½ log 2π with u = (y − η)e^{−λ}, λ = log σ.

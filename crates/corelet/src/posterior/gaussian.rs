@@ -4,7 +4,8 @@ use rand_distr::{Distribution, StandardNormal};
 use serde::{Deserialize, Serialize};
 
 use crate::linalg::{
-    Cholesky, LinalgError, congruence, gram, quadratic_form, row_major, symmetric_eigenvalues,
+    Cholesky, LinalgError, congruence, gram, power_of_two_below, quadratic_form, row_major,
+    symmetric_eigenvalues, to_multiple,
 };
 use crate::model::Shifts;
 use crate::model::special::log1p_minus_x;
@@ -38,6 +39,26 @@ impl Gaussian {
         let factor = row_major(dim, |i, j| transposed[j * dim + i]);
         let covariance = gram(&transposed, dim, dim);
         Ok(Gaussian { mean, precision, covariance, factor, log_det_precision: cholesky.log_determinant() })
+    }
+
+    /// The same without the digits in which sums over rows differ by their order: P to 2⁻³⁰ of √(PᵢᵢPⱼⱼ), μ to 2⁻²⁰/√Pᵢᵢ. As it is
+    /// where P has a direction so weak that it would notice.
+    pub(crate) fn rounded(&self) -> Self {
+        const DIGITS: [f64; 2] = [1.0 / 1_073_741_824.0, 1.0 / 1_048_576.0];
+        const WEAK: f64 = 1.0 / 4096.0;
+        let dim = self.dim();
+        let scales: Vec<f64> = (0..dim).map(|i| self.precision[i * dim + i].sqrt()).collect();
+        let correlation = row_major(dim, |i, j| self.precision[i * dim + j] / (scales[i] * scales[j]));
+        let pivots = Cholesky::new(&correlation, dim).map(|cholesky| cholesky.factor());
+        let strong = |factor: &Vec<f64>| (0..dim).all(|i| factor[i * dim + i].powi(2) > WEAK);
+        if !pivots.is_ok_and(|factor| strong(&factor)) {
+            return self.clone();
+        }
+        let units: Vec<f64> = scales.iter().map(|&scale| power_of_two_below(scale)).collect();
+        let precision =
+            row_major(dim, |i, j| to_multiple(self.precision[i * dim + j], DIGITS[0] * units[i] * units[j]));
+        let mean = self.mean.iter().zip(&units).map(|(&mean, unit)| to_multiple(mean, DIGITS[1] / unit));
+        Self::from_precision(mean.collect(), precision).unwrap_or_else(|_| self.clone())
     }
 
     /// Number of coordinates, D.

@@ -251,8 +251,10 @@ impl Found {
         ids.dedup();
         let mut both = std::mem::take(&mut self.rows);
         both.append(&other.rows);
-        let known: Vec<usize> = self.ids.iter().chain(&other.ids).copied().collect();
-        let place = |id: &usize| known.iter().position(|other| other == id);
+        let place = |id: &usize| {
+            let further = || other.ids.binary_search(id).map(|at| self.ids.len() + at);
+            self.ids.binary_search(id).or_else(|_| further()).ok()
+        };
         self.rows = both.select(&ids.iter().filter_map(place).collect::<Vec<_>>());
         self.ids = ids;
     }

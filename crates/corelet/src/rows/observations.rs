@@ -81,16 +81,25 @@ impl Observations {
     ///
     /// Σᵢ mix(hash(rowᵢ) + i·odd) modulo 2⁶⁴: a sum, so that blocks may be taken in any order, of terms that know their place.
     pub fn fingerprint(&self) -> String {
+        Self::fingerprint_of(self.fingerprint_sum(0), self.len())
+    }
+
+    /// The fingerprint of `len` rows whose parts have these sums, added modulo 2⁶⁴.
+    pub(crate) fn fingerprint_of(sum: u64, len: usize) -> String {
+        format!("{:016x}", mix(sum ^ len as u64))
+    }
+
+    /// The sum over these rows, of which the first is row `first` of all.
+    pub(crate) fn fingerprint_sum(&self, first: usize) -> u64 {
         let of_row = |i: usize| {
             let (target, exposure) = self.target(i);
             let cells = self.row(i).iter().map(|&x| u64::from((x + 0.0).to_bits()));
             let hash =
                 cells.chain([target.to_bits(), exposure.to_bits()]).fold(0, |hash, bits| mix(hash ^ bits));
-            mix(hash.wrapping_add((i as u64).wrapping_mul(ODD)))
+            mix(hash.wrapping_add(((first + i) as u64).wrapping_mul(ODD)))
         };
         let blocks = (0..self.len()).into_par_iter().with_min_len(BLOCK);
-        let sum = blocks.map(of_row).reduce(|| 0, u64::wrapping_add);
-        format!("{:016x}", mix(sum ^ self.len() as u64))
+        blocks.map(of_row).reduce(|| 0, u64::wrapping_add)
     }
 
     /// Appends the rows of `other`, which must have the same columns.

@@ -71,8 +71,9 @@ impl Study {
             .map_or(clock.elapsed().as_secs_f64(), |full| full.seconds);
         let clock = Instant::now();
         let _ = listener(Progress::Embedding);
-        let held_out = HeldOut::new(&self.rows, &start.posterior, options.seed);
-        let (problem, posterior, rounds) = (self.problem(), &start.posterior, specification.rounds());
+        let posterior = &start.posterior.rounded();
+        let held_out = HeldOut::new(&self.rows, posterior, options.seed);
+        let (problem, rounds) = (self.problem(), specification.rounds());
         let mut callback =
             |info: &Info| listener(Progress::Choosing { info, run: (1, 1), method: &options.method });
         let built = match groups {
@@ -131,9 +132,10 @@ impl Study {
         let full = self.full(listener)?;
         let clock = Instant::now();
         let _ = listener(Progress::Evaluating);
-        let embedding = embed(&self.rows, &full.posterior, choice, observations.len(), seed)?;
+        let posterior = &full.posterior.rounded();
+        let embedding = embed(&self.rows, posterior, choice, observations.len(), seed)?;
         let residual = residual_in(&embedding, observations, weights)?;
-        let held_out = HeldOut::new(&self.rows, &full.posterior, seed);
+        let held_out = HeldOut::new(&self.rows, posterior, seed);
         let evaluation = evaluate(self.problem(), Some(full), Some(&held_out), observations, weights)?;
         let (read, evaluate) = (self.read_seconds, clock.elapsed().as_secs_f64());
         let seconds = Seconds { read, laplace: self.laplace_seconds(), build: 0.0, evaluate };
@@ -179,8 +181,9 @@ impl Study {
         options.check(self.len())?;
         let full = &self.full(listener)?.posterior;
         let _ = listener(Progress::Embedding);
-        let held_out = HeldOut::new(&self.rows, full, options.seed);
-        Ok(path(self.problem(), full, &held_out, Some(full), &options, &mut |info| {
+        let under = &full.rounded();
+        let held_out = HeldOut::new(&self.rows, under, options.seed);
+        Ok(path(self.problem(), under, &held_out, Some(full), &options, &mut |info| {
             listener(Progress::Choosing { info, run: (1, 1), method: &options.method })
         })?)
     }

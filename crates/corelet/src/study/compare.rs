@@ -58,13 +58,14 @@ impl Study {
             BuildOptions { k, ..BuildOptions::default() }.check(self.len())?;
         }
         let full = self.full(listener)?;
+        let under = &full.posterior.rounded();
         let largest = sizes.iter().copied().max().unwrap_or(1);
         let total = methods.len() * sizes.len() * seeds.clone().count();
         let mut cells: Vec<Cell> = Vec::with_capacity(total);
         for seed in seeds.clone() {
             let _ = listener(Progress::Embedding);
-            let embedding = embed(&self.rows, &full.posterior, comparison.embedding, largest, seed)?;
-            let held_out = HeldOut::new(&self.rows, &full.posterior, seed);
+            let embedding = embed(&self.rows, under, comparison.embedding, largest, seed)?;
+            let held_out = HeldOut::new(&self.rows, under, seed);
             for (&k, method) in sizes.iter().flat_map(|k| methods.iter().map(move |m| (k, m))) {
                 let limits = comparison.limits;
                 let options = BuildOptions { method: *method, k, seed, limits, ..BuildOptions::default() };

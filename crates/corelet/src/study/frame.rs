@@ -32,6 +32,8 @@ pub struct Frame {
     pub target: Option<String>,
     /// What tells these observations from others.
     pub fingerprint: String,
+    /// The first row of each partition, and after the last, where the data are in partitions.
+    pub partitions: Vec<usize>,
     /// Which observations belong together, where groups of them are to be chosen.
     pub groups: Option<Groups>,
     /// The classes of a target that has several, in the order of their numbers; the first of those without an order is the base.

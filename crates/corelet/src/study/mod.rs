@@ -36,8 +36,10 @@ use std::time::Instant;
 
 use sparse_nnls::Info;
 
+use crate::cluster::{Carrier, Distributed, distribute};
 use crate::coreset::{BuildError, Start, start_fit};
 use crate::data::{Dataset, Groups, Outcome, Reading, Source};
+use crate::model::TargetScale;
 use crate::posterior::{Gaussian, Laplace, LaplaceStatus, Prior, SampleProgress};
 use crate::rows::{At, Counted, Memory, Problem, Rows, Weighted};
 use crate::trust::Reason;
@@ -101,6 +103,14 @@ struct Full {
     separated: bool,
 }
 
+/// Rows, wherever they are, under the model that is asked for.
+struct Asked {
+    model: Resolved,
+    target: TargetScale,
+    fingerprint: String,
+    rows: Box<dyn Rows>,
+}
+
 /// A listener that hears nothing and never stops anything.
 pub fn unheard(_: Progress<'_>) -> ControlFlow<()> {
     ControlFlow::Continue(())
@@ -128,8 +138,49 @@ impl Study {
         model: &ModelSpecification,
         read_seconds: f64,
     ) -> Result<Self, StudyError> {
+        let mut dataset = dataset;
+        let observations = std::mem::take(&mut dataset.observations);
+        let target = TargetScale::of(&observations.target);
+        let fingerprint = observations.fingerprint();
+        let classes = model.model.classes(&observations.target);
+        let shape = (observations.dim, classes);
+        let model = Resolved::scaled(model, shape, &target, dataset.standardisation.intercept);
+        let rows = Box::new(Memory::new(model.bind(observations)?));
+        Self::assembled(source, dataset, Asked { model, target, fingerprint, rows }, read_seconds)
+    }
+
+    /// Has partitions with the columns of `schema` make their rows where they are, and makes the model of these.
+    ///
+    /// # Errors
+    /// Names the partition, the column and the row.
+    pub fn of_partitions(
+        schema: &Source<'_>,
+        specification: &Specification,
+        carrier: Box<dyn Carrier>,
+    ) -> Result<Self, StudyError> {
+        let clock = Instant::now();
+        let (design, asked) = (specification.design(), &specification.model);
+        let likelihood = (asked.model, asked.numbers());
+        let distributed = distribute(schema, (&design, &specification.storage), likelihood, carrier)?;
+        let Distributed { dataset, rows, target } = distributed;
+        let partitions = rows.first_rows().to_vec();
+        let (shape, fingerprint) =
+            ((dataset.names.len(), dataset.encoding.classes().len()), rows.fingerprint());
+        let model = Resolved::scaled(asked, shape, &target, dataset.standardisation.intercept);
+        let held = Asked { model, target, fingerprint, rows: Box::new(rows) };
+        let mut study = Self::assembled(schema.name(), dataset, held, clock.elapsed().as_secs_f64())?;
+        study.frame.partitions = partitions;
+        Ok(study)
+    }
+
+    /// Of rows that may be anywhere.
+    fn assembled(
+        source: &str,
+        dataset: Dataset,
+        Asked { model, target, fingerprint, rows: held }: Asked,
+        read_seconds: f64,
+    ) -> Result<Self, StudyError> {
         let Dataset {
-            observations,
             names,
             rows,
             levels,
@@ -139,6 +190,7 @@ impl Study {
             target_name,
             groups,
             encoding,
+            ..
         } = dataset;
         let classes = encoding.classes();
         if dropped > 0 {
@@ -146,16 +198,12 @@ impl Study {
             warnings.insert(0, format!("{dropped} of {all} rows have missing values and were left out"));
         }
         let features = names.len();
-        let fingerprint = observations.fingerprint();
-        let model = Resolved::new(model, &observations, standardisation.intercept);
         let names = model.names(&names, &classes);
-        let tight = model.tight_prior(&observations.target);
+        let tight = model.tight_prior(&target);
         let known = tight.iter().map(|_| Reason::TightPrior).collect();
         warnings.extend(tight);
-        let memory = Memory::new(model.bind(observations)?);
         let prior = model.prior()?;
         let source = source.to_owned();
-        let target = target_name;
         let frame = Frame {
             source,
             names,
@@ -164,13 +212,14 @@ impl Study {
             levels,
             standardisation,
             dropped,
-            target,
+            target: target_name,
             fingerprint,
+            partitions: Vec::new(),
             groups,
             classes,
             encoding,
         };
-        let (rows, full) = (Counted::new(Box::new(memory)), OnceLock::new());
+        let (rows, full) = (Counted::new(held), OnceLock::new());
         Ok(Self { frame, model, rows, prior, known, warnings, read_seconds, full })
     }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ModelSpecification;
 use crate::data::{Outcome, Standardisation};
-use crate::model::{BuiltIn, Degrees, Dispersion, Model, ModelError, Numbers, Ordinal};
+use crate::model::{BuiltIn, Dispersion, Model, ModelError, Numbers, Ordinal, TargetScale};
 use crate::posterior::{LaplaceError, Prior};
 use crate::rows::Observations;
 use crate::words::number;
@@ -40,22 +40,27 @@ impl Resolved {
         observations: &Observations,
         intercept: Option<(usize, f64)>,
     ) -> Self {
-        let ModelSpecification { model, link, sigma, degrees, prior_sd } = *specification;
-        let plain = Numbers::default();
-        let numbers = Numbers {
-            link: link.unwrap_or_default(),
-            sigma: sigma.or(model.default_sigma()),
-            degrees: degrees.map_or(plain.degrees, Degrees::given),
-            classes: model.classes(&observations.target),
-        };
-        let dim = observations.dim * model.predictors_of_features(numbers);
+        let shape = (observations.dim, specification.model.classes(&observations.target));
+        Self::scaled(specification, shape, &TargetScale::of(&observations.target), intercept)
+    }
+
+    /// The same for so many features and classes of the target, of whose numbers only the scale is known.
+    pub(super) fn scaled(
+        specification: &ModelSpecification,
+        (features, classes): (usize, usize),
+        target: &TargetScale,
+        intercept: Option<(usize, f64)>,
+    ) -> Self {
+        let ModelSpecification { model, prior_sd, .. } = *specification;
+        let numbers = Numbers { classes, ..specification.numbers() };
+        let dim = features * model.predictors_of_features(numbers);
         let mut resolved =
             Self { model, numbers, prior_mean: vec![0.0; dim], prior_sd: vec![prior_sd.unwrap_or(1.0); dim] };
         if model.is_scaled_by_target() && prior_sd.is_none() {
-            resolved.scale_prior(&observations.target, intercept);
+            resolved.scale_prior(target, intercept);
         }
         for dispersion in resolved.dispersions() {
-            let (mean, sd) = (dispersion.prior)(&observations.target);
+            let (mean, sd) = (dispersion.prior)(target);
             resolved.prior_mean.push(mean);
             resolved.prior_sd.push(sd);
         }
@@ -67,8 +72,8 @@ impl Resolved {
         self.model.dispersions(self.numbers)
     }
 
-    fn scale_prior(&mut self, target: &[f64], intercept: Option<(usize, f64)>) {
-        let (mean, sd, rms) = spread(target);
+    fn scale_prior(&mut self, target: &TargetScale, intercept: Option<(usize, f64)>) {
+        let TargetScale { mean, sd, rms } = *target;
         let scale = WIDTH * if intercept.is_some() { sd } else { rms };
         if scale > 0.0 && scale.is_finite() {
             self.prior_sd.fill(scale);
@@ -141,11 +146,11 @@ impl Resolved {
     }
 
     /// What to say where the prior of a linear model holds its coefficients away from the data.
-    pub(super) fn tight_prior(&self, target: &[f64]) -> Option<String> {
+    pub(super) fn tight_prior(&self, target: &TargetScale) -> Option<String> {
         let coefficients = self.prior_sd.len() - self.dispersions().len();
         let widest = self.prior_sd[..coefficients].iter().copied().fold(0.0, f64::max);
         let centred = self.prior_mean[..coefficients].iter().all(|&mean| mean == 0.0);
-        let (mean, sd, rms) = spread(target);
+        let TargetScale { mean, sd, rms } = *target;
         (self.model.is_scaled_by_target() && rms > 10.0 * widest && centred).then(|| {
             format!(
                 "the target has mean {} and sd {}, so that a prior of sd {} holds its coefficients near 0; by default \
@@ -157,12 +162,4 @@ impl Resolved {
             )
         })
     }
-}
-
-/// Mean, standard deviation and root mean square, in two passes: a large mean costs no digits.
-fn spread(values: &[f64]) -> (f64, f64, f64) {
-    let n = (values.len() as f64).max(1.0);
-    let mean = values.iter().sum::<f64>() / n;
-    let variance = values.iter().map(|y| (y - mean).powi(2)).sum::<f64>() / n;
-    (mean, variance.sqrt(), (variance + mean * mean).sqrt())
 }

@@ -10,7 +10,7 @@ use thiserror::Error;
 use crate::coreset::{BuildOptions, RoundOptions, RoundsBy, Selector, Start};
 use crate::data::{DesignOptions, Storage};
 use crate::embed::Choice;
-use crate::model::{BuiltIn, Degrees, Link};
+use crate::model::{BuiltIn, Degrees, Link, Numbers};
 use crate::posterior::SampleSettings;
 
 /// The most points that a search for `max_kl` tries where nothing is said.
@@ -54,6 +54,18 @@ pub struct ModelSpecification {
     pub degrees: Option<Degrees>,
     /// The standard deviation of the prior.
     pub prior_sd: Option<f64>,
+}
+
+impl ModelSpecification {
+    /// What the likelihood needs besides its data.
+    pub(super) fn numbers(&self) -> Numbers {
+        Numbers {
+            link: self.link.unwrap_or_default(),
+            sigma: self.sigma.or(self.model.default_sigma()),
+            degrees: self.degrees.map_or(Numbers::default().degrees, Degrees::given),
+            classes: 0,
+        }
+    }
 }
 
 /// A build as it is asked for; what is left out depends on the data.
@@ -140,6 +152,13 @@ pub enum UsageError {
         /// The value of the other, where only that is at fault.
         value: Option<&'static str>,
     },
+    /// A setting that needs all rows in one place, where they are in partitions.
+    InPartitions {
+        /// The setting.
+        setting: &'static str,
+        /// Its value, where only that is at fault.
+        value: Option<&'static str>,
+    },
     /// A setting that there is not.
     Unknown {
         /// Its name.
@@ -167,6 +186,13 @@ impl UsageError {
             Self::Apart { setting, other, value } => {
                 let value = value.map_or_else(String::new, |value| format!(" {value}"));
                 format!("{} and {}{value} do not go together", name(setting), name(other))
+            }
+            Self::InPartitions { setting, value } => {
+                let value = value.map_or_else(String::new, |value| format!(" {value}"));
+                format!(
+                    "{}{value} needs all rows in one place, and here they are in partitions",
+                    name(setting)
+                )
             }
             Self::Zero { setting } => format!("{} is 0, but it must be at least 1", name(setting)),
             Self::Unknown { setting } => format!("{} is no setting", name(setting)),
@@ -212,6 +238,20 @@ impl Specification {
         self.check_model()?;
         self.build.check()?;
         if self.design.columns.groups.is_some() { self.build.check_groups() } else { Ok(()) }
+    }
+
+    /// Refuses what rows in partitions cannot do.
+    ///
+    /// # Errors
+    /// See [`UsageError::InPartitions`].
+    pub fn check_partitions(&self) -> Result<(), UsageError> {
+        if matches!(self.build.method, Selector::SparseVi(_)) {
+            return Err(UsageError::InPartitions { setting: "method", value: Some("sparse-vi") });
+        }
+        match self.design.columns.groups {
+            Some(_) => Err(UsageError::InPartitions { setting: "groups", value: None }),
+            None => Ok(()),
+        }
     }
 
     fn check_model(&self) -> Result<(), UsageError> {

@@ -1,0 +1,176 @@
+//! One partition's rows, where they are, answering questions that come as bytes.
+
+use std::borrow::Cow;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde::{Deserialize, Serialize};
+
+use super::wire::{Fault, Look, Made, Plan, Question, Reply, pack, unpack};
+use crate::data::{DataError, Source};
+use crate::embed::Recipe;
+use crate::model::{BuiltIn, Numbers};
+use crate::rows::{At, Memory, Observations, Rows, RowsError, Totals};
+
+/// What a partition as it came answers; its name is what errors call it.
+pub fn look(partition: &Source<'_>, question: &[u8]) -> Vec<u8> {
+    let said = |error: DataError| Fault::Said(error.to_string());
+    match unpack(question) {
+        Ok(Look::Survey(columns)) => reply(0, partition.survey(&columns).map_err(said)),
+        Ok(Look::Gram(encoding)) => {
+            let made = partition.encode(&encoding).map(|(_, gram)| Made { gram });
+            reply(0, made.map_err(said))
+        }
+        Err(reason) => reply::<()>(0, Err(Fault::Said(format!("{}: {reason}", partition.name())))),
+    }
+}
+
+/// The rows of one partition. What went wrong when it was made is what it answers every question with.
+pub struct Shard(Result<Held, Fault>);
+
+struct Held {
+    rows: Memory,
+    likelihood: (BuiltIn, Numbers),
+    first: usize,
+    gram: Vec<f64>,
+    fingerprint: u64,
+    /// The latest, so that what its embedding knows of each row is kept.
+    recipe: Mutex<Option<Arc<Recipe>>>,
+}
+
+impl Shard {
+    /// Makes the rows of a partition by the driver's plan. The name of `source` is what errors call the partition.
+    pub fn new(source: &Source<'_>, partition: usize, plan: &[u8]) -> Self {
+        Self(Held::new(source, partition, plan).map_err(Fault::Said))
+    }
+
+    /// What the driver wants to know once it is made.
+    pub fn made(&self) -> Vec<u8> {
+        self.replied(|held| Ok(Made { gram: held.gram.clone() }))
+    }
+
+    /// The answer to a question.
+    pub fn answer(&self, question: &[u8]) -> Vec<u8> {
+        match unpack(question) {
+            Ok(question) => self.answered(question),
+            Err(reason) => reply::<()>(0, Err(Fault::Said(reason))),
+        }
+    }
+
+    /// All of it, for an engine that moves it to another machine, or to disk.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        pack(&self.0.as_ref().map(Held::packed).map_err(Clone::clone))
+    }
+
+    /// What [`to_bytes`](Self::to_bytes) gave.
+    ///
+    /// # Errors
+    /// Bytes of another version, or of something else.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, String> {
+        let packed: Result<Packed<'_>, Fault> = unpack(bytes)?;
+        Ok(Self(packed.and_then(|packed| packed.held().map_err(Fault::Said))))
+    }
+
+    /// Bytes that its rows take.
+    pub fn size(&self) -> usize {
+        let Ok(held) = &self.0 else { return 0 };
+        let rows = held.rows.model().observations();
+        let beside = rows.target.len() + rows.exposure.as_ref().map_or(0, |exposure| exposure.len());
+        4 * rows.features.len() + 8 * beside
+    }
+
+    fn answered(&self, question: Question) -> Vec<u8> {
+        match question {
+            Question::Moments => self.replied(|held| held.rows.moments()),
+            Question::Newton { theta, derivatives } => {
+                self.replied(|held| held.rows.newton(&At { theta: &theta, derivatives }))
+            }
+            Question::Gather(mut gather) => self.replied(|held| {
+                held.keep(&mut gather.recipe);
+                held.rows.gather(&gather)
+            }),
+            Question::Top(mut top) => self.replied(|held| {
+                held.keep(&mut top.recipe);
+                held.rows.top(&top)
+            }),
+            Question::Totals { anchor, shifts, wide } => {
+                self.replied(|held| held.rows.totals(&Totals { anchor: &anchor, shifts: &shifts, wide }))
+            }
+            Question::Fetch(mut ids) => self.replied(|held| {
+                ids.retain(|id| (held.first..held.first + held.rows.len()).contains(id));
+                held.rows.fetch(&ids)
+            }),
+        }
+    }
+
+    fn replied<A: Serialize>(&self, answer: impl FnOnce(&Held) -> Result<A, RowsError>) -> Vec<u8> {
+        match &self.0 {
+            Ok(held) => reply(held.fingerprint, answer(held).map_err(Fault::from)),
+            Err(fault) => reply::<()>(0, Err(fault.clone())),
+        }
+    }
+}
+
+/// A shard on its way.
+#[derive(Serialize, Deserialize)]
+struct Packed<'a> {
+    observations: Cow<'a, Observations>,
+    model: BuiltIn,
+    numbers: Numbers,
+    first: usize,
+    gram: Cow<'a, [f64]>,
+}
+
+impl Packed<'_> {
+    fn held(self) -> Result<Held, String> {
+        let Self { observations, model, numbers, first, gram } = self;
+        let (observations, gram) = (observations.into_owned(), gram.into_owned());
+        let fingerprint = observations.fingerprint_sum(first);
+        let bound = model.bind(observations, numbers).map_err(|error| error.to_string())?;
+        let (rows, recipe) = (Memory::part(bound, first), Mutex::default());
+        Ok(Held { rows, likelihood: (model, numbers), first, gram, fingerprint, recipe })
+    }
+}
+
+impl Held {
+    fn packed(&self) -> Packed<'_> {
+        Packed {
+            observations: Cow::Borrowed(self.rows.model().observations()),
+            model: self.likelihood.0,
+            numbers: self.likelihood.1,
+            first: self.first,
+            gram: Cow::Borrowed(&self.gram),
+        }
+    }
+
+    fn new(source: &Source<'_>, partition: usize, plan: &[u8]) -> Result<Self, String> {
+        let named = |reason: String| format!("{}: {reason}", source.name());
+        let plan: Plan = unpack(plan).map_err(named)?;
+        let (observations, gram) = source.encode(&plan.encoding).map_err(|error| error.to_string())?;
+        let bounds = (plan.starts.get(partition), plan.starts.get(partition + 1));
+        let (Some(&first), Some(&end)) = bounds else {
+            return Err(named("it is not in the plan".to_owned()));
+        };
+        if observations.len() != end - first {
+            let (now, then) = (observations.len(), end - first);
+            return Err(named(format!(
+                "it has {now} usable rows, and had {then} when it was first looked at"
+            )));
+        }
+        let (observations, gram) = (Cow::Owned(observations), Cow::Owned(gram));
+        let made = Packed { observations, model: plan.model, numbers: plan.numbers, first, gram };
+        made.held().map_err(named)
+    }
+
+    /// Puts the recipe that is kept in the place of an equal one, or keeps this one.
+    fn keep(&self, recipe: &mut Arc<Recipe>) {
+        let mut kept = self.recipe.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*kept {
+            Some(known) if **known == **recipe => *recipe = Arc::clone(known),
+            _ => *kept = Some(Arc::clone(recipe)),
+        }
+    }
+}
+
+fn reply<A: Serialize>(fingerprint: u64, answer: Result<A, Fault>) -> Vec<u8> {
+    pack(&Reply { fingerprint, answer })
+}

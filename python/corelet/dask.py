@@ -1,0 +1,152 @@
+"""Coresets of Dask data frames: `corelet.dask.build(ddf, target=…, k=…)`.
+
+Each partition becomes a shard in the memory of the worker that Dask places it on, and a build asks all shards a dozen
+questions whose answers do not grow with the rows. Dask keeps the lineage of every shard: one that a lost worker held is made
+again, and gives the same bits.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import Any, Optional
+
+from . import _cluster
+from ._coreset import Coreset
+from ._progress import ProgressOption
+from ._verdict import Verdict
+
+__all__ = ["build", "check"]
+
+
+def build(
+    ddf: Any,
+    *,
+    client: Any = None,
+    threads: Optional[int] = None,
+    progress: ProgressOption = None,
+    **keywords: Any,
+) -> Coreset:
+    """Choose at most k weighted rows of a Dask data frame: the coreset that `corelet.build` finds on one machine.
+
+    Parameters
+    ----------
+    ddf
+        A Dask data frame with all columns, the target among them. It is read three times (the columns, the rows, and the cells of
+        the chosen rows): persist it where it fits in the memory of the workers, or where it is dear to compute.
+    client
+        The `distributed.Client` to work with; by default the current one.
+    threads, progress
+        As for `corelet.build`: threads of this process, which does little.
+    **keywords
+        Those of `corelet.build`: `target`, `k`, `model`, `features`, … What belongs to a row is named as a column. `groups` and
+        `method="sparse-vi"` need all rows in one place and are refused. `memory` is the budget of one shard.
+
+    Returns
+    -------
+    Coreset
+        Its `rows` count from 0 through all partitions in their order.
+    """
+    with _Dask(ddf, client) as engine:
+        return _cluster.build_on(engine, engine.schema, keywords, progress, threads)
+
+
+def check(
+    coreset: Coreset, ddf: Any, *, client: Any = None, progress: ProgressOption = None, **settings: Any
+) -> Verdict:
+    """Say whether a coreset's posterior can be trusted, by draws of it and one question to all rows of a Dask data frame.
+
+    `settings` are those of the chains, as for `corelet.check`: `draws`, `warmup`, `chains`, `target_accept`, `max_depth`, `seed`,
+    `threads`.
+    """
+    with _Dask(ddf, client) as engine:
+        return _cluster.check_on(engine, engine.schema, coreset, settings, progress)
+
+
+class _Dask:
+    """Partitions as tasks, shards as futures: placement, retries and lineage are Dask's."""
+
+    def __init__(self, ddf: Any, client: Any) -> None:
+        try:
+            from dask.dataframe.dispatch import meta_nonempty
+            from distributed import get_client
+        except ImportError:
+            raise ImportError("corelet.dask needs dask and distributed: pip install 'corelet[dask]'") from None
+        if not hasattr(ddf, "to_delayed") or not hasattr(ddf, "_meta"):
+            raise TypeError(f"ddf is of type {type(ddf).__name__}; it must be a Dask data frame")
+        self.client = get_client() if client is None else client
+        self.schema = meta_nonempty(ddf._meta)
+        self.tables = ddf.to_delayed()
+        self.partitions = len(self.tables)
+        self.shards: dict[int, Any] = {}
+
+    def __enter__(self) -> _Dask:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for shard in self.shards.values():
+            shard.release()
+        self.shards.clear()
+
+    def look(self, question: bytes) -> list[bytes]:
+        return self._gathered(self._of_tables(_cluster.look, dict.fromkeys(range(self.partitions), question)))
+
+    def hold(self, plan: bytes, partitions: list[int]) -> list[bytes]:
+        made = self._of_tables(_cluster.make, dict.fromkeys(partitions, plan))
+        self.shards = dict(zip(partitions, made))
+        return self._asked(_made, partitions)
+
+    def ask(self, question: bytes, partitions: list[int]) -> list[bytes]:
+        # A task of its own, so that the question travels once to each worker, and can be sent again.
+        asked = self.client.submit(_itself, question, key=_key("question"))
+        try:
+            return self._asked(_answer, partitions, asked)
+        finally:
+            asked.release()
+
+    def cells(self, rows: Mapping[int, list[int]]) -> list[dict[str, Any]]:
+        return self._gathered(self._of_tables(_cluster.cells, rows))
+
+    def _of_tables(self, function: Any, arguments: Mapping[int, Any]) -> list[Any]:
+        """Tasks on partitions as they come, each with an argument."""
+        from dask.delayed import delayed
+
+        task = delayed(function, pure=False)
+        # Bytes that all tasks share are one node of the graph.
+        shared = {id(argument): delayed(argument, pure=False) for argument in arguments.values()}
+        tasks = [task(self.tables[at], at, shared[id(argument)]) for at, argument in arguments.items()]
+        futures: list[Any] = self.client.compute(tasks)
+        return futures
+
+    def _asked(self, function: Any, partitions: list[int], *arguments: Any) -> list[bytes]:
+        keys = [_key(function.__name__) for _ in partitions]
+        return self._gathered(
+            [self.client.submit(function, self.shards[at], *arguments, key=key) for at, key in zip(partitions, keys)]
+        )
+
+    def _gathered(self, futures: list[Any]) -> list[Any]:
+        try:
+            answers: list[Any] = self.client.gather(futures)
+            return answers
+        finally:
+            # An exception holds on to what it passed through.
+            for future in futures:
+                future.release()
+
+
+def _key(name: str) -> str:
+    return f"corelet-{name.strip('_')}-{uuid.uuid4().hex}"
+
+
+def _itself(question: bytes) -> bytes:
+    return question
+
+
+def _made(shard: Any) -> bytes:
+    answer: bytes = shard.made()
+    return answer
+
+
+def _answer(shard: Any, question: bytes) -> bytes:
+    answer: bytes = shard.answer(question)
+    return answer

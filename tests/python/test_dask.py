@@ -1,0 +1,145 @@
+"""Dask data frames on worker processes: the coreset of one machine, whoever holds the partitions and whoever dies."""
+
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import corelet
+from corelet import CoreletError
+
+dd = pytest.importorskip("dask.dataframe")
+distributed = pytest.importorskip("distributed")
+
+SIZES = [0, 3000, 1, 150, 0, 849]
+
+
+@pytest.fixture(scope="module")
+def client():
+    """Two worker processes, each with a nanny that starts it again."""
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, memory_limit=0
+    ) as cluster:
+        with distributed.Client(cluster) as client:
+            yield client
+
+
+@pytest.fixture(scope="module")
+def frame():
+    """Numbers, text of which one level is in one partition alone, and two targets."""
+    rng = np.random.default_rng(3)
+    n = sum(SIZES)
+    word = rng.choice(["left", "right"], n)
+    word[3005:3009] = "rare"
+    a, b = 50 + 3 * rng.normal(size=n), rng.normal(size=n)
+    eta = (a - 50) / 3 - 0.5 * b + 0.4 * (word == "right")
+    late = rng.random(n) < 1 / (1 + np.exp(-eta))
+    return pd.DataFrame({"a": a, "b": b, "word": word, "late": late, "size": 1000 + 20 * (eta + rng.normal(size=n))})
+
+
+def partitioned(frame, sizes=SIZES):
+    """The frame in partitions of these sizes, each made by a task of its own."""
+    ends = np.cumsum(sizes)
+    parts = [frame.iloc[end - size : end] for size, end in zip(sizes, ends)]
+    return dd.from_map(lambda at: parts[at], range(len(parts)), meta=frame.iloc[:0])
+
+
+def assert_nothing_left(client):
+    deadline = time.monotonic() + 10
+    while any(client.has_what().values()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not any(client.has_what().values())
+
+
+def kill_once_during(monkeypatch, client, method):
+    """Kills one worker while the first call of a method of the engine is on its way."""
+    original, kills = getattr(corelet.dask._Dask, method), []
+
+    def killing(self, *arguments):
+        if not kills:
+            kills.append(method)
+            pid = next(iter(client.run(os.getpid).values()))
+            threading.Timer(0.02, os.kill, (pid, signal.SIGKILL)).start()
+        return original(self, *arguments)
+
+    monkeypatch.setattr(corelet.dask._Dask, method, killing)
+    return kills
+
+
+def same(one, other):
+    assert one.rows.tolist() == other.rows.tolist()
+    np.testing.assert_allclose(one.weights, other.weights, rtol=1e-9)
+
+
+def test_the_coreset_of_one_machine(client, frame):
+    asked = dict(target="late", k=30, exclude=["size"], seed=2)
+    whole = corelet.build(frame, **asked)
+    parts = corelet.dask.build(partitioned(frame), **asked)
+    same(whole, parts)
+    assert parts.names == whole.names and "word=rare" in parts.names
+    assert parts.summary["fingerprint"] == whole.summary["fingerprint"]
+    for name in frame.columns:
+        assert list(parts.columns[name]) == frame[name].iloc[parts.rows].tolist()
+    pd.testing.assert_frame_equal(parts.to_frame(), whole.to_frame(), rtol=1e-9)
+    assert corelet.dask.check(parts, partitioned(frame), draws=500, seed=1).certified
+    assert corelet.check(parts, frame, draws=500, seed=1).certified
+    assert_nothing_left(client)
+
+
+def test_other_models_and_other_partitions(client, frame):
+    asked = dict(target="size", model="linear", k=25, exclude=["late"])
+    whole = corelet.build(frame, **asked)
+    for sizes in ([4000], [2000, 2000], [10] * 4 + [3960]):
+        same(whole, corelet.dask.build(partitioned(frame, sizes), **asked))
+
+
+def test_one_bad_row(client, frame):
+    bad = frame.copy()
+    bad.loc[3001 + 17, "b"] = np.inf
+    with pytest.raises(CoreletError, match="partition 3: column 'b', row 17"):
+        corelet.dask.build(partitioned(bad), target="late", k=10)
+    bad.loc[3001 + 17, "b"] = np.nan
+    with pytest.raises(CoreletError, match="drop_missing=True"):
+        corelet.dask.build(partitioned(bad), target="late", k=10)
+    with pytest.warns(UserWarning, match="1 of 4 000 rows"):
+        kept = corelet.dask.build(partitioned(bad), target="late", k=20, drop_missing=True)
+        same(kept, corelet.build(bad, target="late", k=20, drop_missing=True))
+
+
+def test_what_is_refused(client, frame):
+    ddf = partitioned(frame)
+    with pytest.raises(CoreletError, match="groups needs all rows in one place"):
+        corelet.dask.build(ddf, target="late", groups="word")
+    with pytest.raises(CoreletError, match="method sparse-vi needs all rows"):
+        corelet.dask.build(ddf, target="late", method="sparse-vi")
+    with pytest.raises(CoreletError, match="there is no column 'lat'"):
+        corelet.dask.build(ddf, target="lat")
+    with pytest.raises(CoreletError, match="colour is no setting"):
+        corelet.dask.build(ddf, target="late", colour="red")
+    with pytest.raises(TypeError, match="Dask data frame"):
+        corelet.dask.build(frame, target="late")
+
+
+def test_an_interrupted_build_leaves_nothing_behind(client, frame):
+    def stop(step):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        corelet.dask.build(partitioned(frame), target="late", k=30, progress=stop)
+    assert_nothing_left(client)
+
+
+@pytest.mark.parametrize("method", ["look", "hold", "ask"])
+def test_killed_workers_change_no_bit(client, frame, method, monkeypatch):
+    asked = dict(target="late", k=20, exclude=["size"])
+    expected = corelet.build(frame, **asked)
+    kills = kill_once_during(monkeypatch, client, method)
+    found = corelet.dask.build(partitioned(frame), **asked)
+    assert kills == [method]
+    assert found.rows.tolist() == expected.rows.tolist() and found.weights.tolist() == expected.weights.tolist()
+    client.wait_for_workers(2)
+    assert_nothing_left(client)
