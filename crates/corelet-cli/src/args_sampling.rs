@@ -8,7 +8,8 @@ use corelet::embed::Choice;
 use corelet::posterior::SampleSettings;
 use corelet::study::{BuildSpecification, PredictedKind, PredictionSettings, Specification};
 
-use crate::args::{ChooseArgs, DataArgs, ModelArgs, positive_count, positive_number};
+use crate::args::{ChooseArgs, ModelArgs, positive_count, positive_number};
+use crate::args_data::DataArgs;
 
 /// Chains and their length.
 #[derive(Debug, Args)]

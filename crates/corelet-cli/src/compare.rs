@@ -44,7 +44,7 @@ pub(crate) fn run(
         output::write_text(path, &to_csv(&cells)?)?;
     }
     let embedding = cells.first().map_or("-", |cell| cell.coreset.fit.embedding.name.as_str());
-    let (n, coefficients) = (count(study.len()), study.frame().names.len());
+    let (n, coefficients) = (count(study.all_rows()), study.frame().names.len());
     terminal.say(&format!(
         "{n} rows, {coefficients} coefficients, {embedding}; medians over {} seed{}, divergences in nats\n\n{}",
         args.seeds,

@@ -25,20 +25,18 @@ pub(crate) fn run(
     output::check(&outputs, &inputs)?;
     let specification = args.specification(seed);
     let mut opened = load::open(&args.data, &specification, terminal)?;
-    let (observations, weighted) = opened.coreset(&args.coreset)?;
+    let (observations, weights) = opened.coreset(&args.coreset)?;
     let mut follower = Follower::new(terminal, interrupt);
     let summary = opened
         .study
-        .evaluate(&observations, weighted.weights(), args.embedding, seed, &mut |progress| {
-            follower.heard(progress)
-        })
+        .evaluate(&observations, &weights, args.embedding, seed, &mut |progress| follower.heard(progress))
         .with_context(|| opened.study.frame().source.clone())?
         .with_peak_memory(memory::peak_bytes());
     let test = args.test.as_ref().map(|path| Source::open(path, args.data.format)).transpose()?;
     let scored = test.as_ref().map(|test| {
         opened
             .study
-            .test(&observations, weighted.weights(), test, seed, &mut |progress| follower.heard(progress))
+            .test(&observations, &weights, test, seed, &mut |progress| follower.heard(progress))
             .with_context(|| test.name().to_owned())
     });
     let summary = summary.with_test(scored.transpose()?);

@@ -6,11 +6,10 @@ use std::time::Instant;
 
 use anyhow::Context;
 use corelet::data::{Bytes, Extra, Reading, Source, read_coreset, write_rows};
-use corelet::rows::Weighted;
 use corelet::study::{Progress, Specification, Study};
 use corelet::words::{Summary, count, duration};
 
-use crate::args::DataArgs;
+use crate::args_data::DataArgs;
 use crate::interrupt::Interrupt;
 use crate::terminal::{self, Terminal};
 
@@ -49,8 +48,8 @@ pub(crate) fn study(
     })?;
     drop(progress);
     let read = clock.elapsed().as_secs_f64();
-    let study = Study::new(source.name(), dataset, &specification.model, read)
-        .with_context(|| source.name().to_owned())?;
+    let study =
+        Study::new(source.name(), dataset, specification, read).with_context(|| source.name().to_owned())?;
     Ok(Opened { source, study })
 }
 
@@ -88,15 +87,14 @@ fn paced(name: &str, reading: &Reading, seconds: f64) -> String {
 }
 
 impl Opened {
-    /// The weighted rows of a coreset file, as observations and fetched.
-    pub(crate) fn coreset(&mut self, path: &Path) -> anyhow::Result<(Vec<usize>, Weighted)> {
+    /// The observations of a coreset file, and their weights.
+    pub(crate) fn coreset(&mut self, path: &Path) -> anyhow::Result<(Vec<usize>, Vec<f64>)> {
         let coreset = read_coreset(path)?;
         let named = || path.display().to_string();
         let observations = self.study.frame().observations_of(&coreset.rows).with_context(named)?;
         coreset.check_rows(&self.source)?;
         self.study.expect(coreset.fingerprint.as_deref());
-        let weighted = self.study.weighted(&observations, &coreset.weights).with_context(named)?;
-        Ok((observations, weighted))
+        Ok((observations, coreset.weights))
     }
 
     /// Writes the chosen rows with their weights and original columns, the summary in the file's metadata.

@@ -1,6 +1,7 @@
 //! The `corelet` command: parse → load → build → evaluate → write.
 
 mod args;
+mod args_data;
 mod args_sampling;
 mod build;
 mod cells;

@@ -49,7 +49,7 @@ pub(crate) fn run(
             Picture::Png => output::write_bytes(path, &drawing.png)?,
         }
     }
-    let (n, embedding) = (count(opened.study.len()), &table.embedding.name);
+    let (n, embedding) = (count(opened.study.all_rows()), &table.embedding.name);
     terminal.say(&format!("{n} rows, {embedding}; divergences in nats\n\n{}", to_table(&table)));
     terminal.say(&match table.knee {
         Some(at) => format!("\nthe knee is at {} points: further ones help less", table.rows[at].points),

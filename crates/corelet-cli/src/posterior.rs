@@ -208,10 +208,10 @@ pub(crate) fn show(
 ) {
     match &drawn.verdict {
         Some(verdict) => {
-            terminal.say(&headline(verdict, points, study.len()));
+            terminal.say(&headline(verdict, points, study.all_rows()));
             lines(verdict).iter().for_each(|line| terminal.say(line));
         }
-        None => terminal.say(&format!("the posterior of all {} rows", count(study.len()))),
+        None => terminal.say(&format!("the posterior of all {} rows", count(study.all_rows()))),
     }
     show_chains(&drawn.diagnostics, drawn.chains.gradients(), terminal);
     show_parameters(summary, terminal);

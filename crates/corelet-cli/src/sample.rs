@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use anyhow::Context;
 use corelet::study::Study;
 use corelet::trust::Grade;
 use serde::Serialize;
@@ -40,8 +41,11 @@ pub(crate) fn run(
     posterior::check_files(&args.files, &[], &inputs)?;
     let mut opened = load::open(&args.data, &specification, terminal)?;
     let coreset = args.coreset.as_ref().map(|path| opened.coreset(path)).transpose()?;
-    let weighted = coreset.as_ref().map(|(_, weighted)| weighted);
-    let drawn = posterior::draw(&opened, weighted, &specification.sample, seed, terminal, interrupt)?;
+    let named = || args.coreset.as_ref().map_or_else(String::new, |path| path.display().to_string());
+    let weighted = coreset.as_ref().map(|(rows, weights)| opened.study.weighted(rows, weights));
+    let weighted = weighted.transpose().with_context(named)?;
+    let drawn =
+        posterior::draw(&opened, weighted.as_ref(), &specification.sample, seed, terminal, interrupt)?;
     opened.warn(terminal);
     let Some(drawn) = drawn else { return Ok(Outcome::Interrupted) };
 
@@ -52,7 +56,7 @@ pub(crate) fn run(
     if let Some(json) = &args.files.json {
         output::write_text(json, &to_json(&opened.study, points, seed, &summary)?)?;
     }
-    posterior::show(&opened.study, &drawn, &summary, points.unwrap_or(opened.study.len()), terminal);
+    posterior::show(&opened.study, &drawn, &summary, points.unwrap_or(opened.study.all_rows()), terminal);
     posterior::written(&args.files)
         .iter()
         .for_each(|path| terminal.say(&format!("  written        {}", path.display())));
@@ -66,7 +70,7 @@ fn to_json(
     posterior: &PosteriorSummary,
 ) -> anyhow::Result<String> {
     let summary = Summary {
-        n: study.len(),
+        n: study.all_rows(),
         features: study.frame().features,
         points,
         seed,

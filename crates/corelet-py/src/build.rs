@@ -47,8 +47,7 @@ pub(crate) fn build<'py>(
     let group_column = asked.design.columns.groups.clone();
     let (name, read) = (source.name().to_owned(), start.elapsed().as_secs_f64());
     let (study, chosen) = run(py, &execution, move |control| {
-        let study =
-            Study::new(&name, dataset, &asked.model, read).map_err(|error| Failure::of(&name, &error))?;
+        let study = Study::new(&name, dataset, &asked, read).map_err(|error| Failure::of(&name, &error))?;
         let chosen = choose(control, &study, &asked.build)?;
         Ok((study, chosen))
     })?;
@@ -112,6 +111,8 @@ fn kept<'py>(py: Python<'py>, study: &Study, chosen: &Chosen) -> PyResult<Bound<
     kept.set_item("target", PyArray1::from_slice(py, &observations.target))?;
     let exposure = observations.exposure.as_ref().map(|exposure| PyArray1::from_slice(py, exposure));
     kept.set_item("exposure", exposure)?;
+    let offset = observations.offset.as_ref().map(|offset| PyArray1::from_slice(py, offset));
+    kept.set_item("offset", offset)?;
     let json = |value: serde_json::Result<String>| value.map_err(|error| refuse(error.to_string()));
     kept.set_item("model", json(serde_json::to_string(study.resolved()))?)?;
     kept.set_item("standardisation", json(serde_json::to_string(&study.frame().standardisation))?)?;

@@ -29,17 +29,24 @@ pub(crate) struct Kept<'py> {
     features: PyReadonlyArray2<'py, f32>,
     target: PyReadonlyArray1<'py, f64>,
     exposure: Option<PyReadonlyArray1<'py, f64>>,
+    offset: Option<PyReadonlyArray1<'py, f64>>,
     model: String,
     standardisation: String,
 }
 
 impl Kept<'_> {
     pub(crate) fn observations(&self) -> PyResult<Observations> {
+        let column = |given: &Option<PyReadonlyArray1<'_, f64>>| {
+            given.as_ref().map(|column| column.as_slice().map(|column| column.to_vec().into())).transpose()
+        };
         Ok(Observations {
             features: self.features.as_slice()?.to_vec().into(),
             dim: self.features.shape()[1],
             target: self.target.as_slice()?.to_vec().into(),
-            exposure: self.exposure.as_ref().map(|e| e.as_slice().map(|e| e.to_vec().into())).transpose()?,
+            exposure: column(&self.exposure)?,
+            offset: column(&self.offset)?,
+            // Those of the coreset are of the rows' own log-likelihoods.
+            weights: None,
         })
     }
 
@@ -96,7 +103,7 @@ pub(crate) fn check<'py>(
     let asked = specification(build)?;
     let clock = Instant::now();
     let dataset = design(py, &source, &asked)?;
-    let study = Study::new(source.name(), dataset, &asked.model, clock.elapsed().as_secs_f64());
+    let study = Study::new(source.name(), dataset, &asked, clock.elapsed().as_secs_f64());
     let mut study = study.map_err(|error| Failure::new(&error))?;
     let coreset =
         coreset.map(|coreset| Ok::<_, PyErr>(chosen(&mut study, &known(&coreset)?)?)).transpose()?;
@@ -143,7 +150,7 @@ pub(crate) fn drawn_fields<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let mut warnings = drawn.diagnostics.warnings();
     let answer = match &drawn.verdict {
-        Some(judged) => verdict_fields(py, judged, points, study.len())?,
+        Some(judged) => verdict_fields(py, judged, points, study.all_rows())?,
         None => {
             warnings.splice(..0, study.warnings());
             all_rows(py, study)?
@@ -166,6 +173,9 @@ fn all_rows<'py>(py: Python<'py>, study: &Study) -> PyResult<Bound<'py, PyDict>>
     let all = PyDict::new(py);
     all.set_item("rows", PyArray1::from_iter(py, rows))?;
     all.set_item("names", study.frame().names.clone())?;
+    let weights = study.weights_of(&observations).map_err(|error| Failure::new(&error))?;
+    all.set_item("weights", PyArray1::from_vec(py, weights))?;
+    all.set_item("n", study.all_rows())?;
     all.set_item("dropped", study.frame().dropped)?;
     Ok(all)
 }

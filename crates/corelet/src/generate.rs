@@ -166,7 +166,7 @@ fn rows(
             *y = draw(&row, &mut rng);
         }
     });
-    Observations { features: features.into(), dim, target: target.into(), exposure: None }
+    Observations { features: features.into(), dim, target: target.into(), ..Observations::default() }
 }
 
 fn class(eta: f64, rng: &mut ChaCha8Rng) -> f64 {

@@ -179,7 +179,7 @@ fn a_remainder_is_what_the_polynomials_leave() {
             .map(|i| quadratic_form(&posterior.covariance, &linear.observations.wide_row(i)).sqrt())
             .collect();
         let derivatives = |i: usize| {
-            let (y, exposure) = linear.target(i);
+            let (y, exposure) = linear.observations.target(i);
             linear.family.derivatives(dot(&linear.observations.wide_row(i), &posterior.mean), y, exposure)
         };
         let first: Vec<f64> = (0..60).map(|i| spread[i] * derivatives(i)[0]).collect();

@@ -251,7 +251,7 @@ fn narrow_posteriors_keep_relative_precision() {
         let dim = 3;
         for (i, column) in columns.chunks(hermite.coordinates()).enumerate() {
             let x = &linear.observations.wide_row(i)[..];
-            let (y, e) = linear.target(i);
+            let (y, e) = linear.observations.target(i);
             let d = linear.family.derivatives(dot(x, &narrow.mean), y, e);
             let s = quadratic_form(&narrow.covariance, x).sqrt();
             let orders = [&column[..dim], &column[dim..dim + 6], &column[dim + 6..]];
@@ -278,7 +278,7 @@ fn zero_rows_and_extreme_rows_are_legal() {
         features: features.clone().into(),
         dim: 3,
         target: vec![target; 64].into(),
-        exposure: None,
+        ..Observations::default()
     };
     let models: [Arc<dyn Model>; 4] = [
         Arc::new(Logistic::model(make(-1.0)).unwrap()),

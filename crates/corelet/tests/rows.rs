@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use common::{count, observations, sign};
 use corelet::coreset::{BuildOptions, select};
-use corelet::data::{Bytes, Columns, Dataset, DesignOptions, Source, Storage};
+use corelet::data::{Bytes, Column, Columns, Dataset, DesignOptions, Source, Storage, Values};
 use corelet::embed::{Choice, Recipe, embed};
 use corelet::generate;
-use corelet::model::{GaussianMean, Linear, Link, Logistic, Model, ModelError, Poisson};
+use corelet::model::{Exponential, GaussianMean, Linear, Link, Logistic, Model, ModelError, Poisson};
 use corelet::posterior::{LaplaceSettings, Prior, laplace};
 use corelet::random::Stream;
 use corelet::rows::{
@@ -113,12 +113,19 @@ fn models(n: usize) -> Vec<Arc<dyn Model>> {
     let mut counts = observations(n, 3, 1, count);
     counts.exposure = Some((0..n).map(|i| 0.5 + (i % 5) as f64).collect());
     let number = |eta: f64, noise: f64| eta + noise;
+    let weights: Vec<f64> = (0..n).map(|i| 0.5 + (i % 3) as f64).collect();
+    let offset: Vec<f64> = (0..n).map(|i| 0.1 * (i % 4) as f64).collect();
+    let beside = |rows: Observations| rows.with_weights(weights.clone()).with_offset(offset.clone());
     let identity: Vec<f64> = (0..9).map(|at| if at % 4 == 0 { 1.0 } else { 0.0 }).collect();
     vec![
         Arc::new(Logistic::model(observations(n, 3, 1, sign)).unwrap()),
         Arc::new(Poisson::model(counts, Link::Log).unwrap()),
         Arc::new(Linear::model(observations(n, 3, 2, number), 0.7).unwrap()),
         Arc::new(GaussianMean::new(observations(n, 3, 3, number), &identity).unwrap()),
+        Arc::new(Logistic::model(beside(observations(n, 3, 1, sign))).unwrap()),
+        Arc::new(
+            Exponential::model(beside(observations(n, 3, 2, |eta, noise| (eta + noise).exp()))).unwrap(),
+        ),
     ]
 }
 
@@ -132,7 +139,11 @@ fn recipes(rows: &Memory, prior: &Prior) -> Vec<Recipe> {
         _ => vec![
             draws,
             Recipe::Hermite { posterior: Arc::clone(&shared), order: 2 },
-            Recipe::Hermite { posterior: Arc::clone(&shared), order: 3 },
+            // A joint family has the orders 1 and 2.
+            Recipe::Hermite {
+                posterior: Arc::clone(&shared),
+                order: if rows.name() == "exponential" { 1 } else { 3 },
+            },
             Recipe::HermiteDraws { posterior: shared, shifts },
         ],
     }
@@ -187,7 +198,7 @@ fn every_question_has_the_same_answer_from_parts() {
 
 #[test]
 fn a_whole_build_cannot_tell_where_the_rows_are() {
-    let model = &models(BLOCK + 4321)[0];
+    let models = models(BLOCK + 4321);
     let prior = Prior::isotropic(3, 1.0).unwrap();
     let run = |rows: &dyn Rows| {
         let full = laplace(&All(rows), &prior, None, &LaplaceSettings::default()).unwrap();
@@ -202,13 +213,23 @@ fn a_whole_build_cannot_tell_where_the_rows_are() {
         let judged = verdict(rows, &weighted, &draws).unwrap();
         (coreset.rows, coreset.weights, evaluation, judged)
     };
-    assert!(run(&Memory::new(Arc::clone(model))) == run(&Parts::new(&**model)));
+    for model in [&models[0], &models[4]] {
+        assert!(run(&Memory::new(Arc::clone(model))) == run(&Parts::new(&**model)));
+    }
 }
 
 /// The table of a model's observations, designed with all rows in memory, or none.
 fn designed(memory: u64) -> Dataset {
-    let table = generate::to_table(&generate::logistic(BLOCK + 4321, 4, 5), "rows").unwrap();
-    let options = DesignOptions { columns: Columns::predicting("y"), ..DesignOptions::default() };
+    let mut table = generate::to_table(&generate::logistic(BLOCK + 4321, 4, 5), "rows").unwrap();
+    for (name, step) in [("f", 0.5), ("o", 0.25)] {
+        let values = (0..table.rows).map(|i| step * (1 + i % 7) as f64).collect();
+        table
+            .columns
+            .push(Column { name: name.to_owned(), values: Values::Number { values, integer: false } });
+    }
+    let (weights, offset) = (Some("f".to_owned()), Some("o".to_owned()));
+    let columns = Columns { weights, offset, ..Columns::predicting("y") };
+    let options = DesignOptions { columns, ..DesignOptions::default() };
     let storage = Storage { memory: Some(Bytes(memory)), scratch: None };
     Source::of_table(table).design_watched(&options, &storage, &mut |_| ControlFlow::Continue(())).unwrap()
 }
@@ -219,6 +240,8 @@ fn rows_in_scratch_files_have_the_bits_of_rows_in_memory() {
     assert!(held.features.is_in_memory() && held.target.is_in_memory());
     assert!(!scratch.features.is_in_memory() && !scratch.target.is_in_memory());
     assert!(held == scratch);
+    let is_in_memory = |rows: &Observations| rows.weights.as_ref().unwrap().is_in_memory();
+    assert!(is_in_memory(&held) && !is_in_memory(&scratch) && held.weight(8) == 1.0 && held.offset(8) == 0.5);
     let (held, scratch) = [held, scratch].map(|rows| Arc::new(Logistic::model(rows).unwrap())).into();
     let (held, scratch) = (Memory::new(held), Memory::new(scratch));
     let prior = Prior::isotropic(4, 1.0).unwrap();

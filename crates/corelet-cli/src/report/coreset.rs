@@ -42,7 +42,7 @@ pub(crate) fn to_html(subject: &Subject<'_>) -> anyhow::Result<String> {
         Some(chosen_rows(subject, full)?),
         Some(repeat(subject)?),
     ];
-    let (points, n) = (count(coreset.rows.len()), count(study.len()));
+    let (points, n) = (count(coreset.rows.len()), count(study.all_rows()));
     let page = Page {
         title: format!("{points} of {n} rows"),
         lead: format!("A coreset of {} for a {} model.", study.frame().source, study.model()),
@@ -54,7 +54,7 @@ pub(crate) fn to_html(subject: &Subject<'_>) -> anyhow::Result<String> {
 
 fn verdict(subject: &Subject<'_>) -> Section {
     let mut section = Section::new("Verdict");
-    let (points, n) = (subject.chosen.coreset().rows.len(), subject.study.len());
+    let (points, n) = (subject.chosen.coreset().rows.len(), subject.study.all_rows());
     match subject.drawn.and_then(|drawn| drawn.verdict.as_ref()) {
         Some(verdict) => {
             section.text(headline(verdict, points, n));
@@ -150,8 +150,8 @@ fn chosen_rows(subject: &Subject<'_>, full: &Gaussian) -> anyhow::Result<Section
         "{} rows with a total weight of {} where all {} would have {}; the largest weight is {}.",
         count(weights.len()),
         number(total),
-        count(study.len()),
-        count(study.len()),
+        count(study.all_rows()),
+        count(study.all_rows()),
         number(largest)
     ));
     if let Some(leverages) = study.leverages(&coreset.rows, full)? {

@@ -18,3 +18,4 @@ mod real_data;
 mod reports;
 mod sampling;
 mod scale;
+mod weights;

@@ -1,5 +1,6 @@
 //! From a model and its rough posterior to a coreset: options, the build, and draws that no method sees.
 
+mod all;
 mod build;
 mod divergence;
 mod groups;
@@ -10,6 +11,7 @@ mod rounds;
 mod selector;
 mod start;
 
+pub use all::build_of_all;
 pub use build::{BuildError, Callback, Coreset, EmbeddedFit, select};
 pub use groups::build_of_groups;
 pub use need::TooFew;

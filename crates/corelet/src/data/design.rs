@@ -9,7 +9,7 @@ use super::fill::{Encoder, Filled};
 use super::groups::Groups;
 use super::kept_rows::KeptRows;
 use super::levels::NotText;
-use super::options::{DesignOptions, Outcome, Standardise};
+use super::options::{Columns, DesignOptions, Outcome, Single, Standardise};
 use super::roles::Roles;
 use super::source::Source;
 use super::standardise::{Standardisation, covariance_factor};
@@ -85,14 +85,13 @@ pub(super) fn design(
         features: &plan.features,
         storage,
         target,
-        target_position: roles.target_position(),
-        exposure_position: roles.exposure_position(),
+        singles: roles.single_positions(),
         groups_position: roles.groups_position(),
     };
     let mut here = Here { encoder: &encoder, looks: survey.looks, watch };
     let (filled, standardisation) = plan.fill(&mut here, &mut warnings)?;
     let Filled { observations, groups, .. } = filled;
-    let target_name = roles.target.map(|column| source.reader().columns()[column].name.clone());
+    let target_name = roles.target().map(|column| source.reader().columns()[column].name.clone());
     let dataset = plan.dataset(survey.rows, standardisation, encoding, target_name, warnings);
     Ok(Dataset { observations, groups, ..dataset })
 }
@@ -116,7 +115,7 @@ impl Planned {
         examined.check(options.drop_missing)?;
         let mut warnings = Vec::new();
         let target = examined.target(options, &mut warnings)?;
-        examined.beside(options)?;
+        examined.beside(&options.columns)?;
         let found = examined.features()?;
         let features = FeaturePlan::new(source, found, survey.rows.len(), options, &mut warnings)?;
         let encoding = examined.encoding(options, &features.features, target.clone());
@@ -180,8 +179,8 @@ impl Examination<'_> {
 
     /// The columns in use, in the order asked: position in the file, name, what was found.
     fn columns(&self) -> impl Iterator<Item = (usize, &str, &Found)> {
-        let Roles { features, target, exposure, groups, .. } = self.roles;
-        let positions = features.iter().chain(target).chain(exposure).chain(groups);
+        let Roles { features, singles, groups, .. } = self.roles;
+        let positions = features.iter().chain(singles.iter().flatten()).chain(groups);
         let columns = self.source.reader().columns();
         let found = self.survey.columns.iter();
         positions.zip(found).map(|(&column, found)| (column, columns[column].name.as_str(), &found.values))
@@ -247,13 +246,14 @@ impl Examination<'_> {
         Ok(())
     }
 
-    fn examined(&self, position: Option<usize>) -> Option<Examined<'_>> {
-        let (_, column, found) = self.columns().nth(position?)?;
+    fn examined(&self, single: Single) -> Option<Examined<'_>> {
+        let position = self.roles.single_positions()[single as usize]?;
+        let (_, column, found) = self.columns().nth(position)?;
         Some(Examined { file: self.source.name(), column, found })
     }
 
     fn target(&self, options: &DesignOptions, warnings: &mut Vec<String>) -> Result<TargetCode, DataError> {
-        let target = self.examined(self.roles.target_position());
+        let target = self.examined(Single::Target);
         target.map_or(Ok(TargetCode::None), |target| target.target(options, warnings))
     }
 
@@ -267,7 +267,7 @@ impl Examination<'_> {
             Cells::Ones => Made::Ones,
         };
         let classes = matches!(options.outcome, Outcome::Classes | Outcome::Several | Outcome::Ordered);
-        let target = self.examined(self.roles.target_position()).filter(|_| code != TargetCode::None);
+        let target = self.examined(Single::Target).filter(|_| code != TargetCode::None);
         Encoding {
             names: features.iter().map(|feature| feature.name.clone()).collect(),
             features: features.iter().map(made).collect(),
@@ -276,14 +276,22 @@ impl Examination<'_> {
                 code,
                 labels: if classes { target.labels() } else { Vec::new() },
             }),
+            offset: options.columns.offset.clone(),
             beside: options.columns.beside().map(|(column, what)| (column.clone(), what)),
             missing: options.missing.clone(),
         }
     }
 
-    fn beside(&self, options: &DesignOptions) -> Result<(), DataError> {
-        let column = self.examined(self.roles.exposure_position()).zip(options.columns.beside());
-        column.map_or(Ok(()), |(column, (_, what))| column.beside(what))
+    /// The column beside the target, the weights and the offset.
+    fn beside(&self, columns: &Columns) -> Result<(), DataError> {
+        if let Some((column, (_, what))) = self.examined(Single::Beside).zip(columns.beside()) {
+            column.beside(what)?;
+        }
+        if let Some(weights) = self.examined(Single::Weights) {
+            weights.positive(columns.role(Single::Weights))?;
+        }
+        let offset = self.examined(Single::Offset);
+        offset.map_or(Ok(()), |offset| offset.numbers(columns.role(Single::Offset)).map(|_| ()))
     }
 
     fn features(&self) -> Result<Features, DataError> {

@@ -33,6 +33,9 @@ pub struct Encoding {
     pub(super) target: Option<CodedTarget>,
     /// The column beside the target and what it is.
     pub(super) beside: Option<(String, Beside)>,
+    /// The column of the offset, where there is one.
+    #[serde(default)]
+    pub(super) offset: Option<String>,
     /// What counts as missing besides an empty cell, `NA`, `NaN` and `null`.
     pub(super) missing: Vec<String>,
 }
@@ -60,7 +63,7 @@ pub(super) struct CodedTarget {
     pub(super) labels: Vec<String>,
 }
 
-/// Which columns of the rows are wanted besides the features.
+/// Which columns of the rows are wanted besides the features and the offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Besides {
     /// None.
@@ -95,6 +98,7 @@ impl Encoding {
         let mut columns: Vec<(&str, bool)> = features
             .chain(target)
             .chain(self.beside.iter().map(|(column, _)| (column.as_str(), false)))
+            .chain(self.offset.iter().map(|column| (column.as_str(), false)))
             .collect();
         let mut seen = HashSet::new();
         columns.retain(|(column, _)| seen.insert(*column));
@@ -147,8 +151,8 @@ impl Encoding {
             features: &features,
             storage: &Storage::default(),
             target: code.unwrap_or(TargetCode::None),
-            target_position: columns.target,
-            exposure_position: columns.beside,
+            // Weights are those of a fit, and a coreset's have them in them.
+            singles: [columns.target, columns.beside, None, columns.offset],
             groups_position: None,
         };
         // Nothing is to be learnt of their correlations.
@@ -169,11 +173,13 @@ struct Columns {
     asked: Vec<Asked>,
     target: Option<usize>,
     beside: Option<usize>,
+    offset: Option<usize>,
 }
 
 impl Columns {
     fn of(encoding: &Encoding, source: &Source<'_>, besides: Besides) -> Result<Self, DataError> {
-        let mut columns = Self { names: Vec::new(), asked: Vec::new(), target: None, beside: None };
+        let (names, asked) = (Vec::new(), Vec::new());
+        let mut columns = Self { names, asked, target: None, beside: None, offset: None };
         for made in &encoding.features {
             match made {
                 Made::Number(column) | Made::Bool(column) => columns.ask(source, column, None)?,
@@ -189,6 +195,9 @@ impl Columns {
             && (besides == Besides::Target || besides == Besides::Exposure && *beside == Beside::Exposure)
         {
             columns.beside = Some(columns.ask(source, column, None)?);
+        }
+        if let Some(column) = &encoding.offset {
+            columns.offset = Some(columns.ask(source, column, None)?);
         }
         Ok(columns)
     }
@@ -258,6 +267,9 @@ impl Columns {
         };
         if let (Some(place), Some(target)) = (self.target, &encoding.target) {
             of(place).check_labels_known(target)?;
+        }
+        if let Some(place) = self.offset {
+            of(place).numbers("the offset")?;
         }
         match (self.beside, &encoding.beside) {
             (Some(place), Some((_, beside))) => of(place).beside(*beside),

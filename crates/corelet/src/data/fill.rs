@@ -8,6 +8,7 @@ use super::error::DataError;
 use super::features::{Cells, Feature};
 use super::groups::{Grouping, Groups};
 use super::memory;
+use super::options::Single;
 #[cfg(feature = "files")]
 use super::shares::ScratchRows;
 use super::shares::{Buffers, MemoryRows, Shape, Share};
@@ -34,9 +35,8 @@ pub(super) struct Encoder<'a> {
     pub(super) features: &'a [Feature],
     pub(super) storage: &'a Storage,
     pub(super) target: TargetCode,
-    /// Where target, exposure and groups are among the wanted columns.
-    pub(super) target_position: Option<usize>,
-    pub(super) exposure_position: Option<usize>,
+    /// Where the single numbers and the groups are among the wanted columns.
+    pub(super) singles: [Option<usize>; Single::ALL.len()],
     pub(super) groups_position: Option<usize>,
 }
 
@@ -69,11 +69,10 @@ impl Encoder<'_> {
         watch: &mut Watch<'_>,
     ) -> Result<Filled, DataError> {
         let (n, dim) = (self.kept.iter().sum::<usize>(), self.features.len());
-        let count = |on: bool| if on { n } else { 0 };
-        let (target, exposure) =
-            (count(self.target != TargetCode::None), count(self.exposure_position.is_some()));
+        let mut singles = self.singles.map(|position| position.is_some());
+        singles[Single::Target as usize] = self.target != TargetCode::None;
         let what = format!("{n} rows of {dim} features");
-        let shape = Shape { n, dim, target, exposure };
+        let shape = Shape { n, dim, singles };
         #[cfg(feature = "files")]
         if self.storage.is_beyond(n, shape.bytes()) {
             memory::require_addresses(self.file, what, shape.bytes())?;
@@ -85,18 +84,19 @@ impl Encoder<'_> {
         memory::require(self.file, &*what, shape.bytes())?;
         let mut rows = MemoryRows {
             features: memory::zeros(self.file, &what, n.saturating_mul(dim))?,
-            target: memory::zeros(self.file, "the target", target)?,
-            exposure: memory::zeros(self.file, "the exposure", exposure)?,
+            singles: {
+                let zeros = |count| memory::zeros(self.file, "the target and what stands beside it", count);
+                let [target, exposure, weights, offset] = shape.lengths().map(zeros);
+                [target?, exposure?, weights?, offset?]
+            },
         };
         let shares = rows.shares(self.kept, dim);
         let (gram, groups) = self.look(scaled, Some(standardisation), shares, look, watch)?;
-        Ok(self.filled(rows.finish(dim), gram, groups))
+        Ok(self.filled(rows.finish(shape), gram, groups))
     }
 
     fn filled(&self, observations: Observations, gram: Vec<f64>, groups: Grouping) -> Filled {
-        let exposure = observations.exposure.filter(|_| self.exposure_position.is_some());
-        let groups = self.groups_position.map(|_| groups.finish());
-        Filled { observations: Observations { exposure, ..observations }, gram, groups }
+        Filled { observations, gram, groups: self.groups_position.map(|_| groups.finish()) }
     }
 
     fn look(
@@ -238,8 +238,7 @@ impl BlockFill<'_, '_> {
         raw: &mut [f64],
         standardisation: &Standardisation,
     ) -> Result<(), Fault> {
-        let Encoder { features, target, target_position, exposure_position, groups_position, .. } =
-            self.encoder;
+        let Encoder { features, target, singles, groups_position, .. } = self.encoder;
         let dim = features.len();
         let rows = self.done..self.done + kept.len();
         if rows.end > self.share.rows(dim) {
@@ -249,11 +248,11 @@ impl BlockFill<'_, '_> {
         let out = self.share.room(rows.clone(), dim, &mut self.buffers);
         out.features.iter_mut().zip(&*raw).for_each(|(out, &value)| *out = value as f32);
         let column = |position: &Option<usize>| position.map(|position| batch.columns[position].values);
-        if let Some(cells) = column(target_position) {
-            target.code(&cells, kept, out.target);
-        }
-        if let Some(cells) = column(exposure_position) {
-            TargetCode::Number.code(&cells, kept, out.exposure);
+        for ((single, position), out) in Single::ALL.into_iter().zip(singles).zip(out.singles) {
+            let code = if single == Single::Target { target } else { &TargetCode::Number };
+            if let Some(cells) = column(position) {
+                code.code(&cells, kept, out);
+            }
         }
         if let Some(cells) = column(groups_position) {
             self.groups.add(&cells, kept);

@@ -51,6 +51,14 @@ impl KeptRows {
         (0..self.len).map(|i| self.file_row(i))
     }
 
+    /// Those of some observations, ascending.
+    pub(crate) fn select(&self, observations: &[usize]) -> Self {
+        let mut kept = Self::default();
+        observations.iter().for_each(|&i| kept.keep(self.file_row(i)));
+        kept.end(self.total);
+        kept
+    }
+
     /// Appends a row of the file that was kept.
     pub(super) fn keep(&mut self, row: usize) {
         self.runs.note(self.len, row as u64);
@@ -94,6 +102,9 @@ mod tests {
             assert_eq!(all.observation(row), rows.iter().position(|&kept| kept == row), "{row}");
         }
         assert_eq!(KeptRows::all(7).iter().collect::<Vec<_>>(), (0..7).collect::<Vec<_>>());
+        let some = all.select(&[0, 3, 4]);
+        assert_eq!((some.iter().collect::<Vec<_>>(), some.total()), (vec![0, 9, 10], 12));
+        assert_eq!((some.observation(9), some.observation(4)), (Some(1), None));
         assert_eq!(KeptRows::all(7).observation(7), None);
     }
 }

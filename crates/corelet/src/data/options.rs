@@ -45,6 +45,8 @@ pub enum Standardise {
 /// | `exposure` | none | the exposure of each row, for counts |
 /// | `trials` | none | the number of trials of each row, for successes among them |
 /// | `event` | none | whether the event was seen (1, true) or not until then (0, false), for survival times |
+/// | `weights` | 1 | what the log-likelihood of each row is multiplied by, > 0: how often the row stands for itself |
+/// | `offset` | 0 | what is added to the predictor of each row |
 /// | `groups` | none | the column that says which rows belong together; it is no feature |
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -61,8 +63,26 @@ pub struct Columns {
     pub trials: Option<String>,
     /// Whether the event of each row was seen.
     pub event: Option<String>,
+    /// What the log-likelihood of each row is multiplied by.
+    pub weights: Option<String>,
+    /// What is added to the predictor of each row.
+    pub offset: Option<String>,
     /// The column that says which rows belong together.
     pub groups: Option<String>,
+}
+
+/// What a row has besides its features, one number each, and the order in which these are asked for and kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Single {
+    Target,
+    /// The exposure, or what stands in its place.
+    Beside,
+    Weights,
+    Offset,
+}
+
+impl Single {
+    pub(super) const ALL: [Self; 4] = [Self::Target, Self::Beside, Self::Weights, Self::Offset];
 }
 
 /// What the column beside the target is.
@@ -90,6 +110,16 @@ impl Columns {
         Self { target: Some(target.to_owned()), ..Self::default() }
     }
 
+    /// What such a column is, in words.
+    pub(super) fn role(&self, single: Single) -> &'static str {
+        match single {
+            Single::Target => "the target",
+            Single::Beside => self.beside().map_or("", |(_, what)| what.role()),
+            Single::Weights => "the weights",
+            Single::Offset => "the offset",
+        }
+    }
+
     /// The column beside the target, and what it is; a model takes one at most.
     pub(super) fn beside(&self) -> Option<(&String, Beside)> {
         let named = [
@@ -114,6 +144,7 @@ impl Columns {
 /// | `intercept` | true | add a column of ones, unless a feature is constant already |
 /// | `standardise` | `scale` | what is done to the features |
 /// | `drop_missing` | false | leave out rows with missing values instead of refusing them |
+/// | `collapse` | false | take equal rows as one, with the sum of their weights |
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DesignOptions {
@@ -136,6 +167,8 @@ pub struct DesignOptions {
     pub standardise: Standardise,
     /// Whether rows with missing values are left out.
     pub drop_missing: bool,
+    /// Whether equal rows are taken as one; a study does it, once it has looked at all of them.
+    pub collapse: bool,
 }
 
 impl Default for DesignOptions {
@@ -150,6 +183,7 @@ impl Default for DesignOptions {
             intercept: true,
             standardise: Standardise::default(),
             drop_missing: false,
+            collapse: false,
         }
     }
 }

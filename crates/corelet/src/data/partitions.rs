@@ -10,7 +10,7 @@ use super::features::Feature;
 #[cfg(feature = "files")]
 use super::files::cells::CellColumn;
 use super::fill::Encoder;
-use super::options::DesignOptions;
+use super::options::{DesignOptions, Single};
 use super::place::Place;
 use super::roles::Roles;
 use super::source::{Reader, Source};
@@ -48,8 +48,8 @@ pub(crate) struct PartEncoding {
     columns: PartColumns,
     features: Vec<Feature>,
     target: TargetCode,
-    target_position: Option<usize>,
-    exposure_position: Option<usize>,
+    /// Where the single numbers are among the columns.
+    singles: [Option<usize>; Single::ALL.len()],
     scaled: ScaledColumns,
     /// None where only products are wanted.
     standardisation: Option<Standardisation>,
@@ -94,8 +94,7 @@ impl Source<'_> {
             features: &encoding.features,
             storage: &storage,
             target: encoding.target.clone(),
-            target_position: encoding.target_position,
-            exposure_position: encoding.exposure_position,
+            singles: encoding.singles,
             groups_position: None,
         };
         let watch = &mut |_: &super::Reading| std::ops::ControlFlow::Continue(());
@@ -217,16 +216,16 @@ pub(crate) fn design_partitions(
         columns: asked,
         features: plan.features.clone(),
         target,
-        target_position: roles.target_position(),
-        exposure_position: roles.exposure_position(),
+        singles: roles.single_positions(),
         scaled: ScaledColumns { dim: 0, columns: Vec::new(), centre: Vec::new(), scale: Vec::new() },
         standardisation: None,
         storage: (storage.memory.map(|memory| memory.0), storage.scratch.clone()),
     };
     let rows: Vec<usize> = surveys.iter().map(|PartSurvey(part)| part.rows.len()).collect();
     let ((), standardisation) = plan.fill(&mut There { partitions, encoding, rows: &rows }, &mut warnings)?;
-    let target_name = roles.target.map(|column| source.reader().columns()[column].name.clone());
-    let target = roles.target_position().map(|at| scale_of(&survey.columns[at].values, survey.rows.len()));
+    let target_name = roles.target().map(|column| source.reader().columns()[column].name.clone());
+    let target = roles.single_positions()[Single::Target as usize];
+    let target = target.map(|at| scale_of(&survey.columns[at].values, survey.rows.len()));
     let target = target.unwrap_or_default();
     let dataset = plan.dataset(survey.rows, standardisation, cells, target_name, warnings);
     Ok(Partitioned { dataset, target, starts })

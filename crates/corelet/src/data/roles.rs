@@ -4,16 +4,15 @@ use std::collections::HashMap;
 
 use super::blocks::{Declared, Kind};
 use super::error::DataError;
-use super::options::{DesignOptions, Outcome};
+use super::options::{Columns, DesignOptions, Outcome, Single};
 use super::source::Source;
 use super::survey::Asked;
 
 /// The columns in use, by their positions in the file.
 pub(super) struct Roles {
-    pub(super) target: Option<usize>,
-    /// The exposure, or what stands in its place.
-    pub(super) exposure: Option<usize>,
     pub(super) features: Vec<usize>,
+    /// Of the single numbers, as [`Single`] orders them.
+    pub(super) singles: [Option<usize>; Single::ALL.len()],
     pub(super) groups: Option<usize>,
     /// Columns that are taken as text whatever they look like.
     categories: Vec<usize>,
@@ -38,31 +37,29 @@ impl Roles {
                 return Err(DataError::NoTarget { file, known });
             }
         };
-        let exposure = named.beside().map(|(name, _)| find(name)).transpose()?;
-        let beside = named.beside().map_or("", |(_, what)| what.role());
+        let beside = named.beside().map(|(name, _)| find(name)).transpose()?;
+        let weights = named.weights.as_ref().map(find).transpose()?;
+        let offset = named.offset.as_ref().map(find).transpose()?;
+        let singles = [target, beside, weights, offset];
         let groups = named.groups.as_ref().map(find).transpose()?;
         let excluded = find_all(&named.exclude)?;
         let categories = find_all(&options.categories)?;
         let mut taken = vec![false; columns.len()];
-        target
-            .iter()
-            .chain(&exposure)
-            .chain(&groups)
-            .chain(&excluded)
-            .for_each(|&column| taken[column] = true);
+        let others = singles.iter().flatten().chain(&groups).chain(&excluded);
+        others.for_each(|&column| taken[column] = true);
         let features = match &named.features {
             Some(names) => find_all(names)?,
             None => (0..columns.len()).filter(|&j| !taken[j] && !columns[j].index).collect(),
         };
-        let roles = Self { target, exposure, features, groups, categories };
-        roles.check(source, &excluded, beside)?;
+        let roles = Self { features, singles, groups, categories };
+        roles.check(source, &excluded, named)?;
         Ok(roles)
     }
 
-    fn check(&self, source: &Source<'_>, excluded: &[usize], beside: &'static str) -> Result<(), DataError> {
+    fn check(&self, source: &Source<'_>, excluded: &[usize], names: &Columns) -> Result<(), DataError> {
         let columns = source.reader().columns();
-        let named = self.target.map(|column| (column, "the target"));
-        let named = named.into_iter().chain(self.exposure.map(|column| (column, beside)));
+        let singles = Single::ALL.into_iter().zip(self.singles);
+        let named = singles.filter_map(|(single, column)| Some((column?, names.role(single))));
         let named = named.chain(self.features.iter().map(|&column| (column, "a feature")));
         let named = named.chain(self.groups.map(|column| (column, "the group")));
         // What tells groups apart is no feature, and may be left out of them by name as well.
@@ -84,7 +81,7 @@ impl Roles {
         Ok(())
     }
 
-    /// What the first look is asked: features in order, then the target, the exposure and the groups.
+    /// What the first look is asked: features in order, then the single numbers and the groups.
     pub(super) fn asked(&self, source: &Source<'_>) -> Vec<Asked> {
         let columns = source.reader().columns();
         let kind = |column: usize| match columns[column].declared {
@@ -95,7 +92,7 @@ impl Roles {
         };
         let features =
             self.features.iter().map(|&column| Asked { column, kind: kind(column), values: false });
-        let others = self.target.iter().chain(&self.exposure);
+        let others = self.singles.iter().flatten();
         let others = others.map(|&column| Asked { column, kind: kind(column), values: true });
         let groups = self.groups.map(|column| Asked { column, kind: kind(column), values: false });
         features.chain(others).chain(groups).collect()
@@ -107,19 +104,24 @@ impl Roles {
         self.categories.contains(&column) || self.groups == Some(column) || *declared == Declared::Categories
     }
 
-    /// Where the target is among what was asked.
-    pub(super) fn target_position(&self) -> Option<usize> {
-        self.target.map(|_| self.features.len())
+    /// The target, where there is one.
+    pub(super) fn target(&self) -> Option<usize> {
+        self.singles[Single::Target as usize]
     }
 
-    /// Where the exposure is among what was asked.
-    pub(super) fn exposure_position(&self) -> Option<usize> {
-        self.exposure.map(|_| self.features.len() + usize::from(self.target.is_some()))
+    /// Where the single numbers are among what was asked.
+    pub(super) fn single_positions(&self) -> [Option<usize>; Single::ALL.len()] {
+        let mut next = self.features.len();
+        self.singles.map(|column| {
+            column.map(|_| {
+                next += 1;
+                next - 1
+            })
+        })
     }
 
     /// Where the groups are among what was asked.
     pub(super) fn groups_position(&self) -> Option<usize> {
-        let before = self.features.len() + usize::from(self.target.is_some());
-        self.groups.map(|_| before + usize::from(self.exposure.is_some()))
+        self.groups.map(|_| self.features.len() + self.singles.iter().flatten().count())
     }
 }

@@ -4,56 +4,72 @@ use std::ops::Range;
 #[cfg(feature = "files")]
 use std::path::Path;
 
+use super::options::Single;
 #[cfg(feature = "files")]
-use crate::rows::{Held, ScratchFile};
-use crate::rows::{Observations, ScratchError};
+use crate::rows::ScratchFile;
+use crate::rows::{Held, Observations, ScratchError};
 
 /// How many numbers there are.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shape {
     pub(super) n: usize,
     pub(super) dim: usize,
-    /// n, or none.
-    pub(super) target: usize,
-    /// n, or none.
-    pub(super) exposure: usize,
+    /// Which numbers a row has besides its features.
+    pub(super) singles: [bool; Single::ALL.len()],
 }
 
 impl Shape {
     /// Bytes that all rows take.
     pub(super) fn bytes(&self) -> u64 {
-        let (n, dim, others) = (self.n as u64, self.dim as u64, (self.target + self.exposure) as u64);
-        n.saturating_mul(4 * dim).saturating_add(8 * others)
+        let others = self.singles.iter().filter(|&&has| has).count();
+        (self.n as u64).saturating_mul(4 * self.dim as u64 + 8 * others as u64)
+    }
+
+    /// How many numbers of each there are.
+    pub(super) fn lengths(&self) -> [usize; Single::ALL.len()] {
+        self.singles.map(|has| if has { self.n } else { 0 })
+    }
+
+    /// The rows, of which every column has all its numbers or none.
+    fn observations(&self, features: Held<f32>, singles: [Held<f64>; Single::ALL.len()]) -> Observations {
+        let [target, exposure, weights, offset] = singles;
+        let [_, has_exposure, has_weights, has_offset] = self.singles;
+        Observations {
+            features,
+            dim: self.dim,
+            target,
+            exposure: has_exposure.then_some(exposure),
+            weights: has_weights.then_some(weights),
+            offset: has_offset.then_some(offset),
+        }
     }
 }
 
 /// All rows in memory.
 pub(super) struct MemoryRows {
     pub(super) features: Vec<f32>,
-    pub(super) target: Vec<f64>,
-    pub(super) exposure: Vec<f64>,
+    pub(super) singles: [Vec<f64>; Single::ALL.len()],
 }
 
 impl MemoryRows {
     /// The shares of blocks with so many rows.
     pub(super) fn shares(&mut self, kept: &[usize], dim: usize) -> Vec<Share<'_>> {
-        let (has_target, has_exposure) = (!self.target.is_empty(), !self.exposure.is_empty());
-        let (mut features, mut target) = (&mut self.features[..], &mut self.target[..]);
-        let mut exposure = &mut self.exposure[..];
+        let mut features = &mut self.features[..];
+        let mut singles = self.singles.each_mut().map(|numbers| &mut numbers[..]);
         let of = |kept: &usize| {
             Share::Memory(Room {
                 features: take(&mut features, kept * dim),
-                target: take(&mut target, if has_target { *kept } else { 0 }),
-                exposure: take(&mut exposure, if has_exposure { *kept } else { 0 }),
+                singles: singles.each_mut().map(|rest| {
+                    let count = (*kept).min(rest.len());
+                    take(rest, count)
+                }),
             })
         };
         kept.iter().map(of).collect()
     }
 
-    pub(super) fn finish(self, dim: usize) -> Observations {
-        let Self { features, target, exposure } = self;
-        let (features, target, exposure) = (features.into(), target.into(), Some(exposure.into()));
-        Observations { features, dim, target, exposure }
+    pub(super) fn finish(self, shape: Shape) -> Observations {
+        shape.observations(self.features.into(), self.singles.map(Held::from))
     }
 }
 
@@ -69,8 +85,7 @@ fn take<'o, T>(from: &mut &'o mut [T], count: usize) -> &'o mut [T] {
 pub(super) struct ScratchRows {
     shape: Shape,
     features: ScratchFile,
-    target: ScratchFile,
-    exposure: ScratchFile,
+    singles: [ScratchFile; Single::ALL.len()],
 }
 
 #[cfg(feature = "files")]
@@ -80,10 +95,10 @@ impl ScratchRows {
         // One file of the size of all first, so that the message says how much is needed in all.
         drop(ScratchFile::create(folder, shape.bytes())?);
         let create = |bytes: usize| ScratchFile::create(folder, bytes as u64);
+        let [target, exposure, weights, offset] = shape.lengths().map(|count| create(8 * count));
         Ok(Self {
             features: create(4 * shape.n * shape.dim)?,
-            target: create(8 * shape.target)?,
-            exposure: create(8 * shape.exposure)?,
+            singles: [target?, exposure?, weights?, offset?],
             shape,
         })
     }
@@ -102,17 +117,14 @@ impl ScratchRows {
     /// Writes rows from this one on.
     fn store(&self, first: usize, rows: &Buffers) -> Result<(), ScratchError> {
         self.features.write_at(4 * (first * self.shape.dim) as u64, &rows.features)?;
-        self.target.write_at(8 * first as u64, &rows.target)?;
-        self.exposure.write_at(8 * first as u64, &rows.exposure)
+        let mut singles = self.singles.iter().zip(&rows.singles);
+        singles.try_for_each(|(file, numbers)| file.write_at(8 * first as u64, numbers))
     }
 
     pub(super) fn finish(self) -> Result<Observations, ScratchError> {
-        Ok(Observations {
-            features: Held::in_scratch(self.features)?,
-            dim: self.shape.dim,
-            target: Held::in_scratch(self.target)?,
-            exposure: Some(Held::in_scratch(self.exposure)?),
-        })
+        let [target, exposure, weights, offset] = self.singles.map(Held::in_scratch);
+        let singles = [target?, exposure?, weights?, offset?];
+        Ok(self.shape.observations(Held::in_scratch(self.features)?, singles))
     }
 }
 
@@ -131,16 +143,14 @@ pub(super) enum Share<'o> {
 /// Where some rows go.
 pub(super) struct Room<'o> {
     pub(super) features: &'o mut [f32],
-    pub(super) target: &'o mut [f64],
-    pub(super) exposure: &'o mut [f64],
+    pub(super) singles: [&'o mut [f64]; Single::ALL.len()],
 }
 
 /// Rows on their way to a scratch file.
 #[derive(Debug, Default)]
 pub(super) struct Buffers {
     features: Vec<f32>,
-    target: Vec<f64>,
-    exposure: Vec<f64>,
+    singles: [Vec<f64>; Single::ALL.len()],
 }
 
 impl Share<'_> {
@@ -167,27 +177,23 @@ impl Share<'_> {
     ) -> Room<'b> {
         let part = |rows: Range<usize>, len: usize| rows.start.min(len)..rows.end.min(len);
         match self {
-            Self::Memory(Room { features, target, exposure }) => Room {
+            Self::Memory(Room { features, singles }) => Room {
                 features: &mut features[rows.start * dim..rows.end * dim],
-                target: {
-                    let at = part(rows.clone(), target.len());
-                    &mut target[at]
-                },
-                exposure: {
-                    let at = part(rows, exposure.len());
-                    &mut exposure[at]
-                },
+                singles: singles.each_mut().map(|numbers| {
+                    let at = part(rows.clone(), numbers.len());
+                    &mut numbers[at]
+                }),
             },
             #[cfg(feature = "files")]
             Self::Scratch { files, .. } => {
-                let count = |all: usize| if all > 0 { rows.len() } else { 0 };
-                buffers.features.resize(rows.len() * dim, 0.0);
-                buffers.target.resize(count(files.shape.target), 0.0);
-                buffers.exposure.resize(count(files.shape.exposure), 0.0);
-                let Buffers { features, target, exposure } = buffers;
-                Room { features, target, exposure }
+                let Buffers { features, singles } = buffers;
+                features.resize(rows.len() * dim, 0.0);
+                for (numbers, has) in singles.iter_mut().zip(files.shape.singles) {
+                    numbers.resize(if has { rows.len() } else { 0 }, 0.0);
+                }
+                Room { features, singles: singles.each_mut().map(|numbers| &mut numbers[..]) }
             }
-            Self::Nothing => Room { features: &mut [], target: &mut [], exposure: &mut [] },
+            Self::Nothing => Room { features: &mut [], singles: Default::default() },
         }
     }
 

@@ -126,7 +126,8 @@ impl Examined<'_> {
         self.single(role)?.not_count.map_or(Ok(()), error)
     }
 
-    fn positive(&self, role: &'static str) -> Result<(), DataError> {
+    /// Numbers above 0.
+    pub(super) fn positive(&self, role: &'static str) -> Result<(), DataError> {
         let error = |(place, value)| {
             let (file, column) = self.names();
             Err(DataError::NotPositive { file, column, role, place, value })
@@ -138,7 +139,8 @@ impl Examined<'_> {
         (self.file.to_owned(), self.column.to_owned())
     }
 
-    fn numbers(&self, role: &'static str) -> Result<&NumberSurvey, DataError> {
+    /// Numbers.
+    pub(super) fn numbers(&self, role: &'static str) -> Result<&NumberSurvey, DataError> {
         let first = match self.found {
             Found::Numbers(numbers) => return Ok(numbers),
             Found::Texts(levels) => first_word(levels),

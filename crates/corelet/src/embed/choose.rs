@@ -6,7 +6,6 @@ use sparse_nnls::Pursuit;
 
 use super::hermite::coordinates;
 use super::{Choice, EmbedError, Embedded, Embedding, Recipe};
-use crate::linalg::dot_features;
 use crate::model::Shifts;
 use crate::posterior::Gaussian;
 use crate::random::Stream;
@@ -191,11 +190,7 @@ impl Kind {
             return Ok(Self::Joint);
         }
         let Some(linear) = model.linear() else { return Ok(Self::Other) };
-        let quadratic = (0..model.len()).all(|i| {
-            let (y, exposure) = linear.target(i);
-            let eta = dot_features(linear.observations.row(i), &posterior.mean);
-            linear.family.derivatives(eta, y, exposure)[2] == 0.0
-        });
+        let quadratic = (0..model.len()).all(|i| linear.derivatives(i, &posterior.mean)[2] == 0.0);
         Ok(Self::Linear { quadratic })
     }
 }

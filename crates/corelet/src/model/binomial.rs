@@ -13,7 +13,7 @@ pub(super) const CARD: Card = Card {
     name: "binomial",
     about: "Successes among a number of trials",
     outcome: Outcome::Count,
-    settings: &["trials"],
+    settings: &["trials", "offset"],
     sigma: None,
     dispersions: NONE,
     scaled_by_target: false,

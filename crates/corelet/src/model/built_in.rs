@@ -179,7 +179,10 @@ impl BuiltIn {
 
     /// Whether it takes a setting that not every model takes.
     pub fn takes(self, setting: &str) -> bool {
-        self.card().settings.contains(&setting)
+        match setting {
+            "weights" | "collapse" => self.outcome() != Outcome::None,
+            _ => self.card().settings.contains(&setting),
+        }
     }
 
     /// Whether its coefficients have the scale of its target, and so its default prior.

@@ -15,7 +15,7 @@ pub(super) const CARD: Card = Card {
     name: "gamma",
     about: "Positive numbers whose spread grows with their mean, by a log link",
     outcome: Outcome::Positive,
-    settings: &[],
+    settings: &["offset"],
     sigma: None,
     dispersions: |_| &[LOG_SHAPE],
     scaled_by_target: false,

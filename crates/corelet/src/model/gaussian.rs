@@ -44,6 +44,7 @@ impl GaussianMean {
     /// From rows xᵢ and Σ, row-major D × D. Targets are not looked at.
     pub fn new(observations: Observations, covariance: &[f64]) -> Result<Self, ModelError> {
         check_features(&observations)?;
+        check_plain(&observations)?;
         let dim = observations.dim;
         if covariance.len() != dim * dim {
             let got = covariance.len();
@@ -82,6 +83,15 @@ impl GaussianMean {
     /// Σ⁻¹, row-major.
     pub fn precision(&self) -> &[f64] {
         &self.precision
+    }
+}
+
+/// Refuses weights and offsets.
+fn check_plain(observations: &Observations) -> Result<(), ModelError> {
+    let given = [("weights", observations.weights.is_some()), ("offset", observations.offset.is_some())];
+    match given.into_iter().find(|&(_, given)| given) {
+        Some((what, _)) => Err(ModelError::NoPlace { model: CARD.name, what }),
+        None => Ok(()),
     }
 }
 
@@ -209,6 +219,7 @@ impl Model for GaussianMean {
 
     fn bind(&self, observations: Observations) -> Result<Arc<dyn Model>, ModelError> {
         check_features(&observations)?;
+        check_plain(&observations)?;
         Ok(Arc::new(Self::with_precision(observations, self.precision.clone(), self.constant)))
     }
 

@@ -1,4 +1,4 @@
-//! A model with a linear predictor: observations and a family make ℓᵢ(θ) = ℓ(xᵢᵀθ; yᵢ, eᵢ).
+//! A model with a linear predictor: observations and a family make ℓᵢ(θ) = fᵢ·ℓ(xᵢᵀθ + oᵢ; yᵢ, eᵢ).
 
 use super::blocks::sum_in_blocks;
 use super::outer::{add_outer_products, add_scaled_rows, products};
@@ -6,15 +6,15 @@ use super::prepared::PreparedGlm;
 use super::{
     BLOCK, Derivatives, Differences, Family, Jets, LinearPredictor, Model, ModelError, Over, Shifts,
 };
-use crate::linalg::{dot_features, mirror_lower};
+use crate::linalg::mirror_lower;
 use crate::rows::Observations;
 use rayon::prelude::*;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A generalised linear model: ℓᵢ(θ) = ℓ(xᵢᵀθ; yᵢ, eᵢ) for any [`Family`].
+/// A generalised linear model: ℓᵢ(θ) = fᵢ·ℓ(xᵢᵀθ + oᵢ; yᵢ, eᵢ) for any [`Family`], with the weights fᵢ and offsets oᵢ of the rows, if any.
 ///
-/// ∇ℓᵢ = ℓ′·xᵢ and ∇²ℓᵢ = ℓ″·xᵢxᵢᵀ, so a family is all there is to define.
+/// ∇ℓᵢ = fᵢℓ′·xᵢ and ∇²ℓᵢ = fᵢℓ″·xᵢxᵢᵀ, so a family is all there is to define.
 #[derive(Debug, Clone)]
 pub struct Glm<F> {
     observations: Arc<Observations>,
@@ -33,23 +33,28 @@ impl<F: Family + 'static> Glm<F> {
         &self.family
     }
 
-    /// Adds `weights` (or one) times the log-likelihoods of `rows` to `sums`.
+    /// Adds the log-likelihoods of `rows`, times the number beside each, to `sums`.
     fn accumulate(&self, features: &[f64], rows: &[(usize, f64)], theta: &[f64], sums: &mut Sums) {
         let Sums { value, gradient, hessian, jets, scratch } = sums;
         products(features, theta, &mut jets.eta);
+        if let Some(offset) = &self.observations.offset {
+            jets.eta.iter_mut().zip(rows).for_each(|(eta, &(i, _))| *eta += offset[i]);
+        }
         if gradient.is_empty() && hessian.is_empty() {
             for (&eta, &(i, weight)) in jets.eta.iter().zip(rows) {
                 let (y, exposure) = self.observations.target(i);
+                let weight = weight * self.observations.weight(i);
                 *value += weight * self.family.value(eta, y, exposure);
             }
             return;
         }
         jets.ask(rows.iter().map(|&(i, _)| self.observations.target(i)));
         self.family.jets(jets);
-        for (i, &(_, weight)) in rows.iter().enumerate() {
-            *value += weight * jets.value[i];
-            jets.first[i] *= weight;
-            jets.second[i] *= weight;
+        for (at, &(i, weight)) in rows.iter().enumerate() {
+            let weight = weight * self.observations.weight(i);
+            *value += weight * jets.value[at];
+            jets.first[at] *= weight;
+            jets.second[at] *= weight;
         }
         if !gradient.is_empty() {
             add_scaled_rows(gradient, &jets.first, features);
@@ -133,7 +138,8 @@ impl<F: Family + 'static> Model for Glm<F> {
 
     fn log_likelihood(&self, i: usize, theta: &[f64]) -> f64 {
         let (y, exposure) = self.observations.target(i);
-        self.family.value(dot_features(self.observations.row(i), theta), y, exposure)
+        let eta = self.observations.predictor(i, theta);
+        self.observations.weight(i) * self.family.value(eta, y, exposure)
     }
 
     fn evaluate(&self, rows: Over<'_>, theta: &[f64], derivatives: Derivatives<'_>) -> f64 {
@@ -203,11 +209,24 @@ fn check(observations: &Observations, family: &dyn Family) -> Result<(), ModelEr
             return Err(ModelError::Exposure { row, value: exposure[row] });
         }
     }
+    check_weights(observations)?;
     if let Some(row) = first(&observations.target, |&value| family.check_target(value).is_err()) {
         let (value, model) = (observations.target[row], family.name());
         family.check_target(value).map_err(|need| ModelError::Target { row, value, model, need })?;
     }
     Ok(())
+}
+
+/// Weights above 0, and finite offsets.
+pub(super) fn check_weights(observations: &Observations) -> Result<(), ModelError> {
+    let n = observations.len();
+    if let Some(weights) = &observations.weights {
+        check_column("weight", weights, n)?;
+        if let Some(row) = first(weights, |&weight| weight <= 0.0) {
+            return Err(ModelError::Weight { row, value: weights[row] });
+        }
+    }
+    observations.offset.as_ref().map_or(Ok(()), |offset| check_column("offset", offset, n))
 }
 
 /// The first number that is so, looked for on all threads: a block at a time without a branch, and then inside it.

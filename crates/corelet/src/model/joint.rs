@@ -1,7 +1,7 @@
-//! A model with several predictors a row: observations and a joint family make ℓᵢ(θ) = ℓ(Aᵢθ; yᵢ, eᵢ).
+//! A model with several predictors a row: observations and a joint family make ℓᵢ(θ) = fᵢ·ℓ(Aᵢθ + oᵢe₁; yᵢ, eᵢ).
 
 use super::blocks::sum_in_blocks;
-use super::glm::{check_column, check_features};
+use super::glm::{check_column, check_features, check_weights};
 use super::joint_family::{Inputs, JointFamily, Layout};
 use super::outer::{add_outer_products, add_scaled_rows, products};
 use super::{Derivatives, Differences, JointPredictors, Model, ModelError, Over, Shifts};
@@ -9,9 +9,9 @@ use crate::rows::Observations;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The model of any [`JointFamily`]: ℓᵢ(θ) = ℓ(Aᵢθ; yᵢ, eᵢ).
+/// The model of any [`JointFamily`]: ℓᵢ(θ) = fᵢ·ℓ(Aᵢθ + oᵢe₁; yᵢ, eᵢ), with the weights fᵢ and offsets oᵢ of the rows, if any.
 ///
-/// ∇ℓᵢ = Aᵢᵀ∇ℓ and ∇²ℓᵢ = Aᵢᵀ∇²ℓ Aᵢ, so a family is all there is to define.
+/// ∇ℓᵢ = fᵢAᵢᵀ∇ℓ and ∇²ℓᵢ = fᵢAᵢᵀ∇²ℓ Aᵢ, so a family is all there is to define.
 #[derive(Debug)]
 pub struct Joint<F> {
     observations: Arc<Observations>,
@@ -59,7 +59,8 @@ impl<F: JointFamily + 'static> Joint<F> {
         let (mut zeta, mut gradient, mut hessian) = (vec![0.0; r], vec![0.0; r], vec![0.0; r * r]);
         for (at, &(i, weight)) in rows.iter().enumerate() {
             zeta.iter_mut().zip(&sums.predictors).for_each(|(zeta, column)| *zeta = column[at]);
-            let target = self.observations.target(i);
+            zeta[0] += self.observations.offset(i);
+            let (target, weight) = (self.observations.target(i), weight * self.observations.weight(i));
             sums.value += weight * self.family.value(&zeta, target);
             if sums.wanted == Wanted::Value {
                 continue;
@@ -215,8 +216,8 @@ impl<F: JointFamily + 'static> Model for Joint<F> {
 
     fn log_likelihood(&self, i: usize, theta: &[f64]) -> f64 {
         let mut zeta = vec![0.0; self.layout.predictors()];
-        self.layout.predict(self.observations.row(i), theta, &mut zeta);
-        self.family.value(&zeta, self.observations.target(i))
+        self.layout.predict(&self.observations, i, theta, &mut zeta);
+        self.observations.weight(i) * self.family.value(&zeta, self.observations.target(i))
     }
 
     fn evaluate(&self, rows: Over<'_>, theta: &[f64], derivatives: Derivatives<'_>) -> f64 {
@@ -303,9 +304,12 @@ impl<F: JointFamily + 'static> Prepared<F> {
         let mut out = vec![0.0; self.shifts.count];
         for (at, &i) in ids.iter().enumerate() {
             let x = observations.row(i);
-            layout.predict(x, &self.anchor, &mut zeta);
+            layout.predict(observations, i, &self.anchor, &mut zeta);
             self.shifts.of_row(x, &mut deltas);
             family.differences_row(&zeta, observations.target(i), &deltas, &self.table, &mut out);
+            if let Some(weights) = &observations.weights {
+                out.iter_mut().for_each(|difference| *difference *= weights[i]);
+            }
             take(at, &out);
         }
     }
@@ -391,6 +395,7 @@ fn check(observations: &Observations, family: &dyn JointFamily) -> Result<(), Mo
     if let Some(exposure) = &observations.exposure {
         check_column("exposure", exposure, n)?;
     }
+    check_weights(observations)?;
     for row in 0..n {
         let (target, model) = (observations.target(row), family.name());
         let refused = |need| ModelError::Target { row, value: target.0, model, need };

@@ -1,6 +1,7 @@
 //! Log-likelihoods ℓ(ζ; y, e) of several predictors: all that a model with more than one parameter a row has to define.
 
 use super::family::LEGENDRE;
+use crate::rows::Observations;
 
 /// What a predictor is a linear function of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,13 +116,17 @@ impl Layout {
         })
     }
 
-    /// ζ = Aθ of a row with features x.
-    pub fn predict(&self, x: &[f32], theta: &[f64], zeta: &mut [f64]) {
-        for ((input, block), zeta) in self.blocks().zip(zeta) {
+    /// ζ = Aθ + oe₁ of row `i`.
+    pub fn predict(&self, rows: &Observations, i: usize, theta: &[f64], zeta: &mut [f64]) {
+        let x = rows.row(i);
+        for ((input, block), zeta) in self.blocks().zip(&mut *zeta) {
             *zeta = match input {
                 Inputs::Features => crate::linalg::dot_features(x, &theta[block]),
                 Inputs::Constant => theta[block.start],
             };
+        }
+        if let Some(first) = zeta.first_mut() {
+            *first += rows.offset(i);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Linear regression: y ~ N(η, σ²) with σ² known, or plugged in from the least-squares residuals; [`Normal`] has it unknown.
 
 use super::built_in::Card;
-use super::glm::check_features;
+use super::glm::{check_features, check_weights};
 use super::normal::LOG_SIGMA;
 use super::{Family, Given, Glm, ModelError, Normal, Predictive};
 use crate::data::Outcome;
@@ -15,7 +15,7 @@ pub(super) const CARD: Card = Card {
     name: "linear",
     about: "Linear regression",
     outcome: Outcome::Number,
-    settings: &["sigma"],
+    settings: &["sigma", "offset"],
     sigma: None,
     dispersions: |numbers| if numbers.sigma.is_some() { &[] } else { &[LOG_SIGMA] },
     scaled_by_target: true,
@@ -68,18 +68,20 @@ impl Linear {
     }
 }
 
-/// RSS/(n − D) of least squares: with [X y] = QR, the last diagonal entry of R is ±√RSS.
+/// RSS/(n − D) of least squares, n = Σfᵢ where rows have weights: with [X y] = QR, the last diagonal entry of R is ±√RSS.
 pub fn residual_variance(observations: &Observations) -> Result<f64, ModelError> {
     check_features(observations)?;
     let (n, dim, target) = (observations.len(), observations.dim, &observations.target);
     if target.len() != n {
         return Err(ModelError::Length { what: "target", got: target.len(), expected: n });
     }
-    if n <= dim {
+    check_weights(observations)?;
+    let freedom = observations.total_weight() - dim as f64;
+    if n <= dim || freedom <= 0.0 {
         let purpose = "for a residual variance";
         return Err(ModelError::TooFewRows { rows: n, needed: dim + 1, purpose });
     }
-    Ok(Moments::of(observations).residual_sum_of_squares() / (n - dim) as f64)
+    Ok(Moments::of(observations).residual_sum_of_squares() / freedom)
 }
 
 impl Family for Linear {

@@ -17,7 +17,7 @@ pub(super) const CARD: Card = Card {
     name: "logistic",
     about: "Logistic regression",
     outcome: Outcome::Classes,
-    settings: &["positive"],
+    settings: &["positive", "offset"],
     sigma: Some(1.0),
     dispersions: NONE,
     scaled_by_target: false,

@@ -59,7 +59,7 @@ use crate::rows::Observations;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The log-likelihoods ℓ₁(θ) … ℓₙ(θ) of n data given D parameters.
+/// The log-likelihoods ℓ₁(θ) … ℓₙ(θ) of n data given D parameters, each times the weight that its row has, if any.
 ///
 /// Slices are of length D for θ and its gradient, D² row-major for a Hessian, and rows · S for differences.
 pub trait Model: Send + Sync {
@@ -105,12 +105,12 @@ pub trait Model: Send + Sync {
     /// Where they are no data of this likelihood.
     fn bind(&self, observations: Observations) -> Result<Arc<dyn Model>, ModelError>;
 
-    /// Where ℓᵢ(θ) = ℓ(xᵢᵀθ; yᵢ, eᵢ): the xᵢ, yᵢ, eᵢ, and the one-dimensional ℓ.
+    /// Where ℓᵢ(θ) = fᵢ·ℓ(xᵢᵀθ + oᵢ; yᵢ, eᵢ): the rows, and the one-dimensional ℓ.
     fn linear(&self) -> Option<LinearPredictor> {
         None
     }
 
-    /// Where ℓᵢ(θ) = ℓ(Aᵢθ; yᵢ, eᵢ) with several predictors a row: the rows, and the ℓ of r numbers.
+    /// Where ℓᵢ(θ) = fᵢ·ℓ(Aᵢθ + oᵢe₁; yᵢ, eᵢ) with several predictors a row: the rows, and the ℓ of r numbers.
     fn joint(&self) -> Option<JointPredictors> {
         None
     }
@@ -121,26 +121,28 @@ pub trait Model: Send + Sync {
     }
 }
 
-/// A model in which θ enters each datum only through η = xᵀθ.
+/// A model in which θ enters each datum only through η = xᵀθ + o.
 #[derive(Clone)]
 pub struct LinearPredictor {
-    /// Features x, targets y and exposures e.
+    /// Features x, targets y, exposures e, weights f and offsets o.
     pub observations: Arc<Observations>,
     /// ℓ(η; y, e).
     pub family: Arc<dyn Family>,
 }
 
 impl LinearPredictor {
-    /// The target and the exposure (1 where there is none) of row `i`.
-    pub fn target(&self, i: usize) -> (f64, f64) {
-        self.observations.target(i)
+    /// fᵢ·(ℓ′, ℓ″, ℓ‴) of row `i` at θ.
+    pub fn derivatives(&self, i: usize, theta: &[f64]) -> [f64; 3] {
+        let ((y, exposure), weight) = (self.observations.target(i), self.observations.weight(i));
+        let eta = self.observations.predictor(i, theta);
+        self.family.derivatives(eta, y, exposure).map(|derivative| weight * derivative)
     }
 }
 
-/// A model in which θ enters each datum only through r predictors ζ = Aθ.
+/// A model in which θ enters each datum only through r predictors ζ = Aθ, the first of which has an offset.
 #[derive(Clone)]
 pub struct JointPredictors {
-    /// Features x, targets y and exposures e.
+    /// Features x, targets y, exposures e, weights f and offsets o.
     pub observations: Arc<Observations>,
     /// ℓ(ζ; y, e).
     pub family: Arc<dyn JointFamily>,
@@ -212,7 +214,7 @@ pub enum ModelError {
     /// A number that is NaN or infinite.
     #[error("{what} of row {row} is not finite ({value})")]
     NotFinite {
-        /// "feature", "target" or "exposure".
+        /// "feature", "target", "exposure", "weight" or "offset".
         what: &'static str,
         /// The row.
         row: usize,
@@ -244,6 +246,22 @@ pub enum ModelError {
         row: usize,
         /// The exposure.
         value: f64,
+    },
+    /// A weight that is not positive.
+    #[error("weight of row {row} is {value}, but it must be positive")]
+    Weight {
+        /// The row.
+        row: usize,
+        /// The weight.
+        value: f64,
+    },
+    /// Numbers that a model has no place for.
+    #[error("a {model} model takes no {what}")]
+    NoPlace {
+        /// The model's name.
+        model: &'static str,
+        /// "weights" or "offset".
+        what: &'static str,
     },
     /// A variance or a scale that is not positive and finite.
     #[error("{what} is {value}, but it must be positive and finite")]

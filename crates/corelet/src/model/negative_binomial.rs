@@ -18,7 +18,7 @@ pub(super) const CARD: Card = Card {
     name: "negative-binomial",
     about: "Counts that vary more than a Poisson allows",
     outcome: Outcome::Count,
-    settings: &["exposure"],
+    settings: &["exposure", "offset"],
     sigma: None,
     dispersions: |_| &[LOG_SIZE],
     scaled_by_target: false,

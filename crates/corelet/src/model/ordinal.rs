@@ -12,7 +12,7 @@ pub(super) const CARD: Card = Card {
     name: "ordinal",
     about: "Ordered levels: cumulative logistic regression, cutpoints estimated",
     outcome: Outcome::Ordered,
-    settings: &["levels"],
+    settings: &["levels", "offset"],
     sigma: None,
     dispersions: |numbers| &LOG_GAPS[..gaps(numbers.classes).min(MOST_GAPS)],
     scaled_by_target: false,

@@ -21,7 +21,7 @@ pub(super) const CARD: Card = Card {
     name: "poisson",
     about: "Poisson regression",
     outcome: Outcome::Count,
-    settings: &["link", "exposure"],
+    settings: &["link", "exposure", "offset"],
     sigma: Some(1.0),
     dispersions: NONE,
     scaled_by_target: false,

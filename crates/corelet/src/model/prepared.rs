@@ -1,7 +1,6 @@
 //! Log-likelihood differences made ready once for many passes over the data.
 
 use super::{Family, Glm, Model, Shifts};
-use crate::linalg::dot_features;
 use crate::vector_math::SERIES_RANGE;
 use std::sync::Arc;
 
@@ -59,8 +58,12 @@ impl<F: Family + 'static> Glm<F> {
             shifts.products(scratch, out);
             for (&i, deltas) in ids.iter().zip(out.chunks_exact_mut(count)) {
                 let (y, exposure) = observations.target(i);
-                let eta = dot_features(observations.row(i), anchor);
+                let eta = observations.predictor(i, anchor);
                 self.family().differences_row(eta, y, exposure, deltas);
+                if let Some(weights) = &observations.weights {
+                    let weight = weights[i] as f32;
+                    deltas.iter_mut().for_each(|difference| *difference *= weight);
+                }
             }
         }
     }
@@ -75,8 +78,11 @@ impl<F: Family + 'static> Glm<F> {
             shifts.products_f64(&features, out);
             for (&i, deltas) in ids.iter().zip(out.chunks_exact_mut(count)) {
                 let (y, exposure) = observations.target(i);
-                let eta = dot_features(observations.row(i), anchor);
+                let eta = observations.predictor(i, anchor);
                 self.family().differences_row_f64(eta, y, exposure, deltas);
+                if let Some(weights) = &observations.weights {
+                    deltas.iter_mut().for_each(|difference| *difference *= weights[i]);
+                }
             }
         }
     }
@@ -118,10 +124,11 @@ impl<F: Family + 'static> Differences for PreparedGlm<F> {
             let farthest: f32 = x.iter().zip(&self.reach).map(|(x, reach)| x.abs() * reach).sum();
             let (y, exposure) = observations.target(i);
             let near = farthest <= SERIES_RANGE;
-            let eta = if near { dot_features(x, &self.anchor) } else { 0.0 };
+            let eta = if near { observations.predictor(i, &self.anchor) } else { 0.0 };
             match self.model.family().series(eta, y, exposure).filter(|_| near) {
                 Some(coefficients) => {
-                    series.push(coefficients.map(|c| c as f32));
+                    let weight = observations.weight(i);
+                    series.push(coefficients.map(|c| (weight * c) as f32));
                     features.extend_from_slice(x);
                 }
                 None => others.push(i),

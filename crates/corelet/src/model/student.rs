@@ -18,7 +18,7 @@ pub(super) const CARD: Card = Card {
     name: "student",
     about: "Linear regression with Student-t noise, which outliers do not pull",
     outcome: Outcome::Number,
-    settings: &["degrees"],
+    settings: &["degrees", "offset"],
     sigma: None,
     dispersions: |numbers| if numbers.degrees.is_some() { &[LOG_SIGMA] } else { &[LOG_SIGMA, LOG_NU] },
     scaled_by_target: true,

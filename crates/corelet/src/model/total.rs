@@ -89,9 +89,12 @@ mod tests {
         let signs = (0..n).map(|i| if i % 3 == 0 { 1.0 } else { -1.0 }).collect();
         let counts = (0..n).map(|i| (i % 4) as f64).collect();
         let counts = Observations::new(&features, dim, counts).with_exposure(vec![0.7; n]);
-        let models: [Arc<dyn Model>; 3] = [
+        let (weights, offset) = ((0..n).map(|i| 0.5 + (i % 3) as f64), (0..n).map(|i| 0.1 * (i % 5) as f64));
+        let weighted = counts.clone().with_weights(weights.collect()).with_offset(offset.collect());
+        let models: [Arc<dyn Model>; 4] = [
             Arc::new(Logistic::model(Observations::new(&features, dim, signs)).expect("signs")),
             Arc::new(Poisson::model(counts.clone(), Link::Log).expect("counts")),
+            Arc::new(Poisson::model(weighted, Link::Log).expect("counts")),
             Arc::new(Poisson::model(counts, Link::Softplus).expect("counts")),
         ];
         let shifts = Shifts::new((0..40 * dim).map(|i| 0.003 * (0.7 * i as f64).cos()).collect(), dim);

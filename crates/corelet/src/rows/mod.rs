@@ -14,6 +14,7 @@
 //! answers are plain data that can travel, and no answer is of size n; what is done with them is done in memory, on the
 //! rows that they brought.
 
+mod collapse;
 mod counted;
 mod held;
 #[cfg(feature = "files")]
@@ -99,7 +100,7 @@ pub struct Problem<'a> {
 }
 
 /// The triangular factor R of [X y] = QR: XᵀX, Xᵀy and the residual sum of squares, of which sums of products would
-/// lose half the digits.
+/// lose half the digits. Rows count √fᵢ times, and y is what the offset leaves of the target.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Moments {
     /// Number of rows.
@@ -115,9 +116,12 @@ impl Moments {
     pub fn of(observations: &Observations) -> Self {
         let rows = observations.len();
         let dim = observations.dim + usize::from(!observations.target.is_empty());
-        let entry = |i: usize, j: usize| match observations.row(i).get(j) {
-            Some(&x) => f64::from(x),
-            None => observations.target[i],
+        let entry = |i: usize, j: usize| {
+            let root = observations.weights.as_ref().map_or(1.0, |weights| weights[i].sqrt());
+            root * match observations.row(i).get(j) {
+                Some(&x) => f64::from(x),
+                None => observations.target[i] - observations.offset(i),
+            }
         };
         let blocks: Vec<Vec<f64>> = (0..rows)
             .into_par_iter()

@@ -1,12 +1,16 @@
-//! What every model is built on: a numeric matrix, its target and its exposure, all finite, of agreeing lengths.
+//! What every model is built on: a numeric matrix, its target and what stands beside it, all finite, of agreeing lengths.
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::held::Held;
+use crate::linalg::dot_features;
 use crate::model::BLOCK;
 
-/// n rows of `dim` features, row-major, with one target and possibly one exposure a row.
+/// n rows of `dim` features, row-major, with one target a row and possibly an exposure, a weight and an offset.
+///
+/// A row of weight fᵢ and offset oᵢ has the log-likelihood fᵢ·ℓ(xᵢᵀθ + oᵢ; yᵢ, eᵢ): as fᵢ equal rows would, whose predictor is
+/// known to that part.
 ///
 /// Features are standardised in f64 and kept in f32: a row takes 4·D bytes, and every sum over rows is f64. The
 /// rounding moves a posterior by some 10⁻⁷ of its standard deviation.
@@ -25,18 +29,32 @@ pub struct Observations {
     pub target: Held<f64>,
     /// What stands beside the target of each row: the exposure of a count (> 0), the trials of successes, whether an event was seen.
     pub exposure: Option<Held<f64>>,
+    /// What the log-likelihood of each row is multiplied by (> 0).
+    pub weights: Option<Held<f64>>,
+    /// What is added to the (first) predictor of each row.
+    pub offset: Option<Held<f64>>,
 }
 
 impl Observations {
-    /// Rows of features in f64, which are rounded; no exposure.
+    /// Rows of features in f64, which are rounded; nothing beside the target.
     pub fn new(features: &[f64], dim: usize, target: Vec<f64>) -> Self {
         let features = features.iter().map(|&x| x as f32).collect();
-        Observations { features, dim, target: target.into(), exposure: None }
+        Observations { features, dim, target: target.into(), ..Observations::default() }
     }
 
     /// The same with the exposure of each row.
     pub fn with_exposure(self, exposure: Vec<f64>) -> Self {
         Observations { exposure: Some(exposure.into()), ..self }
+    }
+
+    /// The same with the weight of each row.
+    pub fn with_weights(self, weights: Vec<f64>) -> Self {
+        Observations { weights: Some(weights.into()), ..self }
+    }
+
+    /// The same with the offset of each row.
+    pub fn with_offset(self, offset: Vec<f64>) -> Self {
+        Observations { offset: Some(offset.into()), ..self }
     }
 
     /// Number of rows, n.
@@ -66,6 +84,29 @@ impl Observations {
         (target, self.exposure.as_ref().map_or(1.0, |exposure| exposure[i]))
     }
 
+    /// The weight of row `i`, 1 where there is none.
+    #[inline]
+    pub fn weight(&self, i: usize) -> f64 {
+        self.weights.as_ref().map_or(1.0, |weights| weights[i])
+    }
+
+    /// Σfᵢ: n where rows have no weights.
+    pub fn total_weight(&self) -> f64 {
+        self.weights.as_ref().map_or(self.len() as f64, |weights| weights.iter().sum())
+    }
+
+    /// The offset of row `i`, 0 where there is none.
+    #[inline]
+    pub fn offset(&self, i: usize) -> f64 {
+        self.offset.as_ref().map_or(0.0, |offset| offset[i])
+    }
+
+    /// xᵢᵀθ + oᵢ.
+    #[inline]
+    pub fn predictor(&self, i: usize, theta: &[f64]) -> f64 {
+        dot_features(self.row(i), theta) + self.offset(i)
+    }
+
     /// The rows `ids`, in that order.
     pub fn select(&self, ids: &[usize]) -> Self {
         let of = |values: &Held<f64>| ids.iter().filter_map(|&i| values.get(i).copied()).collect();
@@ -74,6 +115,8 @@ impl Observations {
             dim: self.dim,
             target: of(&self.target),
             exposure: self.exposure.as_ref().map(of),
+            weights: self.weights.as_ref().map(of),
+            offset: self.offset.as_ref().map(of),
         }
     }
 
@@ -91,15 +134,21 @@ impl Observations {
 
     /// The sum over these rows, of which the first is row `first` of all.
     pub(crate) fn fingerprint_sum(&self, first: usize) -> u64 {
-        let of_row = |i: usize| {
-            let (target, exposure) = self.target(i);
-            let cells = self.row(i).iter().map(|&x| u64::from((x + 0.0).to_bits()));
-            let hash =
-                cells.chain([target.to_bits(), exposure.to_bits()]).fold(0, |hash, bits| mix(hash ^ bits));
-            mix(hash.wrapping_add(((first + i) as u64).wrapping_mul(ODD)))
-        };
+        let of_row = |i: usize| mix(self.hash(i, true).wrapping_add(((first + i) as u64).wrapping_mul(ODD)));
         let blocks = (0..self.len()).into_par_iter().with_min_len(BLOCK);
         blocks.map(of_row).reduce(|| 0, u64::wrapping_add)
+    }
+
+    /// Of the numbers of row `i`, its weight left out where that does not matter; −0 is 0.
+    pub(super) fn hash(&self, i: usize, weighted: bool) -> u64 {
+        let (target, exposure) = self.target(i);
+        let cells = self.row(i).iter().map(|&x| u64::from((x + 0.0).to_bits()));
+        let weight = self.weights.as_ref().filter(|_| weighted);
+        let others = [weight, self.offset.as_ref()].into_iter().flatten().map(|column| column[i].to_bits());
+        cells
+            .chain([target.to_bits(), exposure.to_bits()])
+            .chain(others)
+            .fold(0, |hash, bits| mix(hash ^ bits))
     }
 
     /// Appends the rows of `other`, which must have the same columns.
@@ -107,8 +156,15 @@ impl Observations {
         self.dim = other.dim;
         self.features.extend_from_slice(&other.features);
         self.target.extend_from_slice(&other.target);
-        if let Some(exposure) = &other.exposure {
-            self.exposure.get_or_insert_default().extend_from_slice(exposure);
+        let columns = [
+            (&mut self.exposure, &other.exposure),
+            (&mut self.weights, &other.weights),
+            (&mut self.offset, &other.offset),
+        ];
+        for (mine, theirs) in columns {
+            if let Some(theirs) = theirs {
+                mine.get_or_insert_default().extend_from_slice(theirs);
+            }
         }
     }
 }
@@ -136,6 +192,8 @@ mod tests {
             rows([1.0, 2.0, 3.0, 5.0], [0.0, 1.0]),
             rows([1.0, 2.0, 3.0, 4.0], [1.0, 0.0]),
             one.clone().with_exposure(vec![1.0, 2.0]),
+            one.clone().with_weights(vec![1.0, 2.0]),
+            one.clone().with_offset(vec![1.0, 2.0]),
             one.select(&[0]),
         ];
         assert_eq!(one.fingerprint(), rows([1.0, 2.0, 3.0, 4.0], [0.0, 1.0]).fingerprint());

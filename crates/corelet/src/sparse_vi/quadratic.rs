@@ -215,12 +215,12 @@ impl State {
     }
 }
 
-/// ℓᵢ′ at xᵢᵀμ₀ and √−ℓᵢ″ of every row; `None` unless ℓ‴ = 0 and ℓ″ < 0 for all.
+/// ℓᵢ′ at xᵢᵀμ₀ + oᵢ and √−ℓᵢ″ of every row; `None` unless ℓ‴ = 0 and ℓ″ < 0 for all.
 fn jets(model: &LinearPredictor, prior: &Prior) -> Option<Vec<(f64, f64)>> {
     let jet = |i: usize| {
-        let (y, exposure) = model.target(i);
-        let eta = dot_features(model.observations.row(i), &prior.mean);
-        let [slope, curvature, third] = model.family.derivatives(eta, y, exposure);
+        let [slope, curvature, third] = model.derivatives(i, &prior.mean);
+        let ((y, exposure), eta) =
+            (model.observations.target(i), model.observations.predictor(i, &prior.mean));
         // A symmetric family has ℓ‴ = 0 in its centre too, so one place does not tell.
         let elsewhere = model.family.derivatives(eta + 1.0, y, exposure)[2];
         (third == 0.0 && elsewhere == 0.0 && curvature < 0.0).then(|| (slope, (-curvature).sqrt()))

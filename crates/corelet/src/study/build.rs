@@ -6,7 +6,8 @@ use sparse_nnls::{Info, Status};
 
 use super::{BuildSpecification, Listener, Progress, Study, StudyError, score};
 use crate::coreset::{
-    Built, Coreset, PathTable, Selector, Start, build_in_rounds, build_of_groups, path, start_fit,
+    BuildOptions, Built, Coreset, PathTable, Selector, Start, build_in_rounds, build_of_all, build_of_groups,
+    path, start_fit,
 };
 use crate::data::{Besides, Source};
 use crate::embed::{Choice, Embedding, embed};
@@ -38,6 +39,20 @@ impl Chosen {
 }
 
 impl Study {
+    /// The options of a build. Where equal rows are taken as one, no more points are asked for than there are distinct ones.
+    fn options(&self, specification: &BuildSpecification) -> BuildOptions {
+        let options = specification.options(self.units());
+        match self.frame.collapsed {
+            Some(_) => BuildOptions { k: options.k.min(self.len()), ..options },
+            None => options,
+        }
+    }
+
+    /// Whether all distinct rows may be chosen, which then are the data themselves.
+    fn all_fit(&self, options: &BuildOptions) -> bool {
+        self.frame.collapsed.is_some() && options.max_kl.is_none() && options.k == self.len()
+    }
+
     /// Builds in rounds, or once where groups of rows are chosen, and judges; none where the listener stopped it before there
     /// was a coreset.
     ///
@@ -48,7 +63,7 @@ impl Study {
         specification: &BuildSpecification,
         listener: &mut Listener<'_>,
     ) -> Result<Option<Chosen>, StudyError> {
-        let options = specification.options(self.units());
+        let options = self.options(specification);
         let groups = self.frame.groups.as_ref();
         groups.map_or_else(|| options.check(self.len()), |groups| options.check_groups(groups))?;
         let clock = Instant::now();
@@ -76,7 +91,8 @@ impl Study {
         let (problem, rounds) = (self.problem(), specification.rounds());
         let mut callback =
             |info: &Info| listener(Progress::Choosing { info, run: (1, 1), method: &options.method });
-        let built = match groups {
+        let mut built = match groups {
+            None if self.all_fit(&options) => build_of_all(problem.rows, &options),
             None => build_in_rounds(problem, posterior, &held_out, &options, &rounds, &mut callback),
             Some(groups) => {
                 build_of_groups(problem.rows, groups, posterior, &held_out, &options, &mut callback)
@@ -90,6 +106,7 @@ impl Study {
         let _ = listener(Progress::Evaluating);
         let evaluation = self.evaluate_built(full, &held_out, &built, options.seed)?;
         let evaluate = clock.elapsed().as_secs_f64();
+        built.coreset.weights = self.written(&built.coreset.rows, &built.coreset.weights)?;
         let seconds = Seconds { read: self.read_seconds, laplace, build, evaluate };
         let summary = Summary::of_build(&self.subject(), &options, &built.coreset, &evaluation, seconds);
         let in_memory = matches!(options.method, Selector::SparseVi(_)).then_some(built.coreset.passes);
@@ -114,7 +131,7 @@ impl Study {
         Ok(evaluate(self.problem(), full, held_out, rows, weights)?)
     }
 
-    /// Judges a coreset that came from elsewhere.
+    /// Judges a coreset that came from elsewhere; weights are as [`weighted`](Study::weighted) takes them.
     ///
     /// # Errors
     /// See [`StudyError`].
@@ -134,9 +151,10 @@ impl Study {
         let _ = listener(Progress::Evaluating);
         let posterior = &full.posterior.rounded();
         let embedding = embed(&self.rows, posterior, choice, observations.len(), seed)?;
-        let residual = residual_in(&embedding, observations, weights)?;
+        let multiples = self.multiples(observations, &multiples)?;
+        let residual = residual_in(&embedding, observations, &multiples)?;
         let held_out = HeldOut::new(&self.rows, posterior, seed);
-        let evaluation = evaluate(self.problem(), Some(full), Some(&held_out), observations, weights)?;
+        let evaluation = evaluate(self.problem(), Some(full), Some(&held_out), observations, &multiples)?;
         let (read, evaluate) = (self.read_seconds, clock.elapsed().as_secs_f64());
         let seconds = Seconds { read, laplace: self.laplace_seconds(), build: 0.0, evaluate };
         let judged = Judged { embedding: embedding.description(), residual, weights, seed };
@@ -177,7 +195,7 @@ impl Study {
         listener: &mut Listener<'_>,
     ) -> Result<PathTable, StudyError> {
         self.of_rows("a path")?;
-        let options = specification.options(self.len());
+        let options = self.options(specification);
         options.check(self.len())?;
         let full = &self.full(listener)?.posterior;
         let _ = listener(Progress::Embedding);

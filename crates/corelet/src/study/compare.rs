@@ -70,7 +70,7 @@ impl Study {
                 let limits = comparison.limits;
                 let options = BuildOptions { method: *method, k, seed, limits, ..BuildOptions::default() };
                 let (run, clock) = ((cells.len() + 1, total), Instant::now());
-                let coreset = self.choose(&embedding, &options, &mut |info| {
+                let mut coreset = self.choose(&embedding, &options, &mut |info| {
                     listener(Progress::Choosing { info, run, method })
                 })?;
                 if coreset.status == Status::Stopped {
@@ -81,6 +81,7 @@ impl Study {
                 let (rows, weights) = (&coreset.rows, &coreset.weights);
                 let evaluation = evaluate(self.problem(), Some(full), Some(&held_out), rows, weights)?;
                 let evaluate_seconds = clock.elapsed().as_secs_f64();
+                coreset.weights = self.written(&coreset.rows, &coreset.weights)?;
                 let cell = Cell { seed, coreset, evaluation, build_seconds, evaluate_seconds };
                 done(&cell);
                 cells.push(cell);

@@ -13,6 +13,9 @@ use crate::trust::VerdictError;
 /// Why a study could not do what it was asked.
 #[derive(Debug, Error)]
 pub enum StudyError {
+    /// Rows that are not here to be compared.
+    #[error("equal rows cannot be taken as one where the data are in partitions")]
+    NoCollapse,
     /// The data.
     #[error(transparent)]
     Data(#[from] DataError),

@@ -34,6 +34,8 @@ pub struct Frame {
     pub fingerprint: String,
     /// The first row of each partition, and after the last, where the data are in partitions.
     pub partitions: Vec<usize>,
+    /// Where equal rows were taken as one: how many there were.
+    pub collapsed: Option<usize>,
     /// Which observations belong together, where groups of them are to be chosen.
     pub groups: Option<Groups>,
     /// The classes of a target that has several, in the order of their numbers; the first of those without an order is the base.
@@ -52,7 +54,9 @@ impl Frame {
         let find = |&row: &usize| {
             self.rows.observation(row).ok_or_else(|| StudyError::NoSuchRow {
                 row,
-                reason: if row < all {
+                reason: if row < all && self.collapsed.is_some() {
+                    format!("it is equal to an earlier row of {} and counted there", self.source)
+                } else if row < all {
                     format!("it has missing values in {} and was left out", self.source)
                 } else {
                     format!("{} has {all} rows", self.source)

@@ -3,7 +3,6 @@
 use rayon::prelude::*;
 
 use super::{Study, StudyError};
-use crate::linalg::dot;
 use crate::model::LinearPredictor;
 use crate::posterior::Gaussian;
 use crate::rows::Rows;
@@ -46,8 +45,7 @@ impl Study {
 
 fn leverage(linear: &LinearPredictor, posterior: &Gaussian, i: usize) -> f64 {
     let (x, dim) = (linear.observations.wide_row(i), posterior.dim());
-    let (y, exposure) = linear.target(i);
-    let [_, curvature, _] = linear.family.derivatives(dot(&x, &posterior.mean), y, exposure);
+    let [_, curvature, _] = linear.derivatives(i, &posterior.mean);
     // xᵀΣx = ‖Lᵀx‖².
     let entry = |column: usize| (column..dim).map(|i| posterior.factor[i * dim + column] * x[i]).sum::<f64>();
     curvature.abs() * (0..dim).map(|column| entry(column).powi(2)).sum::<f64>()

@@ -197,6 +197,7 @@ impl<'a> LogLikelihoodStudy<'a> {
         Subject {
             data: Self::NAME,
             n: self.n,
+            distinct: None,
             names: &[],
             features: 0,
             model: Self::NAME,

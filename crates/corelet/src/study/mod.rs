@@ -15,6 +15,7 @@ mod log_likelihoods;
 mod predict;
 mod resolved;
 mod specification;
+mod weights;
 
 pub use build::Chosen;
 pub use compare::{Cell, Comparison};
@@ -87,6 +88,8 @@ pub struct Study {
     model: Resolved,
     rows: Counted,
     prior: Prior,
+    /// The mean weight of a row, where rows have weights.
+    weight: Option<f64>,
     /// What is known before a draw is made, and keeps a grade from being an A.
     #[cfg_attr(not(feature = "sampling"), allow(dead_code, reason = "what it forbids is a grade of draws"))]
     known: Vec<Reason>,
@@ -108,6 +111,8 @@ struct Asked {
     model: Resolved,
     target: TargetScale,
     fingerprint: String,
+    weight: Option<f64>,
+    collapsed: Option<usize>,
     rows: Box<dyn Rows>,
 }
 
@@ -125,7 +130,7 @@ impl Study {
         let clock = Instant::now();
         let go_on = &mut |_: &Reading| ControlFlow::Continue(());
         let dataset = source.design_watched(&specification.design(), &specification.storage, go_on)?;
-        Self::new(source.name(), dataset, &specification.model, clock.elapsed().as_secs_f64())
+        Self::new(source.name(), dataset, specification, clock.elapsed().as_secs_f64())
     }
 
     /// Makes the model that is asked for of a design. `source` names the data; reading them took so long.
@@ -135,18 +140,26 @@ impl Study {
     pub fn new(
         source: &str,
         dataset: Dataset,
-        model: &ModelSpecification,
+        specification: &Specification,
         read_seconds: f64,
     ) -> Result<Self, StudyError> {
         let mut dataset = dataset;
-        let observations = std::mem::take(&mut dataset.observations);
+        let mut observations = std::mem::take(&mut dataset.observations);
         let target = TargetScale::of(&observations.target);
         let fingerprint = observations.fingerprint();
-        let classes = model.model.classes(&observations.target);
+        let classes = specification.model.model.classes(&observations.target);
         let shape = (observations.dim, classes);
-        let model = Resolved::scaled(model, shape, &target, dataset.standardisation.intercept);
+        let model = Resolved::scaled(&specification.model, shape, &target, dataset.standardisation.intercept);
+        dataset.warnings.extend(weights::unlike_counts(&observations));
+        let collapsed = specification.design.collapse.then_some(observations.len());
+        if let Some((distinct, first)) = collapsed.and_then(|_| observations.collapsed()) {
+            (observations, dataset.rows) = (distinct, dataset.rows.select(&first));
+        }
+        let each = observations.total_weight() / observations.len().max(1) as f64;
+        let weight = observations.weights.as_ref().map(|_| each);
         let rows = Box::new(Memory::new(model.bind(observations)?));
-        Self::assembled(source, dataset, Asked { model, target, fingerprint, rows }, read_seconds)
+        let held = Asked { model, target, fingerprint, weight, collapsed, rows };
+        Self::assembled(source, dataset, held, read_seconds)
     }
 
     /// Has partitions with the columns of `schema` make their rows where they are, and makes the model of these.
@@ -160,6 +173,9 @@ impl Study {
     ) -> Result<Self, StudyError> {
         let clock = Instant::now();
         let (design, asked) = (specification.design(), &specification.model);
+        if design.collapse {
+            return Err(StudyError::NoCollapse);
+        }
         let likelihood = (asked.model, asked.numbers());
         let distributed = distribute(schema, (&design, &specification.storage), likelihood, carrier)?;
         let Distributed { dataset, rows, target } = distributed;
@@ -167,7 +183,9 @@ impl Study {
         let (shape, fingerprint) =
             ((dataset.names.len(), dataset.encoding.classes().len()), rows.fingerprint());
         let model = Resolved::scaled(asked, shape, &target, dataset.standardisation.intercept);
-        let held = Asked { model, target, fingerprint, rows: Box::new(rows) };
+        // How large the weights are is of use for a warning alone.
+        let weight = design.columns.weights.as_ref().map(|_| 1.0);
+        let held = Asked { model, target, fingerprint, weight, collapsed: None, rows: Box::new(rows) };
         let mut study = Self::assembled(schema.name(), dataset, held, clock.elapsed().as_secs_f64())?;
         study.frame.partitions = partitions;
         Ok(study)
@@ -177,7 +195,7 @@ impl Study {
     fn assembled(
         source: &str,
         dataset: Dataset,
-        Asked { model, target, fingerprint, rows: held }: Asked,
+        Asked { model, target, fingerprint, weight, collapsed, rows: held }: Asked,
         read_seconds: f64,
     ) -> Result<Self, StudyError> {
         let Dataset {
@@ -215,12 +233,13 @@ impl Study {
             target: target_name,
             fingerprint,
             partitions: Vec::new(),
+            collapsed,
             groups,
             classes,
             encoding,
         };
         let (rows, full) = (Counted::new(held), OnceLock::new());
-        Ok(Self { frame, model, rows, prior, known, warnings, read_seconds, full })
+        Ok(Self { frame, model, rows, prior, weight, known, warnings, read_seconds, full })
     }
 
     /// What the rows were made of.
@@ -228,9 +247,14 @@ impl Study {
         &self.frame
     }
 
-    /// Number of usable rows, n.
+    /// Number of usable rows, n, of which equal ones count once where they are taken as one.
     pub fn len(&self) -> usize {
         self.rows.len()
+    }
+
+    /// Number of usable rows, each for itself.
+    pub fn all_rows(&self) -> usize {
+        self.frame.collapsed.unwrap_or(self.len())
     }
 
     /// Compares the observations with those that a coreset was built on, where that is known. Where they differ this is
@@ -297,7 +321,8 @@ impl Study {
         self.model.to_original(&self.frame.standardisation, theta)
     }
 
-    /// The weighted rows of a coreset, fetched.
+    /// The weighted rows of a coreset, fetched. A weight is that of the row's own log-likelihood ℓᵢ, as it is written: where rows
+    /// have weights fᵢ, it is that many times fᵢ.
     ///
     /// # Errors
     /// Where there is none, or rows or weights cannot be used.
@@ -305,7 +330,8 @@ impl Study {
         if observations.is_empty() {
             return Err(StudyError::EmptyCoreset);
         }
-        Ok(Weighted::fetch(&self.rows, observations, weights)?)
+        let multiples = self.multiples(observations, weights)?;
+        Ok(Weighted::fetch(&self.rows, observations, &multiples)?)
     }
 
     /// The Gaussian fit of a coreset's own posterior, where there is one.
@@ -341,11 +367,12 @@ impl Study {
     fn separates(&self, fit: &Laplace) -> Result<bool, StudyError> {
         let classes = matches!(self.model.model.outcome(), Outcome::Classes | Outcome::Several);
         // A fit that leaves half a nat a row errs somewhere, and need not be asked.
-        if !classes || fit.log_posterior < -0.5 * self.len() as f64 {
+        let each = self.weight.unwrap_or(1.0);
+        if !classes || fit.log_posterior < -0.5 * each * self.len() as f64 {
             return Ok(false);
         }
         let theta: Vec<f64> = fit.posterior.mean.iter().map(|x| 1e3 * x).collect();
-        Ok(self.rows.newton(&At { theta: &theta, derivatives: 0 })?.value > -1.0)
+        Ok(self.rows.newton(&At { theta: &theta, derivatives: 0 })?.value > -each)
     }
 
     fn laplace_seconds(&self) -> f64 {
@@ -354,10 +381,11 @@ impl Study {
 
     fn subject(&self) -> Subject<'_> {
         let Frame { source, names, features, dropped, fingerprint, classes, .. } = &self.frame;
-        let (n, model) = (self.len(), self.model());
+        let (n, model) = (self.all_rows(), self.model());
         Subject {
             data: source,
             n,
+            distinct: self.frame.collapsed.map(|_| self.len()),
             names,
             features: *features,
             model,

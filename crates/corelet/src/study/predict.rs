@@ -182,6 +182,7 @@ impl<'a> Draws<'a> {
             for (zeta, slopes) in zeta.iter_mut().zip(slopes.chunks_exact(p)) {
                 *zeta = dot_features(x, slopes);
             }
+            zeta[0] += self.rows.offset(row);
             zeta[predictors..].copy_from_slice(constants);
             let given = Given { zeta: &zeta, exposure, numbers };
             match self.model.model.predictive() {

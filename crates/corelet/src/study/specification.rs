@@ -237,7 +237,11 @@ impl Specification {
     pub fn check(&self) -> Result<(), UsageError> {
         self.check_model()?;
         self.build.check()?;
-        if self.design.columns.groups.is_some() { self.build.check_groups() } else { Ok(()) }
+        match (&self.design.columns.groups, self.design.collapse) {
+            (Some(_), true) => Err(UsageError::Apart { setting: "groups", other: "collapse", value: None }),
+            (Some(_), false) => self.build.check_groups(),
+            (None, _) => Ok(()),
+        }
     }
 
     /// Refuses what rows in partitions cannot do.
@@ -263,6 +267,9 @@ impl Specification {
             ("event", self.design.columns.event.is_some()),
             ("positive", self.design.positive.is_some()),
             ("levels", self.design.levels.is_some()),
+            ("weights", self.design.columns.weights.is_some()),
+            ("offset", self.design.columns.offset.is_some()),
+            ("collapse", self.design.collapse),
             ("sigma", sigma.is_some()),
             ("degrees", degrees.is_some()),
         ];

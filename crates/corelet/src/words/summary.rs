@@ -60,6 +60,7 @@ pub struct Summary {
 #[derive(Debug, Clone, Serialize)]
 struct OfData {
     n: usize,
+    distinct: Option<usize>,
     features: usize,
     data: String,
     fingerprint: Option<String>,
@@ -166,6 +167,7 @@ impl Summary {
         Self {
             subject: OfData {
                 n: subject.n,
+                distinct: subject.distinct,
                 features: subject.features,
                 data: subject.data.to_owned(),
                 fingerprint: subject.fingerprint.map(str::to_owned),
@@ -261,12 +263,18 @@ impl Summary {
         let (points, n) = (count(self.points.points), count(self.subject.n));
         let by = self.build.method.as_ref().map_or_else(String::new, |method| format!("{method}, "));
         let OfPoints { embedding, coordinates, .. } = &self.points;
+        let coordinates =
+            if *coordinates > 0 { format!(", {coordinates} coordinates") } else { String::new() };
         let groups = match (self.build.groups_chosen, self.subject.groups) {
             (Some(chosen), Some(groups)) => format!(", {} of {} groups,", count(chosen), count(groups)),
             _ => String::new(),
         };
+        let distinct = self
+            .subject
+            .distinct
+            .map_or_else(String::new, |distinct| format!(", {} distinct,", count(distinct)));
         let mut lines = vec![format!(
-            "{points} of {n} rows{groups} stand for all ({by}{embedding}, {coordinates} coordinates)"
+            "{points} of {n} rows{distinct}{groups} stand for all ({by}{embedding}{coordinates})"
         )];
         lines.extend(self.divergence_lines());
         if let Some(shift) = self.largest_shift() {
@@ -395,6 +403,8 @@ pub struct Subject<'a> {
     pub data: &'a str,
     /// Usable rows.
     pub n: usize,
+    /// How many of them are distinct, where equal ones are taken as one.
+    pub distinct: Option<usize>,
     /// The name of each parameter.
     pub names: &'a [String],
     /// Number of features.

@@ -3,11 +3,17 @@
 use super::numbers::{count, number};
 use crate::trust::{Divergence, Grade, Reason, Reweighting, Verdict};
 
+/// V of a coreset that differs from all rows by rounding alone, in nats²: an error of 10⁻⁸ nats.
+const ROUNDING: f64 = 1e-16;
+
 /// The first line of the output: the grade and what it means.
 pub fn headline(verdict: &Verdict, points: usize, rows: usize) -> String {
     let (points, rows) = (count(points), count(rows));
     let strays = |reason: &Reason| matches!(reason, Reason::Variance | Reason::Share);
     match verdict.grade {
+        Grade::A if verdict.divergence.variance_upper < ROUNDING => {
+            format!("A - exact: the posterior of these {points} rows is that of all {rows}, to rounding")
+        }
         Grade::A => format!("A - trusted: the posterior of these {points} rows is that of all {rows}"),
         Grade::B if verdict.reasons.iter().any(strays) => format!(
             "B - trusted after reweighting: the posterior of these {points} rows is near that of all {rows}, and the \

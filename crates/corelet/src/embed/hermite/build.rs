@@ -64,9 +64,14 @@ impl RowMaker {
         s
     }
 
-    /// The coefficients of row `i` from η̂ and s.
+    /// The coefficients of row `i` from xᵀθ̂ and s.
     pub(super) fn expand(&self, i: usize, eta: f64, s: f64, row: &mut Row) {
-        row.h = self.expansion.coefficients(&*self.model.family, eta, s, self.model.target(i));
+        let LinearPredictor { observations, family } = &self.model;
+        let eta = eta + observations.offset(i);
+        row.h = self.expansion.coefficients(&**family, eta, s, observations.target(i));
+        if let Some(weights) = &observations.weights {
+            row.h.iter_mut().for_each(|h| *h *= weights[i]);
+        }
         row.c = [row.h[0], std::f64::consts::SQRT_2 * row.h[1], 6.0_f64.sqrt() * row.h[2]];
     }
 }

@@ -189,6 +189,9 @@ impl Packer<'_> {
         let JointPredictors { observations, family, .. } = &self.columns.model;
         self.shifts.of_row(observations.row(i), deltas);
         family.differences_row(&row.zeta, observations.target(i), deltas, &self.table, rest);
+        if let Some(weights) = &observations.weights {
+            rest.iter_mut().for_each(|difference| *difference *= weights[i]);
+        }
         JointPolynomials::of_row(row, self.columns.order).subtract(0, deltas, rest);
         let mean = rest.iter().sum::<f64>() / rest.len() as f64;
         rest.iter_mut().for_each(|x| *x = if x.is_finite() { *x - mean } else { 0.0 });

@@ -118,7 +118,7 @@ impl JointColumns {
     pub(super) fn moments(&self, i: usize, row: &mut JointRow) {
         let JointPredictors { observations, family, layout } = &self.model;
         let (r, x) = (layout.predictors(), observations.row(i));
-        layout.predict(x, &self.posterior.mean, &mut row.zeta);
+        layout.predict(observations, i, &self.posterior.mean, &mut row.zeta);
         self.whiten(x, row);
         let width = row.factor.chunks_exact(r).map(|c| dot(c, c).sqrt()).fold(0.0, f64::max);
         let nodes = self.nodes.of_width(width);
@@ -132,6 +132,9 @@ impl JointColumns {
             family.derivatives(&zeta, observations.target(i), &mut gradient, &mut hessian);
             row.gradient.iter_mut().zip(&gradient).for_each(|(sum, g)| *sum += weight * g);
             row.hessian.iter_mut().zip(&hessian).for_each(|(sum, h)| *sum += weight * h);
+        }
+        if let Some(weights) = &observations.weights {
+            row.gradient.iter_mut().chain(&mut row.hessian).for_each(|mean| *mean *= weights[i]);
         }
     }
 

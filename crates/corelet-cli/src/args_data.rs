@@ -1,0 +1,165 @@
+//! The flags that say what is read, what each column is for, and how cells become numbers.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use corelet::data::{
+    Bytes, Columns, DataError, DesignOptions, Format, NameList, Standardise, Storage, input_files,
+};
+use corelet::study::Specification;
+
+use crate::args::ModelArgs;
+
+/// What is read, and where its rows are kept.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Data")]
+pub(crate) struct DataArgs {
+    /// Data file: .csv, .tsv (also .gz, .zst), .parquet, .arrow, .libsvm, .npz, .npy, or - for CSV on standard input; several
+    /// with the same columns, a quoted pattern ('parts/*.parquet') or a folder of them are one table
+    #[arg(required = true)]
+    pub(crate) data: Vec<PathBuf>,
+    /// Format of the file, where its extension does not say: csv, tsv, parquet, arrow, libsvm, npz, npy
+    #[arg(long)]
+    pub(crate) format: Option<Format>,
+    #[command(flatten)]
+    columns: ColumnArgs,
+    #[command(flatten)]
+    cells: CellArgs,
+    /// Memory that the rows may take, such as 4GiB; beyond it they are in a scratch file [default: half of what is available]
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<Bytes>,
+    /// Folder of the scratch file [default: that of temporary files]
+    #[arg(long, value_name = "DIR")]
+    scratch: Option<PathBuf>,
+}
+
+/// What each column is for.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Data")]
+struct ColumnArgs {
+    /// Column to predict (LIBSVM and NPZ files carry their own)
+    #[arg(long, value_name = "COLUMN")]
+    target: Option<String>,
+    /// Columns to predict from; a name with a comma stands in double quotes [default: all others]
+    #[arg(long, value_name = "A,B,C")]
+    features: Option<NameList>,
+    /// Columns not to predict from, where --features does not name those to predict from
+    #[arg(long, value_name = "A,B,C", conflicts_with = "features")]
+    exclude: Option<NameList>,
+    /// Column with the exposure of each row, for counts
+    #[arg(long, value_name = "COLUMN")]
+    exposure: Option<String>,
+    /// Column with the number of trials of each row, for binomial
+    #[arg(long, value_name = "COLUMN")]
+    trials: Option<String>,
+    /// Column that says whether the event was seen (1) or not until then (0), for weibull and exponential [default: always
+    /// seen]
+    #[arg(long, value_name = "COLUMN")]
+    event: Option<String>,
+    /// Column with the weight of each row, > 0: how many rows it stands for
+    #[arg(long, value_name = "COLUMN")]
+    weights: Option<String>,
+    /// Column with what is added to the linear predictor of each row
+    #[arg(long, value_name = "COLUMN")]
+    offset: Option<String>,
+    /// Column that says which rows belong together: whole groups are chosen, -k of them; it is no feature
+    #[arg(long, value_name = "COLUMN")]
+    groups: Option<String>,
+}
+
+/// How cells become numbers.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Data")]
+struct CellArgs {
+    /// Columns that are categories whatever their cells look like
+    #[arg(long, value_name = "A,B,C")]
+    categories: Option<NameList>,
+    /// Cells that count as missing besides empty ones, NA, NaN and null
+    #[arg(long, value_name = "TEXT,TEXT", allow_hyphen_values = true)]
+    missing: Option<NameList>,
+    /// Level of the target that counts as success, for logistic
+    #[arg(long, value_name = "LEVEL", allow_hyphen_values = true)]
+    positive: Option<String>,
+    /// Levels of the target from low to high, for ordinal; numbers ascend by themselves
+    #[arg(long, value_name = "LOW,…,HIGH", allow_hyphen_values = true)]
+    levels: Option<NameList>,
+    /// Add no intercept
+    #[arg(long)]
+    no_intercept: bool,
+    /// What is done to the features
+    #[arg(long, default_value = "scale")]
+    standardise: StandardiseArg,
+    /// Leave out rows with missing values
+    #[arg(long)]
+    drop_missing: bool,
+    /// Take equal rows as one, with the sum of their weights; where there are no more of them than points, that is all
+    #[arg(long)]
+    collapse: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum StandardiseArg {
+    /// As they are
+    None,
+    /// Mean 0 and standard deviation 1
+    Scale,
+    /// Mean 0 and identity covariance, as in the paper
+    Whiten,
+}
+
+/// The names of a list, of which there are none where it was not given.
+fn all(names: Option<&NameList>) -> Vec<String> {
+    names.map(|names| names.0.clone()).unwrap_or_default()
+}
+
+impl ColumnArgs {
+    fn columns(&self) -> Columns {
+        Columns {
+            target: self.target.clone(),
+            features: self.features.as_ref().map(|names| names.0.clone()),
+            exclude: all(self.exclude.as_ref()),
+            exposure: self.exposure.clone(),
+            trials: self.trials.clone(),
+            event: self.event.clone(),
+            weights: self.weights.clone(),
+            offset: self.offset.clone(),
+            groups: self.groups.clone(),
+        }
+    }
+}
+
+impl CellArgs {
+    fn design(&self, columns: Columns) -> DesignOptions {
+        DesignOptions {
+            columns,
+            categories: all(self.categories.as_ref()),
+            missing: all(self.missing.as_ref()),
+            positive: self.positive.clone(),
+            levels: self.levels.as_ref().map(|names| names.0.clone()),
+            intercept: !self.no_intercept,
+            standardise: match self.standardise {
+                StandardiseArg::None => Standardise::None,
+                StandardiseArg::Scale => Standardise::Scale,
+                StandardiseArg::Whiten => Standardise::Whiten,
+            },
+            drop_missing: self.drop_missing,
+            collapse: self.collapse,
+            ..DesignOptions::default()
+        }
+    }
+}
+
+impl DataArgs {
+    /// All data files.
+    pub(crate) fn files(&self) -> Result<Vec<PathBuf>, DataError> {
+        input_files(&self.data, self.format)
+    }
+
+    /// What these flags and those of the model ask for.
+    pub(crate) fn specification(&self, model: &ModelArgs) -> Specification {
+        let storage = Storage { memory: self.memory, scratch: self.scratch.clone() };
+        let design = self.cells.design(self.columns.columns());
+        let model = model.specification();
+        Specification { design, storage, model, ..Specification::default() }
+    }
+}
