@@ -16,6 +16,10 @@ from ._spool import spooled
 from ._types import Data, Execution, Part
 
 
+BESIDE = ("exposure", "trials", "event", "weights", "offset", "groups")
+"""What may stand beside the rows, as a column of them or as an array."""
+
+
 def build(
     X: Any,
     y: Any = None,
@@ -28,14 +32,17 @@ def build(
     categories: Sequence[str] = (),
     missing: Sequence[str] = (),
     exposure: Any = None,
-    trials: Optional[str] = None,
-    event: Optional[str] = None,
+    trials: Any = None,
+    event: Any = None,
+    weights: Any = None,
+    offset: Any = None,
     groups: Any = None,
     positive: Optional[object] = None,
     levels: Optional[Sequence[object]] = None,
     intercept: bool = True,
     standardise: str = "scale",
     drop_missing: bool = False,
+    collapse: bool = False,
     link: Optional[str] = None,
     sigma: Optional[float] = None,
     degrees: Optional[float] = None,
@@ -83,11 +90,16 @@ def build(
     exclude, categories, missing
         Columns not to predict from; columns that are categories whatever their cells look like; cells that count as missing
         besides empty ones, NA, NaN and null.
-    exposure
-        Counts: the exposure of each row, as a column of `X` or as an array.
-    trials, event
-        The column of `X` with the number of trials of each row (binomial), or with whether the event was seen, 1, or not until
-        then, 0 (weibull and exponential; always seen by default).
+    exposure, trials, event
+        What stands beside the target of each row, as a column of `X` or as an array: the exposure of a count, the number of
+        trials (binomial), or whether the event was seen, 1, or not until then, 0 (weibull and exponential; always seen by
+        default).
+    weights
+        What the log-likelihood of each row is multiplied by, > 0, as a column of `X` or as an array: how many equal rows it
+        stands for. The weights of the coreset have them in them. Survey weights are taken as counts too: divide them by
+        their mean.
+    offset
+        What is added to the linear predictor of each row, as a column of `X` or as an array.
     groups
         Which rows belong together (all visits of a patient), as a column of `X` or as an array: whole groups are chosen
         instead of rows, k of them, each with one weight for all of its rows. They are chosen once, in one embedding:
@@ -98,6 +110,9 @@ def build(
         Ordinal: the levels of the target from low to high, needed where it is text and no ordered categorical; numbers ascend.
     intercept, standardise, drop_missing
         Whether to add a column of ones; `none`, `scale` or `whiten`; whether rows with missing values are left out.
+    collapse
+        Take equal rows as one, with the sum of their weights. Where there are no more distinct rows than k, these are the
+        coreset, which is then exact.
     link, sigma, degrees, prior_sd
         Poisson: `log` or `softplus`. Noise standard deviation of a linear model (a parameter, `log_sigma`, where it is not
         given) or of a Gaussian one (1). Degrees of freedom of Student-t noise (4). The prior is
@@ -156,12 +171,15 @@ def build(
             exposure=exposure,
             trials=trials,
             event=event,
+            weights=weights,
+            offset=offset,
             groups=groups,
             positive=positive,
             levels=levels,
             intercept=intercept,
             standardise=standardise,
             drop_missing=drop_missing,
+            collapse=collapse,
             link=link,
             sigma=sigma,
             degrees=degrees,
@@ -181,17 +199,17 @@ def build(
     )
     keywords = native(asked)
     threads = _count("threads", threads)
-    beside = [y, *(other for other in (exposure, groups) if not isinstance(other, str))]
-    stream = X if all(other is None for other in beside) else None
+    beside = {name: asked[name] for name in BESIDE}
+    stream = X if y is None and not arrays_in(beside) else None
     with reporter(progress) as report, spooled(stream, scratch) as handle:
-        paths = paths_of(X, y, exposure, groups)
+        paths = paths_of(X, y, beside)
         data: Data
         if handle is not None:
             data = handle
         elif paths is not None:
             data = (paths, format)
         else:
-            data = ("data", data_parts(X, y, exposure, keywords, groups))
+            data = ("data", data_parts(X, y, beside, keywords))
         fields = _lib.build(data, keywords, Execution(report, threads))
     # An array of groups is not at hand when the coreset is checked, nor needed.
     coreset = coreset_from(fields, {**keywords, "groups": groups if isinstance(groups, str) else None})
@@ -211,7 +229,7 @@ def native(keywords: Mapping[str, Any]) -> dict[str, object]:
         asked["levels"] = [_label(level) for level in asked["levels"]]
     for name in ("k", "rounds", "seed"):
         asked[name] = _count(name, asked.get(name))
-    for name in ("exposure", "groups"):
+    for name in BESIDE:
         asked[name] = asked[name] if isinstance(asked.get(name), str) else None
     if asked.get("scratch") is not None:
         asked["scratch"] = str(fspath(asked["scratch"]))
@@ -219,26 +237,29 @@ def native(keywords: Mapping[str, Any]) -> dict[str, object]:
     return asked
 
 
-def paths_of(X: Any, y: Any, exposure: Any, groups: Any = None) -> Optional[list[str]]:
+def arrays_in(beside: Mapping[str, Any]) -> dict[str, Any]:
+    """What stands beside the rows and is no column of them."""
+    return {name: values for name, values in beside.items() if values is not None and not isinstance(values, str)}
+
+
+def paths_of(X: Any, y: Any, beside: Mapping[str, Any]) -> Optional[list[str]]:
     """The paths of files, where X is one or several: what else belongs to the rows must then be columns of them."""
     paths = X if isinstance(X, (list, tuple)) and X else [X]
     if not all(isinstance(path, (str, PathLike)) for path in paths):
         return None
-    if y is not None or any(beside is not None and not isinstance(beside, str) for beside in (exposure, groups)):
-        raise _lib.CoreletError("X is a file, so name its columns with target, exposure and groups")
+    if y is not None or arrays_in(beside):
+        raise _lib.CoreletError(f"X is a file, so name its columns with target, {', '.join(BESIDE[:-1])} and {BESIDE[-1]}")
     return [str(fspath(path)) for path in paths]
 
 
-def data_parts(X: Any, y: Any, exposure: Any, keywords: dict[str, object], groups: Any = None) -> list[Part]:
-    """The columns of X with the target, the exposure and the groups beside them, which `keywords` then name."""
+def data_parts(X: Any, y: Any, beside: Mapping[str, Any], keywords: dict[str, object]) -> list[Part]:
+    """The columns of X with the target and what else there is beside them, which `keywords` then name."""
     parts = parts_of(X)
-    if groups is not None and not isinstance(groups, str):
-        keywords["groups"] = _append(parts, "groups", groups)
-        missing = first_missing(parts[-1])
+    for name, values in arrays_in(beside).items():
+        keywords[name] = _append(parts, name, values)
+        missing = first_missing(parts[-1]) if name == "groups" else None
         if missing is not None:
             raise _lib.CoreletError(f"the group of row {missing} is missing")
-    if exposure is not None and not isinstance(exposure, str):
-        keywords["exposure"] = _append(parts, "exposure", exposure)
     if y is not None:
         name = _append(parts, _name_of(y), y)
         if keywords.get("target") not in (None, name):

@@ -95,7 +95,7 @@ class Coreset:
     """Weighted rows that stand in for all rows when a posterior is computed.
 
     Weights are weights on the log-likelihood: fit the model to `rows` with each row's log-likelihood multiplied by its
-    weight, and leave the prior as it is.
+    weight, and leave the prior as it is. Weights that the rows had themselves are in them already.
     """
 
     rows: NDArray[np.int64]
@@ -219,6 +219,7 @@ class Coreset:
         idata: Any = None,
         kind: str = "mean",
         exposure: Any = None,
+        offset: Any = None,
         quantiles: Sequence[float] = (0.05, 0.5, 0.95),
         seed: int = 0,
     ) -> Prediction:
@@ -234,14 +235,17 @@ class Coreset:
         kind
             `mean` for the distribution of E[y] given the coefficients (the probability of success, for two classes), which
             says how well it is known; `outcome` for that of y itself.
-        exposure
-            Of each new row, where the model has one: an array, or the name of a column.
+        exposure, offset
+            Of each new row, where the model has one: an array, or the name of a column; by default the column that the
+            coreset's rows had it in.
         quantiles, seed
             Which quantiles; of the draws of outcomes.
         """
         from ._predict import predict
 
-        return predict(self, new, idata=idata, kind=kind, exposure=exposure, quantiles=quantiles, seed=seed)
+        return predict(
+            self, new, idata=idata, kind=kind, exposure=exposure, offset=offset, quantiles=quantiles, seed=seed
+        )
 
     def score(self, new: Any, y: Any = None, *, idata: Any = None) -> Score:
         """The log predictive density of rows whose outcome is known, under the coreset's posterior: `total`, `mean`, `mean_se`, `each`.

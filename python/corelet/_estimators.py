@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, Reg
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, has_fit_parameter, validate_data
 
 from ._build import build
 from ._coreset import Coreset
@@ -49,11 +49,19 @@ class _OnCoreset(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     def _wanted(self) -> Any:
         raise NotImplementedError
 
-    def _fit(self, features: Any, target: Any, coded: Any) -> None:
+    def _fit(self, features: Any, target: Any, coded: Any, sample_weight: Any) -> None:
         estimator = clone(self._wanted())
         if not has_fit_parameter(estimator, "sample_weight"):
             raise TypeError(f"{type(estimator).__name__} takes no sample_weight, so it cannot be fitted on weighted rows")
-        rows, weights = self._choose(features, coded)
+        if sample_weight is None:
+            rows, weights = self._choose(features, coded, None)
+        else:
+            own = _check_sample_weight(sample_weight, features, dtype=np.float64)
+            if (own < 0).any():
+                raise ValueError("Negative values in data passed to `sample_weight`")
+            there = np.flatnonzero(own)  # A row of weight 0 is not there.
+            rows, weights = self._choose(features[there], coded[there], own[there])
+            rows = there[rows]
         self.rows_: NDArray[np.int64] = rows
         self.weights_: NDArray[np.float64] = weights
         self._check_chosen(target)
@@ -62,15 +70,15 @@ class _OnCoreset(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     def _check_chosen(self, target: Any) -> None:
         """What the chosen rows must have for an estimator to be fitted on them."""
 
-    def _choose(self, features: Any, target: Any) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    def _choose(self, features: Any, target: Any, own: Any) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         self.coreset_: Optional[Coreset] = None
         n = len(features)
         if self.k is not None and self.k >= n:
-            return np.arange(n), np.ones(n)  # All rows stand for themselves.
+            return np.arange(n), np.ones(n) if own is None else own  # All rows stand for themselves.
         keywords = self.get_params(deep=False)
         del keywords["estimator"]
         keywords["model"] = self.default_model if self.model is None else self.model
-        self.coreset_ = build(features, target, progress=False, **keywords)
+        self.coreset_ = build(features, target, weights=own, progress=False, **keywords)
         return self.coreset_.rows, self.coreset_.weights
 
     def predict(self, X: Any) -> Any:
@@ -130,15 +138,15 @@ class CoresetClassifier(ClassifierMixin, _OnCoreset):  # type: ignore[misc]
     def _wanted(self) -> Any:
         return LogisticRegression() if self.estimator is None else self.estimator
 
-    def fit(self, X: Any, y: Any) -> CoresetClassifier:
-        """Chooses rows of X, and fits the estimator on them."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> CoresetClassifier:
+        """Chooses rows of X, and fits the estimator on them; a row of weight f counts f times."""
         features, target = validate_data(self, X, y, dtype=[np.float64, np.float32], order="C", ensure_min_samples=2)
         check_classification_targets(target)
         self.classes_ = np.unique(target)
         if len(self.classes_) != 2:
             plural = "" if len(self.classes_) == 1 else "es"
             raise ValueError(f"Only binary classification is supported: y has {len(self.classes_)} class{plural}")
-        self._fit(features, target, target == self.classes_[1])
+        self._fit(features, target, target == self.classes_[1], sample_weight)
         return self
 
     def _check_chosen(self, target: Any) -> None:
@@ -179,9 +187,9 @@ class CoresetRegressor(RegressorMixin, _OnCoreset):  # type: ignore[misc]
     def _wanted(self) -> Any:
         return LinearRegression() if self.estimator is None else self.estimator
 
-    def fit(self, X: Any, y: Any) -> CoresetRegressor:
-        """Chooses rows of X, and fits the estimator on them."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> CoresetRegressor:
+        """Chooses rows of X, and fits the estimator on them; a row of weight f counts f times."""
         checks = {"dtype": [np.float64, np.float32], "order": "C", "ensure_min_samples": 2}
         features, target = validate_data(self, X, y, y_numeric=True, **checks)
-        self._fit(features, target, target)
+        self._fit(features, target, target, sample_weight)
         return self

@@ -26,7 +26,7 @@ class Design:
     spec: Any
     """The specification of `formulaic`, with all that it learnt of the data."""
     beside: tuple[str, ...] = ()
-    """Columns of the data that are no term, but name an exposure, groups, trials or an event."""
+    """Columns of the data that are no term, but name an exposure, groups, trials, an event, weights or an offset."""
 
     @staticmethod
     def of(formula: str, data: Any, beside: tuple[str, ...] = ()) -> tuple[Design, Any]:
@@ -72,14 +72,16 @@ class Design:
             raise _lib.CoreletError(f"'{self.target}' must be one column, but makes {values.shape[1]}")
         return values.iloc[:, 0].rename(self.target)
 
-    def table(self, data: Any, features: Any = None) -> dict[str, Any]:
-        """The features of these rows, and what stands beside them."""
+    def table(self, data: Any, features: Any = None, given: Optional[Mapping[str, Any]] = None) -> dict[str, Any]:
+        """The features of these rows, and what stands beside them: in columns of the data, or given; None is left out."""
         features = self.features(data) if features is None else features
+        given = given or {}
         for name in self.beside:
-            if name not in data.columns:
+            if name not in given and name not in data.columns:
                 raise _lib.CoreletError(f"'{name}' is no column of the data")
         columns = {str(name): features[name] for name in features.columns}
-        return columns | {name: data[name] for name in self.beside}
+        beside = {name: given[name] if name in given else data[name] for name in self.beside}
+        return columns | {name: values for name, values in beside.items() if values is not None}
 
     def _features(self, matrix: Any) -> Any:
         features = matrix.drop(columns=INTERCEPT) if self.intercept else matrix
@@ -101,7 +103,7 @@ def resolved(X: Any, y: Any, keywords: Mapping[str, Any]) -> tuple[Any, Any, dic
             raise _lib.CoreletError(f"{name} cannot be given beside a formula, which says what is predicted from what")
     if asked.get("intercept") is False:
         raise _lib.CoreletError("with a formula the intercept is left out by '- 1' in it")
-    named = (asked.get(name) for name in ("exposure", "groups", "trials", "event"))
+    named = (asked.get(name) for name in ("exposure", "groups", "trials", "event", "weights", "offset"))
     design, features = Design.of(X, y, tuple(name for name in named if isinstance(name, str)))
     asked["intercept"] = design.intercept
     target = design.target_of(y)

@@ -10,7 +10,7 @@ from typing import Any, Optional
 import numpy as np
 
 from . import _lib
-from ._build import _count, build, native
+from ._build import BESIDE, _count, build, native
 from ._coreset import Coreset, Quality
 from ._draws import Draws
 from ._fit import Fit, FitProgressOption, _reporter
@@ -164,9 +164,9 @@ class Known:
         coreset = build(self.X, self.y, k=k, threads=self.threads, progress=False, **self.asked)
         built = time.perf_counter()
         self.report.tell("sampling, and a look at all rows", k, rounds)
-        exposure, format = self.asked.get("exposure"), self.asked.get("format")
-        settings = dict(self.settings, threads=self.threads, progress=False)
-        verdict = check(coreset, self.X, self.y, exposure=exposure, format=format, **settings)
+        settings = dict(self.settings, threads=self.threads, progress=False, format=self.asked.get("format"))
+        beside: dict[str, Any] = {name: self.asked.get(name) for name in BESIDE if name != "groups"}
+        verdict = check(coreset, self.X, self.y, **beside, **settings)
         new = _posterior(verdict)
         shift, scale = (np.nan, np.nan) if not rounds else new.moved_from(rounds[-1].posterior or new)
         return Round(
@@ -187,15 +187,15 @@ class Known:
     def all_rows(self) -> Fit:
         """NUTS on all rows. There is nothing to judge but the chains."""
         options = native({name: value for name, value in self.asked.items() if name != "format"})
-        given = (self.X, self.y, self.asked.get("exposure"))
+        given = (self.X, self.y, {name: self.asked.get(name) for name in BESIDE})
         execution = Execution(threads=_count("threads", self.threads))
         self.report.tell("sampling all rows", 0, [])
         settings = chain_settings(**self.settings)
         fields = drawn(given, self.asked.get("format"), options, None, settings, execution)
         for warning in fields["warnings"]:
             warnings.warn(warning, stacklevel=2)
-        rows, draws = fields["rows"], fields["draws"]
-        n, dropped = len(rows), int(fields["dropped"])
+        rows, weights, draws = fields["rows"], fields["weights"], fields["draws"]
+        n, dropped = int(fields["n"]), int(fields["dropped"])
         posterior = Draws.of(draws["posterior"])
         posterior = replace(posterior, diverged=int(draws["sample_stats"]["diverging"].sum()))
         log_posterior = draws["sample_stats"]["lp"].ravel()
@@ -209,11 +209,11 @@ class Known:
         )
         coreset = Coreset(
             rows=rows,
-            weights=np.ones(n),
+            weights=weights,
             quality=quality,
             summary=summary,
             warnings=list(fields["warnings"]),
-            lines=[f"all {n} rows, each with weight 1"],
+            lines=[f"all {n} rows, each with weight 1" if (weights == 1).all() else f"all {n} rows, with their weights"],
             names=fields["names"],
         )
         return self._fit(verdict, coreset, [], [])

@@ -75,6 +75,7 @@ def predict(
     idata: Any = None,
     kind: str = "mean",
     exposure: Any = None,
+    offset: Any = None,
     quantiles: Sequence[float] = (0.05, 0.5, 0.95),
     seed: int = 0,
 ) -> Prediction:
@@ -85,7 +86,7 @@ def predict(
     if not all(0 <= level <= 1 for level in levels):
         raise CoreletError(f"quantiles are {list(levels)}, but they must be between 0 and 1")
     notes = _notes(coreset)
-    data = _rows(coreset, new)
+    data = _rows(coreset, new, offset)
     given = None if exposure is None else _exposure(data, exposure)
     made = _lib.predict(data, notes, _draws(coreset, idata), given, (kind, levels, seed))
     width, classes = int(made["columns"]), tuple(made["classes"])
@@ -136,12 +137,25 @@ def _notes(coreset: Coreset) -> dict[str, str]:
     return dict(coreset.metadata)
 
 
-def _rows(coreset: Coreset, new: Any) -> Rows:
-    """New rows as the native part takes them."""
+def _rows(coreset: Coreset, new: Any, offset: Any = None) -> Rows:
+    """New rows as the native part takes them, with their offset in the column that the coreset's rows had it in."""
+    name = coreset.options.get("offset")
+    if offset is not None and name is None:
+        raise CoreletError("the coreset was built without an offset")
+    given = {} if offset is None else {str(name): new[offset] if isinstance(offset, str) else offset}
     if coreset.design is not None:
-        return ("the new rows", parts_of(coreset.design.table(new)))
-    paths = paths_of(new, None, None)
-    return (paths, None) if paths is not None else ("the new rows", parts_of(new))
+        # What a fit alone needs, new rows need not have.
+        needless = {str(coreset.options.get(role)): None for role in ("weights", "groups")}
+        return ("the new rows", parts_of(coreset.design.table(new, given={**needless, **given})))
+    paths = paths_of(new, None, given)
+    if paths is not None:
+        return (paths, None)
+    parts = [part for part in parts_of(new) if part[0] != [name] or not given]
+    for values in given.values():
+        parts.append(column(str(name), values))
+        if len(parts[-1][1]) != length(parts):
+            raise CoreletError(f"offset has {len(parts[-1][1])} numbers, but there are {length(parts)} new rows")
+    return ("the new rows", parts)
 
 
 def _draws(coreset: Coreset, idata: Any) -> Floats:

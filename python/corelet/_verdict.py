@@ -148,6 +148,10 @@ def check(
     y: Any = None,
     *,
     exposure: Any = None,
+    trials: Any = None,
+    event: Any = None,
+    weights: Any = None,
+    offset: Any = None,
     loglik: Any = None,
     idata: Any = None,
     var_name: Optional[str] = None,
@@ -169,7 +173,7 @@ def check(
     ----------
     coreset
         What `corelet.build` or `corelet.build_from_loglik` returned. Its `quality.verdict` is set to the answer.
-    X, y, exposure, format
+    X, y, exposure, trials, event, weights, offset, format
         The data that it was built on, as they were given to `corelet.build`, or the same rows otherwise: a path where it was a
         table, a table where it was a path. NUTS draws from the posterior of the coreset are made, and the log-likelihood of
         all rows at them is compared with that of the coreset.
@@ -207,7 +211,8 @@ def check(
         settings = chain_settings(draws, warmup, chains, target_accept, max_depth, seed, tune, random_seed)
         with reporter(progress) as report:
             execution = Execution(report, _count("threads", threads))
-            fields = drawn((X, y, exposure), format, coreset.options, coreset, settings, execution)
+            beside = dict(exposure=exposure, trials=trials, event=event, weights=weights, offset=offset)
+            fields = drawn((X, y, beside), format, coreset.options, coreset, settings, execution)
     return judged_by(coreset, fields)
 
 
@@ -227,14 +232,14 @@ def judged_by(coreset: Coreset, fields: dict[str, Any]) -> Verdict:
 
 
 def drawn(
-    given: tuple[Any, Any, Any],
+    given: tuple[Any, Any, Mapping[str, Any]],
     format: Optional[str],
     options: Mapping[str, object],
     coreset: Optional[Coreset],
     settings: Mapping[str, object],
     execution: Execution,
 ) -> dict[str, Any]:
-    """What the native part says of draws from the posterior of a coreset of the data given (X, y, exposure), or of all rows."""
+    """What the native part says of draws from the posterior of a coreset of the data given (X, y, what stands beside), or of all rows."""
     keywords = dict(options)
     if coreset is not None and coreset.design is not None and given[1] is None:
         given = (coreset.design.table(given[0]), coreset.design.target_of(given[0]), given[2])
