@@ -45,7 +45,7 @@ def build(
     collapse: bool = False,
     link: Optional[str] = None,
     sigma: Optional[float] = None,
-    degrees: Optional[float] = None,
+    degrees: Union[float, str, None] = None,
     prior_sd: Optional[float] = None,
     max_kl: Optional[float] = None,
     method: str = "pursuit",
@@ -115,7 +115,8 @@ def build(
         coreset, which is then exact.
     link, sigma, degrees, prior_sd
         Poisson: `log` or `softplus`. Noise standard deviation of a linear model (a parameter, `log_sigma`, where it is not
-        given) or of a Gaussian one (1). Degrees of freedom of Student-t noise (4). The prior is
+        given) or of a Gaussian one (1). Degrees of freedom of Student-t noise (4), or `estimated`: a
+        parameter, `log_nu`. The prior is
         N(0, prior_sd²) for each coefficient of the standardised features; by default prior_sd is 1, and for a linear
         model 2.5 times the target's standard deviation, with the intercept around the target's mean.
     max_kl

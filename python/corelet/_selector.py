@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,7 +55,7 @@ class CoresetSelector(BaseEstimator):  # type: ignore[misc]
         standardise: str = "scale",
         link: Optional[str] = None,
         sigma: Optional[float] = None,
-        degrees: Optional[float] = None,
+        degrees: Union[float, str, None] = None,
         prior_sd: Optional[float] = None,
         max_kl: Optional[float] = None,
         method: str = "pursuit",

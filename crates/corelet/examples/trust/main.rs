@@ -1,6 +1,6 @@
 //! The measurements of `docs/trust.md`: is the verdict right, are certified posteriors calibrated, do rounds help?
 //!
-//! `cargo run --release -p corelet --example trust -- calibrate --threads 16 [--families] [--seeds 3] [-o cases.csv]`
+//! `cargo run --release -p corelet --example trust -- calibrate --threads 16 [--families] [--only NAME] [--seeds 3] [-o cases.csv]`
 //! `cargo run --release -p corelet --example trust -- sbc --threads 16 [--replicates 300]`
 //! `cargo run --release -p corelet --example trust -- skewed --threads 16 [--seeds 10]`
 //! `cargo run --release -p corelet --example trust -- flights --threads 16 [--draws 1000]`
@@ -35,7 +35,8 @@ fn main() {
             } else {
                 calibrate::sets()
             };
-            for set in sets {
+            let only = arguments.iter().position(|a| a == "--only").map(|at| arguments[at + 1].as_str());
+            for set in sets.into_iter().filter(|set| set.name.contains(only.unwrap_or_default())) {
                 cases.extend(calibrate::run(std::slice::from_ref(&set), &calibrate::SIZES, seeds, 2500));
                 println!("{}: {} cases so far", set.name, cases.len());
             }
