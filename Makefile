@@ -1,8 +1,9 @@
 # make test: every test, Rust and Python, with all set-up. make integrations: the examples in PyMC, NumPyro and Stan.
-# make bench: the figures of docs/benchmarks.md. make fuzz: damaged files and killed runs, as many as wanted.
+# make cluster: Dask and Spark, with workers that are killed. make bench: the figures of docs/benchmarks.md. make fuzz: damaged files and killed runs, as many as wanted.
 
 VENV := .venv
 INTEGRATIONS := .venv-integrations
+CLUSTER := .venv-cluster
 PYTHON ?= python3
 DATA := $(wildcard ../shared/data)
 # The same random cases at every run; leave it out to search further.
@@ -19,7 +20,7 @@ CARGO_TEST := cargo test --release --workspace --features sparse-nnls/simd-varia
 KERNELS := $(CARGO_TEST) --quiet --lib \
 	--test draws --test hermite --test models --test invariants --test nnls --test rank
 
-.PHONY: test lint rust python wheel integrations bench fuzz clean
+.PHONY: test lint rust python wheel integrations cluster java bench fuzz clean
 
 test: lint rust python
 
@@ -63,6 +64,21 @@ $(INTEGRATIONS)/installed: examples/python/requirements.txt
 	$(INTEGRATIONS)/bin/python -m pip install --quiet --requirement examples/python/requirements.txt
 	touch $@
 
+# Dask and Spark on this machine, each with processes that are killed while they work. Spark needs Java 17 or later.
+cluster: $(CLUSTER)/installed wheel java
+	$(CLUSTER)/bin/python -m pip install --quiet --force-reinstall --no-deps wheels/corelet-*.whl
+	SPARK_HOME=$$($(CLUSTER)/bin/python -c 'import pyspark; print(pyspark.__path__[0])') PYSPARK_PYTHON=$(abspath $(CLUSTER))/bin/python \
+		$(CLUSTER)/bin/python -m pytest -q -s tests/cluster
+
+java:
+	@java -version > /dev/null 2>&1 || apt-get install -y -q openjdk-17-jre-headless || dnf install -y -q java-17-openjdk-headless \
+		|| brew install openjdk@17 || (echo "Spark needs Java 17 or later, and no package manager could install it" && false)
+
+$(CLUSTER)/installed: tests/cluster/requirements.txt
+	$(PYTHON) -m venv $(CLUSTER)
+	$(CLUSTER)/bin/python -m pip install --quiet --requirement tests/cluster/requirements.txt
+	touch $@
+
 bench:
 	cargo bench -p sparse-nnls --bench bandwidth
 	cargo bench -p sparse-nnls --bench methods
@@ -81,4 +97,4 @@ fuzz:
 
 clean:
 	cargo clean
-	rm -rf $(VENV) $(INTEGRATIONS) wheels
+	rm -rf $(VENV) $(INTEGRATIONS) $(CLUSTER) wheels

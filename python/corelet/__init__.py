@@ -65,7 +65,7 @@ def __getattr__(name: str) -> object:
         from . import _estimators
 
         return getattr(_estimators, name)
-    if name in ("dask", "numpyro", "pymc"):
+    if name in ("dask", "numpyro", "pymc", "spark"):
         from importlib import import_module
 
         return import_module(f"corelet.{name}")

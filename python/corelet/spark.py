@@ -1,0 +1,162 @@
+"""Coresets of Spark data frames: `corelet.spark.build(sdf, target=…, k=…)`.
+
+Each partition becomes a shard, bytes that Spark caches where it computed them, and a build asks all shards a dozen questions by
+`mapInArrow`, whose answers do not grow with the rows. Spark keeps the lineage of what it caches: a shard that a lost executor held
+is made again, and gives the same bits.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Optional
+
+from . import _cluster, _lib
+from ._coreset import Coreset
+from ._progress import ProgressOption
+from ._verdict import Verdict
+
+__all__ = ["build", "check"]
+
+ANSWERS = "partition int, answer binary, error string"
+
+
+def build(
+    sdf: Any, *, threads: Optional[int] = None, progress: ProgressOption = None, **keywords: Any
+) -> Coreset:
+    """Choose at most k weighted rows of a Spark data frame: the coreset that `corelet.build` finds on one machine.
+
+    Parameters
+    ----------
+    sdf
+        A Spark data frame with all columns, the target among them. It is cached while the build lasts, unless it is cached already.
+    threads, progress
+        As for `corelet.build`: threads of the driver, which does little.
+    **keywords
+        Those of `corelet.build`: `target`, `k`, `model`, `features`, … What belongs to a row is named as a column. `groups` and
+        `method="sparse-vi"` need all rows in one place and are refused. `memory` is the budget of one shard.
+
+    Returns
+    -------
+    Coreset
+        Its `rows` count from 0 through all partitions in their order.
+    """
+    with _Spark(sdf) as engine:
+        return _cluster.build_on(engine, engine.schema.empty_table(), keywords, progress, threads)
+
+
+def check(coreset: Coreset, sdf: Any, *, progress: ProgressOption = None, **settings: Any) -> Verdict:
+    """Say whether a coreset's posterior can be trusted, by draws of it and one question to all rows of a Spark data frame.
+
+    `settings` are those of the chains, as for `corelet.check`: `draws`, `warmup`, `chains`, `target_accept`, `max_depth`, `seed`,
+    `threads`.
+    """
+    with _Spark(sdf) as engine:
+        return _cluster.check_on(engine, engine.schema.empty_table(), coreset, settings, progress)
+
+
+class _Spark:
+    """Partitions and shards as cached data frames: placement, retries and lineage are Spark's."""
+
+    def __init__(self, sdf: Any) -> None:
+        try:
+            from pyspark.sql.pandas.types import to_arrow_schema
+        except ImportError:
+            raise ImportError("corelet.spark needs pyspark: pip install 'corelet[spark]'") from None
+        if not hasattr(sdf, "mapInArrow"):
+            raise TypeError(f"sdf is of type {type(sdf).__name__}; it must be a Spark data frame")
+        self.schema = to_arrow_schema(sdf.schema)
+        level = sdf.storageLevel
+        self.ours = not (level.useMemory or level.useDisk)
+        self.tables = sdf.persist() if self.ours else sdf
+        self.partitions: int = self.tables.rdd.getNumPartitions()
+        self.shards: Any = None
+
+    def __enter__(self) -> _Spark:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.shards is not None:
+            self.shards.unpersist()
+        if self.ours:
+            self.tables.unpersist()
+
+    def look(self, question: bytes) -> list[bytes]:
+        schema, everywhere = self.schema, list(range(self.partitions))
+
+        def answer(partition: int, batches: Iterable[Any]) -> bytes:
+            return _cluster.look(_table(batches, schema), partition, question)
+
+        return self._answers(self.tables, answer, everywhere)
+
+    def hold(self, plan: bytes, partitions: list[int]) -> list[bytes]:
+        schema = self.schema
+
+        def make(partition: int, batches: Iterable[Any]) -> bytes:
+            return pickle.dumps(_cluster.make(_table(batches, schema), partition, plan), protocol=5)
+
+        self.shards = self.tables.mapInArrow(_each(make, partitions), ANSWERS).persist()
+        return self._asked(lambda shard: shard.made(), partitions)
+
+    def ask(self, question: bytes, partitions: list[int]) -> list[bytes]:
+        return self._asked(lambda shard: shard.answer(question), partitions)
+
+    def cells(self, rows: Mapping[int, list[int]]) -> list[dict[str, Any]]:
+        schema = self.schema
+
+        def chosen(partition: int, batches: Iterable[Any]) -> bytes:
+            return pickle.dumps(_cluster.cells(_table(batches, schema), partition, rows[partition]))
+
+        return [pickle.loads(answer) for answer in self._answers(self.tables, chosen, list(rows))]
+
+    def _asked(self, question: Callable[[Any], bytes], partitions: list[int]) -> list[bytes]:
+        def answer(partition: int, batches: Iterable[Any]) -> bytes:
+            held = [row for batch in batches for row in batch.to_pylist()]
+            if held[0]["error"] is not None:
+                raise _lib.CoreletError(held[0]["error"])
+            return question(pickle.loads(held[0]["answer"]))
+
+        return self._answers(self.shards, answer, partitions)
+
+    def _answers(self, frame: Any, answer: _Answer, partitions: list[int]) -> list[bytes]:
+        """What these partitions answer, in their order; the first refusal is raised."""
+        found = sorted(frame.mapInArrow(_each(answer, partitions), ANSWERS).collect(), key=lambda row: row["partition"])
+        for row in found:
+            if row["error"] is not None:
+                raise _lib.CoreletError(row["error"])
+        return [bytes(row["answer"]) for row in found]
+
+
+_Answer = Callable[[int, Iterable[Any]], bytes]
+
+
+def _each(answer: _Answer, partitions: list[int]) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """What Spark calls on every partition: its number, and what it answers or why it cannot; nothing of others than these."""
+    wanted = frozenset(partitions)
+
+    def on_partition(batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        partition = context.partitionId() if context is not None else 0
+        kept = list(batches)
+        if partition not in wanted:
+            return
+        found: Optional[bytes] = None
+        error: Optional[str] = None
+        try:
+            found = answer(partition, kept)
+        except _lib.CoreletError as refused:
+            error = str(refused)
+        columns = [pa.array([partition], pa.int32()), pa.array([found], pa.binary()), pa.array([error], pa.string())]
+        yield pa.RecordBatch.from_arrays(columns, names=["partition", "answer", "error"])
+
+    return on_partition
+
+
+def _table(batches: Iterable[Any], schema: Any) -> Any:
+    import pyarrow as pa
+
+    kept = list(batches)
+    return pa.Table.from_batches(kept) if kept else schema.empty_table()
