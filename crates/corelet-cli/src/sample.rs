@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use corelet::study::Study;
 use corelet::trust::Grade;
+use corelet::words::PriorGroup;
 use serde::Serialize;
 
 use crate::Outcome;
@@ -22,6 +23,7 @@ struct Summary<'a> {
     points: Option<usize>,
     seed: u64,
     model: &'static str,
+    priors: &'a [PriorGroup],
     data: &'a str,
     version: &'static str,
     #[serde(flatten)]
@@ -71,6 +73,7 @@ fn to_json(
         points,
         seed,
         model: study.model(),
+        priors: &study.resolved().said,
         data: &study.frame().source,
         version: env!("CARGO_PKG_VERSION"),
         posterior,
