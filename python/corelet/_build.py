@@ -47,6 +47,7 @@ def build(
     sigma: Optional[float] = None,
     degrees: Union[float, str, None] = None,
     prior_sd: Optional[float] = None,
+    priors: Union[Mapping[str, Any], str, None] = None,
     max_kl: Optional[float] = None,
     method: str = "pursuit",
     reference: bool = False,
@@ -119,6 +120,10 @@ def build(
         parameter, `log_nu`. The prior is
         N(0, prior_sd²) for each coefficient of the standardised features; by default prior_sd is 1, and for a linear
         model 2.5 times the target's standard deviation, with the intercept around the target's mean.
+    priors
+        Priors by name in place of `prior_sd`: `{"default": "normal(0, 2.5)", "scale": "original", "intercept":
+        "student_t(4, 0, 10)", "log_sigma": "normal(0, 1)", "coefficients": {"carrier_*": "laplace(0, 1)"}}`, the shape of the
+        command's file; or `"auto"`, which is weakly informative.
     max_kl
         Take the fewest points whose held-out estimate of the divergence is at most this, in nats.
     method, reference, embedding, polish
@@ -185,6 +190,7 @@ def build(
             sigma=sigma,
             degrees=degrees,
             prior_sd=prior_sd,
+            priors=priors,
             max_kl=max_kl,
             method=method,
             reference=reference,

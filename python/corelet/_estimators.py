@@ -33,6 +33,7 @@ class _OnCoreset(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         model: Optional[str] = None,
         standardise: str = "scale",
         prior_sd: Optional[float] = None,
+        priors: Any = None,
         max_kl: Optional[float] = None,
         seed: int = 0,
         threads: Optional[int] = None,
@@ -42,6 +43,7 @@ class _OnCoreset(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         self.model = model
         self.standardise = standardise
         self.prior_sd = prior_sd
+        self.priors = priors
         self.max_kl = max_kl
         self.seed = seed
         self.threads = threads
@@ -103,7 +105,7 @@ class CoresetClassifier(ClassifierMixin, _OnCoreset):  # type: ignore[misc]
         Anything with `fit(X, y, sample_weight=)`; a `LogisticRegression` where there is none.
     k
         Rows to choose. Where there are no more rows than that, all are taken with weight 1.
-    model, standardise, prior_sd, max_kl, seed, threads
+    model, standardise, prior_sd, priors, max_kl, seed, threads
         As in `corelet.build`; the model is `logistic` where none is named.
 
     Attributes

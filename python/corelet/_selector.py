@@ -57,6 +57,7 @@ class CoresetSelector(BaseEstimator):  # type: ignore[misc]
         sigma: Optional[float] = None,
         degrees: Union[float, str, None] = None,
         prior_sd: Optional[float] = None,
+        priors: Any = None,
         max_kl: Optional[float] = None,
         method: str = "pursuit",
         embedding: str = "auto",
@@ -72,6 +73,7 @@ class CoresetSelector(BaseEstimator):  # type: ignore[misc]
         self.sigma = sigma
         self.degrees = degrees
         self.prior_sd = prior_sd
+        self.priors = priors
         self.max_kl = max_kl
         self.method = method
         self.embedding = embedding

@@ -8,7 +8,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use corelet::coreset::{RoundsBy, Selector, Start};
 use corelet::embed::Choice;
 use corelet::model::{BuiltIn, Degrees, Link};
-use corelet::study::{BuildSpecification, ModelSpecification, Specification};
+use corelet::study::{BuildSpecification, ModelSpecification, Priors, Specification};
 use corelet_cli::process::ProcessArgs;
 use sparse_nnls::Method;
 
@@ -76,6 +76,10 @@ pub(crate) struct ModelArgs {
     /// linear model 2.5 times that of the target, with the intercept around the target's mean]
     #[arg(long, value_parser = positive_number)]
     prior_sd: Option<f64>,
+    /// Priors of coefficients by name, of the intercept and of dispersions, in a TOML file; or the word auto, which is
+    /// weakly informative
+    #[arg(long, value_name = "FILE", value_parser = priors_of_file)]
+    priors: Option<Priors>,
 }
 
 #[derive(Debug, Args)]
@@ -246,6 +250,7 @@ impl ModelArgs {
             sigma: self.sigma,
             degrees: self.degrees,
             prior_sd: self.prior_sd,
+            priors: self.priors.clone(),
         }
     }
 }
@@ -347,6 +352,19 @@ fn methods_parser() -> ValueParser {
     let values = [vec!["all"], Selector::names()].concat();
     let parse = |name: String| Selector::from_name(&name).map_or(MethodArg::All, MethodArg::One);
     PossibleValuesParser::new(values).map(parse).into()
+}
+
+/// What a TOML file asks for, or the word that stands for one.
+fn priors_of_file(path: &str) -> Result<Priors, String> {
+    if path == "auto" {
+        return Ok(Priors::auto());
+    }
+    let text = std::fs::read_to_string(path).map_err(|error| format!("it cannot be read: {error}"))?;
+    toml::from_str(&text).map_err(|error| {
+        let line = error.span().map(|span| 1 + text[..span.start].matches('\n').count());
+        let place = line.map_or_else(String::new, |line| format!("line {line}: "));
+        format!("{place}{}", error.message())
+    })
 }
 
 pub(crate) fn positive_count() -> ValueParser {

@@ -94,6 +94,7 @@ impl Opened {
         let observations = self.study.frame().observations_of(&coreset.rows).with_context(named)?;
         coreset.check_rows(&self.source)?;
         self.study.expect(coreset.fingerprint.as_deref());
+        self.study.expect_priors(coreset.priors.as_ref());
         Ok((observations, coreset.weights))
     }
 

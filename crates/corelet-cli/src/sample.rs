@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::Context;
 use corelet::study::Study;
 use corelet::trust::Grade;
+use corelet::words::PriorGroup;
 use serde::Serialize;
 
 use crate::Outcome;
@@ -23,6 +24,7 @@ struct Summary<'a> {
     points: Option<usize>,
     seed: u64,
     model: &'static str,
+    priors: &'a [PriorGroup],
     data: &'a str,
     version: &'static str,
     #[serde(flatten)]
@@ -75,6 +77,7 @@ fn to_json(
         points,
         seed,
         model: study.model(),
+        priors: &study.resolved().said,
         data: &study.frame().source,
         version: env!("CARGO_PKG_VERSION"),
         posterior,

@@ -14,6 +14,7 @@ mod kills;
 mod memory;
 mod outputs;
 mod predictions;
+mod priors;
 mod real_data;
 mod reports;
 mod sampling;

@@ -22,7 +22,14 @@ pub(crate) struct Setting {
 impl Setting {
     pub(crate) fn new(name: &str, model: Arc<dyn Model>, prior_sd: f64) -> Self {
         let prior = Prior::isotropic(model.dim(), prior_sd).unwrap();
+        Self::under(name, model, prior)
+    }
+
+    /// Under any prior.
+    pub(crate) fn under(name: &str, model: Arc<dyn Model>, prior: Prior) -> Self {
         let rows = Memory::new(model);
+        let spreads = prior.spreads(&All(&rows)).unwrap();
+        let prior = prior.with_spreads(&spreads);
         let full = laplace(&All(&rows), &prior, None, &LaplaceSettings::default()).unwrap();
         Setting { name: name.to_owned(), rows, prior, full }
     }

@@ -1,6 +1,6 @@
 //! The measurements of `docs/trust.md`: is the verdict right, are certified posteriors calibrated, do rounds help?
 //!
-//! `cargo run --release -p corelet --example trust -- calibrate --threads 16 [--families] [--only NAME] [--seeds 3] [-o cases.csv]`
+//! `cargo run --release -p corelet --example trust -- calibrate --threads 16 [--families | --priors] [--only NAME] [--seeds 3] [-o cases.csv]`
 //! `cargo run --release -p corelet --example trust -- sbc --threads 16 [--replicates 300]`
 //! `cargo run --release -p corelet --example trust -- skewed --threads 16 [--seeds 10]`
 //! `cargo run --release -p corelet --example trust -- flights --threads 16 [--draws 1000]`
@@ -13,6 +13,7 @@ mod calibrate;
 mod common;
 mod families;
 mod flights;
+mod priors;
 mod sbc;
 mod skewed;
 
@@ -30,10 +31,11 @@ fn main() {
     match arguments.first().map(String::as_str) {
         Some("calibrate") => {
             let (seeds, mut cases) = (number("--seeds", 1) as u64, Vec::new());
-            let sets = if arguments.iter().any(|a| a == "--families") {
-                families::sets()
-            } else {
-                calibrate::sets()
+            let asked = |flag: &str| arguments.iter().any(|a| a == flag);
+            let sets = match (asked("--families"), asked("--priors")) {
+                (true, _) => families::sets(),
+                (_, true) => priors::sets(),
+                _ => calibrate::sets(),
             };
             let only = arguments.iter().position(|a| a == "--only").map(|at| arguments[at + 1].as_str());
             for set in sets.into_iter().filter(|set| set.name.contains(only.unwrap_or_default())) {

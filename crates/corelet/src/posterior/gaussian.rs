@@ -66,6 +66,11 @@ impl Gaussian {
         self.mean.len()
     }
 
+    /// √Σⱼⱼ.
+    pub fn sds(&self) -> impl Iterator<Item = f64> {
+        self.covariance.iter().step_by(self.dim() + 1).map(|variance| variance.sqrt())
+    }
+
     /// θₛ − μ = Lzₛ for `count` draws, from this stream of the seed.
     pub fn shifts(&self, count: usize, seed: u64, stream: Stream) -> Shifts {
         self.shifts_at(count, seed, stream, 0)

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Gaussian, Prior};
+use super::{Density, Gaussian, Prior};
 use crate::linalg::{Cholesky, LinalgError, dot, row_major};
 use crate::rows::{At, LogLikelihood, Newton, RowsError};
 
@@ -69,6 +69,14 @@ pub enum LaplaceError {
     /// A prior standard deviation that is not positive.
     #[error("the prior standard deviation is {0}, but it must be positive and finite")]
     PriorScale(f64),
+    /// A prior density that is none.
+    #[error("the prior {density}: {reason}")]
+    Density {
+        /// With its numbers.
+        density: Density,
+        /// What is wrong with them.
+        reason: String,
+    },
     /// The log posterior has no value to start from.
     #[error("the log posterior is not finite at the starting point")]
     Start,
@@ -104,8 +112,7 @@ impl Posterior<'_> {
     fn at(&self, theta: Vec<f64>) -> Result<Point, RowsError> {
         let Newton { mut value, mut gradient, mut hessian } =
             self.likelihood.evaluate(&At { theta: &theta, derivatives: 2 })?;
-        value += self.prior.gradient_and_log_density(&theta, Some(&mut gradient));
-        hessian.iter_mut().zip(&self.prior.precision).for_each(|(h, p)| *h = p - *h);
+        value += self.prior.complete(&theta, &mut gradient, &mut hessian);
         Ok(Point { theta, value, gradient, precision: hessian })
     }
 

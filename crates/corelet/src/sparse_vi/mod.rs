@@ -156,6 +156,9 @@ pub enum SparseViError {
         /// NaN or ±∞.
         value: f64,
     },
+    /// A prior that is not normal.
+    #[error("SparseVI starts from the prior, which must be normal")]
+    Prior,
     /// The posterior of the coreset has no Laplace fit, or the prior does not fit the model.
     #[error(transparent)]
     Laplace(#[from] LaplaceError),
@@ -240,6 +243,9 @@ fn tangent<'a>(
     if prior.dim() != model.dim() {
         let (what, got, expected) = ("prior mean", prior.dim(), model.dim());
         return Err(LaplaceError::Length { what, got, expected }.into());
+    }
+    if !prior.is_gaussian() {
+        return Err(SparseViError::Prior);
     }
     if let Some(gaussian) = model.gaussian_mean() {
         return Ok(Box::new(ConjugateMean::new(gaussian, prior)?));

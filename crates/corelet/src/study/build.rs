@@ -151,7 +151,7 @@ impl Study {
         let _ = listener(Progress::Evaluating);
         let posterior = &full.posterior.rounded();
         let embedding = embed(&self.rows, posterior, choice, observations.len(), seed)?;
-        let multiples = self.multiples(observations, &multiples)?;
+        let multiples = self.multiples(observations, weights)?;
         let residual = residual_in(&embedding, observations, &multiples)?;
         let held_out = HeldOut::new(&self.rows, posterior, seed);
         let evaluation = evaluate(self.problem(), Some(full), Some(&held_out), observations, &multiples)?;

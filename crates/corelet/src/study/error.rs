@@ -2,6 +2,7 @@
 
 use thiserror::Error;
 
+use super::PriorError;
 use crate::coreset::BuildError;
 use crate::data::DataError;
 use crate::embed::EmbedError;
@@ -22,6 +23,9 @@ pub enum StudyError {
     /// The observations do not suit the model.
     #[error(transparent)]
     Model(#[from] ModelError),
+    /// Priors that do not suit the parameters.
+    #[error(transparent)]
+    Priors(#[from] PriorError),
     /// The prior or the fit.
     #[error(transparent)]
     Laplace(#[from] LaplaceError),

@@ -201,6 +201,7 @@ impl<'a> LogLikelihoodStudy<'a> {
             names: &[],
             features: 0,
             model: Self::NAME,
+            priors: &[],
             dropped: 0,
             fingerprint: None,
             groups: None,

@@ -2,6 +2,7 @@
 //!
 //! A front end turns flags or keywords into a [`Specification`], hears of [`Progress`], and words what comes back.
 
+mod assign;
 mod build;
 mod compare;
 #[cfg(feature = "sampling")]
@@ -12,11 +13,14 @@ mod frame;
 mod kept;
 mod leverage;
 mod log_likelihoods;
+mod loose;
 mod predict;
+mod priors;
 mod resolved;
 mod specification;
 mod weights;
 
+pub use assign::{Parameters, PriorError};
 pub use build::Chosen;
 pub use compare::{Cell, Comparison};
 #[cfg(feature = "sampling")]
@@ -28,8 +32,12 @@ pub use kept::KeptCoreset;
 pub use leverage::Leverages;
 pub use log_likelihoods::{ChosenData, LogLikelihoodStudy, PooledLogLikelihoods};
 pub use predict::{PredictedKind, Prediction, PredictionSettings, predict, predictive_draws, score};
+pub use priors::{AskedPrior, PriorScale, Priors};
 pub use resolved::Resolved;
 pub use specification::{BuildSpecification, ModelSpecification, Specification, UsageError};
+
+use self::assign::some_of;
+use self::loose::loose_levels;
 
 use std::ops::ControlFlow;
 use std::sync::OnceLock;
@@ -42,7 +50,7 @@ use crate::coreset::{BuildError, Start, start_fit};
 use crate::data::{Dataset, Groups, Outcome, Reading, Source};
 use crate::model::TargetScale;
 use crate::posterior::{Gaussian, Laplace, LaplaceStatus, Prior, SampleProgress};
-use crate::rows::{At, Counted, Memory, Problem, Rows, Weighted};
+use crate::rows::{All, At, Counted, Memory, Problem, Rows, Weighted};
 use crate::trust::Reason;
 use crate::words::{Subject, count, number};
 
@@ -54,6 +62,9 @@ const SEPARATED: &str = "the features tell the classes apart without an error, s
 
 const OTHER_DATA: &str = "the coreset was built on other observations: other rows, other columns, or the same ones encoded \
                           otherwise";
+
+const OTHER_PRIORS: &str =
+    "the coreset was built under other priors; what is said of it here is said under these";
 
 /// What a study is doing, as it goes on.
 #[derive(Debug, Clone, Copy)]
@@ -109,6 +120,7 @@ struct Full {
 /// Rows, wherever they are, under the model that is asked for.
 struct Asked {
     model: Resolved,
+    priors: Priors,
     target: TargetScale,
     fingerprint: String,
     weight: Option<f64>,
@@ -149,6 +161,7 @@ impl Study {
         let fingerprint = observations.fingerprint();
         let classes = specification.model.model.classes(&observations.target);
         let shape = (observations.dim, classes);
+        let priors = specification.model.priors.clone().unwrap_or_default();
         let model = Resolved::scaled(&specification.model, shape, &target, dataset.standardisation.intercept);
         dataset.warnings.extend(weights::unlike_counts(&observations));
         let collapsed = specification.design.collapse.then_some(observations.len());
@@ -158,7 +171,7 @@ impl Study {
         let each = observations.total_weight() / observations.len().max(1) as f64;
         let weight = observations.weights.as_ref().map(|_| each);
         let rows = Box::new(Memory::new(model.bind(observations)?));
-        let held = Asked { model, target, fingerprint, weight, collapsed, rows };
+        let held = Asked { model, priors, target, fingerprint, weight, collapsed, rows };
         Self::assembled(source, dataset, held, read_seconds)
     }
 
@@ -183,9 +196,11 @@ impl Study {
         let (shape, fingerprint) =
             ((dataset.names.len(), dataset.encoding.classes().len()), rows.fingerprint());
         let model = Resolved::scaled(asked, shape, &target, dataset.standardisation.intercept);
+        let priors = asked.priors.clone().unwrap_or_default();
         // How large the weights are is of use for a warning alone.
         let weight = design.columns.weights.as_ref().map(|_| 1.0);
-        let held = Asked { model, target, fingerprint, weight, collapsed: None, rows: Box::new(rows) };
+        let held =
+            Asked { model, priors, target, fingerprint, weight, collapsed: None, rows: Box::new(rows) };
         let mut study = Self::assembled(schema.name(), dataset, held, clock.elapsed().as_secs_f64())?;
         study.frame.partitions = partitions;
         Ok(study)
@@ -195,7 +210,7 @@ impl Study {
     fn assembled(
         source: &str,
         dataset: Dataset,
-        Asked { model, target, fingerprint, weight, collapsed, rows: held }: Asked,
+        Asked { model, priors, target, fingerprint, weight, collapsed, rows: held }: Asked,
         read_seconds: f64,
     ) -> Result<Self, StudyError> {
         let Dataset {
@@ -217,6 +232,15 @@ impl Study {
         }
         let features = names.len();
         let names = model.names(&names, &classes);
+        let some_rows = if priors.ask_auto() { Some(held.fetch(&some_of(held.len()))?) } else { None };
+        let parameters = Parameters {
+            names: &names,
+            coefficients: model.coefficients(),
+            standardisation: &standardisation,
+            some_rows,
+            are_points: model.model.outcome() == Outcome::None,
+        };
+        let model = model.with_priors(&priors, &parameters, &target)?.with_spreads(&All(&*held))?;
         let tight = model.tight_prior(&target);
         let known = tight.iter().map(|_| Reason::TightPrior).collect();
         warnings.extend(tight);
@@ -266,6 +290,15 @@ impl Study {
         }
     }
 
+    /// Compares the priors with those that a coreset was built under, as its summary says them, where that is known. Where they
+    /// differ this is said: what a coreset is judged by are the priors of this study.
+    pub fn expect_priors(&mut self, said: Option<&serde_json::Value>) {
+        let own = serde_json::to_value(&self.model.said).ok();
+        if said.is_some_and(|said| Some(said) != own.as_ref()) {
+            self.warnings.push(OTHER_PRIORS.to_owned());
+        }
+    }
+
     /// What is chosen from: groups of rows where there are any, else rows.
     fn units(&self) -> usize {
         self.frame.groups.as_ref().map_or(self.len(), Groups::len)
@@ -303,6 +336,7 @@ impl Study {
         if *separated {
             warnings.push(SEPARATED.to_owned());
         }
+        warnings.extend(loose_levels(&self.frame, &self.model, &fit.posterior));
         if fit.status != LaplaceStatus::Converged
             && (fit.gradient_norm > CLOSE_ENOUGH || fit.gradient_norm.is_nan())
         {
@@ -389,6 +423,7 @@ impl Study {
             names,
             features: *features,
             model,
+            priors: &self.model.said,
             dropped: *dropped,
             fingerprint: Some(fingerprint),
             groups: self.frame.groups.as_ref().map(Groups::len),

@@ -147,7 +147,7 @@ struct Draws<'a> {
 
 impl<'a> Draws<'a> {
     fn new(model: &'a Resolved, rows: &'a Observations, theta: &'a [f64]) -> Result<Self, StudyError> {
-        let dim = model.prior_mean.len();
+        let dim = model.priors.len();
         if !theta.len().is_multiple_of(dim.max(1)) || theta.is_empty() {
             return Err(StudyError::OtherDraws { got: theta.len(), expected: dim });
         }

@@ -4,17 +4,18 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::ModelSpecification;
+use super::assign::{Parameters, PriorError, Weak, assign};
+use super::{ModelSpecification, Priors};
 use crate::data::{Outcome, Standardisation};
 use crate::model::{BuiltIn, Dispersion, Model, ModelError, Numbers, Ordinal, TargetScale};
-use crate::posterior::{LaplaceError, Prior};
-use crate::rows::Observations;
-use crate::words::number;
+use crate::posterior::{Density, LaplaceError, Prior};
+use crate::rows::{LogLikelihood, Observations};
+use crate::words::{PriorGroup, number};
 
-/// The default prior of a linear model is this many times as wide as its target.
+/// A weakly informative prior is this wide; the default one of a linear model is it this many times its target.
 const WIDTH: f64 = 2.5;
 
-/// A likelihood and independent normal priors of its parameters, all numbers known. It goes with a coreset, so that its
+/// A likelihood and independent priors of its parameters, all numbers known. It goes with a coreset, so that its
 /// posterior can be sampled without the data.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Resolved {
@@ -23,14 +24,17 @@ pub struct Resolved {
     /// What it needs besides its data.
     #[serde(flatten)]
     pub numbers: Numbers,
-    /// The prior mean of each parameter.
-    pub prior_mean: Vec<f64>,
-    /// The prior standard deviation of each.
-    pub prior_sd: Vec<f64>,
+    /// The prior of each parameter, on the scale of the standardised features.
+    pub priors: Vec<Density>,
+    /// The spread that a Gaussian fit sees each with, where one of them has a kink; see [`Density::seen`].
+    pub spreads: Vec<f64>,
+    /// The same priors as they were given, for a summary; none before [`with_priors`](Resolved::with_priors).
+    pub said: Vec<PriorGroup>,
 }
 
 impl Resolved {
-    /// Fills in what `specification` leaves out; `intercept` is the feature that is constant, and its value.
+    /// Fills in what `specification` leaves out; `intercept` is the feature that is constant, and its value. Its priors by name
+    /// are for [`with_priors`](Resolved::with_priors), which knows the names.
     ///
     /// The prior is N(0, 1) on the standardised features. Of a linear model, whose target has whatever scale it has, it is
     /// N(0, (2.5·sd y)²), and N(ȳ, (2.5·sd y)²) of the intercept. What a model has besides the coefficients of its features has a
@@ -54,17 +58,51 @@ impl Resolved {
         let ModelSpecification { model, prior_sd, .. } = *specification;
         let numbers = Numbers { classes, ..specification.numbers() };
         let dim = features * model.predictors_of_features(numbers);
-        let mut resolved =
-            Self { model, numbers, prior_mean: vec![0.0; dim], prior_sd: vec![prior_sd.unwrap_or(1.0); dim] };
-        if model.is_scaled_by_target() && prior_sd.is_none() {
-            resolved.scale_prior(target, intercept);
+        let priors = vec![Density::Normal { mean: 0.0, sd: prior_sd.unwrap_or(1.0) }; dim];
+        let mut resolved = Self { model, numbers, priors, spreads: Vec::new(), said: Vec::new() };
+        if let (None, Some(Weak { centre, width })) =
+            (prior_sd, resolved.target_scale(target, intercept.is_some()))
+        {
+            resolved.priors.fill(Density::Normal { mean: 0.0, sd: width });
+            if let Some((at, constant)) = intercept {
+                resolved.priors[at] = Density::Normal { mean: centre / constant, sd: width / constant.abs() };
+            }
         }
         for dispersion in resolved.dispersions() {
             let (mean, sd) = (dispersion.prior)(target);
-            resolved.prior_mean.push(mean);
-            resolved.prior_sd.push(sd);
+            resolved.priors.push(Density::Normal { mean, sd });
         }
         resolved
+    }
+
+    /// The same with priors by name in place of its own.
+    ///
+    /// # Errors
+    /// Where a name or a scale is none of these parameters'.
+    pub fn with_priors(
+        mut self,
+        priors: &Priors,
+        parameters: &Parameters<'_>,
+        target: &TargetScale,
+    ) -> Result<Self, PriorError> {
+        let weak = self.target_scale(target, parameters.standardisation.intercept.is_some());
+        let weak = weak.unwrap_or(Weak { centre: 0.0, width: WIDTH });
+        (self.priors, self.said) = assign(priors, parameters, &self.priors, weak)?;
+        Ok(self)
+    }
+
+    /// The same with its priors as a Gaussian fit of this likelihood sees them.
+    ///
+    /// # Errors
+    /// Where a prior is none, or the rows did not answer.
+    pub fn with_spreads(mut self, likelihood: &dyn LogLikelihood) -> Result<Self, LaplaceError> {
+        self.spreads = self.prior()?.spreads(likelihood)?;
+        Ok(self)
+    }
+
+    /// How many parameters are coefficients of features; they come first.
+    pub(super) fn coefficients(&self) -> usize {
+        self.priors.len() - self.dispersions().len()
     }
 
     /// The parameters besides the coefficients of the features.
@@ -72,16 +110,12 @@ impl Resolved {
         self.model.dispersions(self.numbers)
     }
 
-    fn scale_prior(&mut self, target: &TargetScale, intercept: Option<(usize, f64)>) {
-        let TargetScale { mean, sd, rms } = *target;
-        let scale = WIDTH * if intercept.is_some() { sd } else { rms };
-        if scale > 0.0 && scale.is_finite() {
-            self.prior_sd.fill(scale);
-            if let Some((at, constant)) = intercept {
-                self.prior_mean[at] = mean / constant;
-                self.prior_sd[at] = scale / constant.abs();
-            }
-        }
+    /// A weakly informative prior on the scale of the target, where the model has that.
+    fn target_scale(&self, target: &TargetScale, intercept: bool) -> Option<Weak> {
+        let TargetScale { mean: centre, sd, rms } = *target;
+        let width = WIDTH * if intercept { sd } else { rms };
+        let has_scale = self.model.is_scaled_by_target() && width > 0.0 && width.is_finite();
+        has_scale.then_some(Weak { centre, width })
     }
 
     /// The model of these observations.
@@ -95,9 +129,9 @@ impl Resolved {
     /// The prior.
     ///
     /// # Errors
-    /// Where a standard deviation is not positive and finite.
+    /// Where a number makes no density.
     pub fn prior(&self) -> Result<Prior, LaplaceError> {
-        Prior::independent(self.prior_mean.clone(), &self.prior_sd)
+        Ok(Prior::of_densities(&self.priors)?.with_spreads(&self.spreads))
     }
 
     /// Parameters on the original scale of the data: those of the features first; the others stay as they are.
@@ -147,9 +181,9 @@ impl Resolved {
 
     /// What to say where the prior of a linear model holds its coefficients away from the data.
     pub(super) fn tight_prior(&self, target: &TargetScale) -> Option<String> {
-        let coefficients = self.prior_sd.len() - self.dispersions().len();
-        let widest = self.prior_sd[..coefficients].iter().copied().fold(0.0, f64::max);
-        let centred = self.prior_mean[..coefficients].iter().all(|&mean| mean == 0.0);
+        let coefficients = &self.priors[..self.coefficients()];
+        let widest = coefficients.iter().map(Density::scale).fold(0.0, f64::max);
+        let centred = coefficients.iter().all(|prior| prior.mean() == 0.0);
         let TargetScale { mean, sd, rms } = *target;
         (self.model.is_scaled_by_target() && rms > 10.0 * widest && centred).then(|| {
             format!(

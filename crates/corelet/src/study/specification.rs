@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use sparse_nnls::Method;
 use thiserror::Error;
 
+use super::Priors;
 use crate::coreset::{BuildOptions, RoundOptions, RoundsBy, Selector, Start};
 use crate::data::{DesignOptions, Storage};
 use crate::embed::Choice;
@@ -40,8 +41,9 @@ pub struct Specification {
 /// | `link` | `log` | how a Poisson rate follows from η | see [`Link`] |
 /// | `sigma` | a parameter, `log_sigma` | noise sd σ: of a linear target; Σ = σ²I of a Gaussian, where the default is 1 | > 0 |
 /// | `degrees` | 4 | degrees of freedom ν of Student-t noise; `estimated` makes them a parameter, `log_nu` | > 0 |
+/// | `priors` | none | priors by name, in place of those that `prior_sd` speaks of | see [`Priors`] |
 /// | `prior_sd` | 1; of a linear model 2.5 sd of the target, its intercept around the target's mean | the prior is N(0, sd²·I) on the standardised features | > 0 |
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ModelSpecification {
     /// The likelihood.
@@ -54,6 +56,8 @@ pub struct ModelSpecification {
     pub degrees: Option<Degrees>,
     /// The standard deviation of the prior.
     pub prior_sd: Option<f64>,
+    /// Priors by name.
+    pub priors: Option<Priors>,
 }
 
 impl ModelSpecification {
@@ -259,7 +263,7 @@ impl Specification {
     }
 
     fn check_model(&self) -> Result<(), UsageError> {
-        let ModelSpecification { model, link, sigma, degrees, prior_sd } = self.model;
+        let ModelSpecification { model, link, sigma, degrees, prior_sd, ref priors } = self.model;
         let given = [
             ("link", link.is_some()),
             ("exposure", self.design.columns.exposure.is_some()),
@@ -279,7 +283,17 @@ impl Specification {
         }
         positive("sigma", sigma)?;
         positive("degrees", degrees.and_then(Degrees::given))?;
-        positive("prior_sd", prior_sd)
+        positive("prior_sd", prior_sd)?;
+        match (priors, self.build.method) {
+            (Some(_), _) if prior_sd.is_some() => {
+                Err(UsageError::Apart { setting: "priors", other: "prior_sd", value: None })
+            }
+            (Some(priors), Selector::SparseVi(_)) if !priors.are_normal() => Err(UsageError::Value {
+                setting: "priors".to_owned(),
+                reason: "must all be normal for the method sparse-vi".to_owned(),
+            }),
+            _ => Ok(()),
+        }
     }
 
     /// The design, which depends on the model.
@@ -356,6 +370,7 @@ fn reason(value: &Value, error: &str) -> String {
     let shown = value.as_str().map_or_else(|| value.to_string(), |text| format!("'{text}'"));
     match error.split_once("expected one of ") {
         Some((_, names)) => format!("is {shown}, but it must be one of {}", names.replace('`', "")),
+        None if value.is_object() => format!("cannot be used: {error}"),
         None => format!("is {shown}: {error}"),
     }
 }

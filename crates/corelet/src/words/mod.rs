@@ -1,9 +1,11 @@
 //! What is said to people: numbers, verdicts and summaries, the same for every front end. No option is named here.
 
 mod numbers;
+mod priors;
 mod summary;
 mod verdict;
 
 pub use numbers::{count, duration, judgement, number, optional};
+pub use priors::PriorGroup;
 pub use summary::{Judged, NamedShift, Seconds, Subject, Summary};
 pub use verdict::{headline, lines};

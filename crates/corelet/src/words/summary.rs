@@ -6,6 +6,7 @@ use serde::Serialize;
 use sparse_nnls::Status;
 
 use super::numbers::{count, duration, judgement, number, optional};
+use super::priors::PriorGroup;
 use crate::coreset::{BuildOptions, Coreset, Round, Start, TooFew};
 use crate::data::{Standardisation, TextLevels};
 use crate::embed::Description;
@@ -65,6 +66,7 @@ struct OfData {
     data: String,
     fingerprint: Option<String>,
     model: &'static str,
+    priors: Vec<PriorGroup>,
     rows_dropped: usize,
     groups: Option<usize>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -172,6 +174,7 @@ impl Summary {
                 data: subject.data.to_owned(),
                 fingerprint: subject.fingerprint.map(str::to_owned),
                 model: subject.model,
+                priors: subject.priors.to_vec(),
                 rows_dropped: subject.dropped,
                 groups: subject.groups,
                 classes: subject.classes.to_vec(),
@@ -276,6 +279,10 @@ impl Summary {
         let mut lines = vec![format!(
             "{points} of {n} rows{distinct}{groups} stand for all ({by}{embedding}{coordinates})"
         )];
+        let priors = self.subject.priors.iter().enumerate();
+        lines.extend(
+            priors.map(|(i, prior)| format!("  {:<15}{}", if i == 0 { "prior" } else { "" }, prior.line())),
+        );
         lines.extend(self.divergence_lines());
         if let Some(shift) = self.largest_shift() {
             let (sd, ratio) = (number(shift.shift.mean_shift), number(shift.shift.sd_ratio));
@@ -411,6 +418,8 @@ pub struct Subject<'a> {
     pub features: usize,
     /// The name of the likelihood.
     pub model: &'static str,
+    /// The priors of its parameters, where they are known.
+    pub priors: &'a [PriorGroup],
     /// Rows left out for missing values.
     pub dropped: usize,
     /// What tells these observations from others, where that is known.

@@ -32,6 +32,8 @@ pub struct CoresetFile {
     pub weights: Vec<f64>,
     /// What tells the observations that it was built on from others; CSV has no place for it.
     pub fingerprint: Option<String>,
+    /// The priors that it was built under, as its summary says them; CSV has no place for them.
+    pub priors: Option<Value>,
     /// What else was written about it, by key; nothing in CSV.
     pub notes: BTreeMap<String, String>,
     file: String,
@@ -59,8 +61,9 @@ pub fn read_coreset(path: &Path) -> Result<CoresetFile, DataError> {
     let Written { rows, weights, cells, notes } = written;
     check(&rows, &weights).map_err(|reason| DataError::NotCoreset { file: file.clone(), reason })?;
     let rows = rows.into_iter().map(|row| row as usize).collect();
-    let fingerprint = notes.get(SUMMARY).and_then(|summary| fingerprint_of(summary));
-    Ok(CoresetFile { rows, weights, fingerprint, notes, file, cells })
+    let known = notes.get(SUMMARY).map(|summary| Known::of_summary(summary)).unwrap_or_default();
+    let Known { fingerprint, priors } = known;
+    Ok(CoresetFile { rows, weights, fingerprint, priors, notes, file, cells })
 }
 
 /// What is in a coreset file, before it is looked at.
@@ -71,20 +74,24 @@ struct Written {
     notes: BTreeMap<String, String>,
 }
 
+/// What a summary says of the observations and the posterior that it is about.
+#[derive(Default, Deserialize)]
+struct Known {
+    fingerprint: Option<String>,
+    priors: Option<Value>,
+}
+
+impl Known {
+    fn of_summary(summary: &str) -> Self {
+        serde_json::from_str(summary).unwrap_or_default()
+    }
+}
+
 fn read_table(source: &Source<'_>, notes: BTreeMap<String, String>) -> Result<Written, DataError> {
     let [rows, weights] = ["row", "weight"].map(|name| numbers(source, name));
     let (rows, weights) = (rows?, weights?);
     let all: Vec<usize> = (0..rows.len()).collect();
     Ok(Written { rows, weights, cells: texts(&source.cells(&all)?), notes })
-}
-
-/// What a summary says of the observations that it is about.
-fn fingerprint_of(summary: &str) -> Option<String> {
-    #[derive(Deserialize)]
-    struct Known {
-        fingerprint: Option<String>,
-    }
-    serde_json::from_str::<Known>(summary).ok()?.fingerprint
 }
 
 impl CoresetFile {

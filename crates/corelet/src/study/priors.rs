@@ -1,0 +1,264 @@
+//! Priors as they are asked for: of all coefficients, of some by name or pattern, of the intercept and of what else a model has.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Error, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::posterior::Density;
+
+/// The word for a weakly informative prior.
+const AUTO: &str = "auto";
+
+/// Priors by name. What none of it speaks of keeps the prior that it has without.
+///
+/// | field | purpose |
+/// | --- | --- |
+/// | `default` | the prior of every coefficient, the intercept aside, that `coefficients` does not speak of |
+/// | `scale` | whether coefficients are meant on the `standardised` or the `original` scale, where a prior does not say it itself |
+/// | `intercept` | the prior of the linear predictor where every feature has its mean |
+/// | `coefficients` | priors by the name of a coefficient, or by a pattern in which `*` is any text: a name goes before a pattern, and a pattern before one with fewer other letters |
+/// | `others` | priors of the parameters that belong to no feature, such as `log_sigma`; in a file they stand beside `default` |
+///
+/// The word `auto` alone is [`Priors::auto`].
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Priors {
+    /// Of every coefficient that none of the others speaks of.
+    pub default: Option<AskedPrior>,
+    /// The scale that is meant where a prior does not say it.
+    pub scale: PriorScale,
+    /// Of the intercept.
+    pub intercept: Option<AskedPrior>,
+    /// By name or pattern.
+    pub coefficients: BTreeMap<String, AskedPrior>,
+    /// Of what belongs to no feature, by name.
+    pub others: BTreeMap<String, AskedPrior>,
+}
+
+impl Priors {
+    /// The weakly informative prior of every coefficient and of the intercept: normal(0, 2.5) for a step from 0 to 1 of a feature
+    /// that is 0 or 1, as a level is, and for a step of one standard deviation of any other; times the standard deviation of the
+    /// target where the model has the scale of its target.
+    pub fn auto() -> Self {
+        Self { default: Some(AskedPrior::Auto), intercept: Some(AskedPrior::Auto), ..Self::default() }
+    }
+
+    /// All that is asked for.
+    fn all(&self) -> impl Iterator<Item = &AskedPrior> {
+        let named = self.coefficients.values().chain(self.others.values());
+        self.default.iter().chain(&self.intercept).chain(named)
+    }
+
+    /// Whether the weakly informative prior is asked for.
+    pub(super) fn ask_auto(&self) -> bool {
+        self.all().any(|asked| *asked == AskedPrior::Auto)
+    }
+
+    /// Whether every prior is normal.
+    pub fn are_normal(&self) -> bool {
+        let mut densities = self.all().filter_map(AskedPrior::density);
+        densities.all(|density| matches!(density, Density::Normal { .. }))
+    }
+}
+
+/// The scale that a prior of a coefficient is meant on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PriorScale {
+    /// A step of one standard deviation of the feature.
+    #[default]
+    Standardised,
+    /// A step of one of the feature as it is in the data.
+    Original,
+}
+
+impl fmt::Display for PriorScale {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Standardised => "standardised",
+            Self::Original => "original",
+        })
+    }
+}
+
+/// A prior that is asked for: `"normal(0, 2.5)"`, `{ normal = [0, 2.5], scale = "original" }` or `"auto"`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum AskedPrior {
+    /// The weakly informative one, see [`Priors::auto`].
+    Auto,
+    /// This.
+    Given {
+        /// The density.
+        density: Density,
+        /// The scale that it is meant on, where it says so itself.
+        scale: Option<PriorScale>,
+    },
+}
+
+impl AskedPrior {
+    /// The density, where it is not left open.
+    pub(super) fn density(&self) -> Option<Density> {
+        match self {
+            Self::Auto => None,
+            Self::Given { density, .. } => Some(*density),
+        }
+    }
+}
+
+/// Fields as a file has them.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Table {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    default: Option<AskedPrior>,
+    scale: PriorScale,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    intercept: Option<AskedPrior>,
+    coefficients: BTreeMap<String, AskedPrior>,
+    #[serde(flatten)]
+    others: BTreeMap<String, AskedPrior>,
+}
+
+impl Serialize for Priors {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { default, scale, intercept, coefficients, others } = self.clone();
+        Table { default, scale, intercept, coefficients, others }.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Priors {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(PriorsVisitor)
+    }
+}
+
+struct PriorsVisitor;
+
+impl<'de> Visitor<'de> for PriorsVisitor {
+    type Value = Priors;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("priors by name, or the word auto")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Priors, E> {
+        if text == AUTO {
+            Ok(Priors::auto())
+        } else {
+            Err(E::custom("it must be priors by name, or the word auto"))
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Priors, A::Error> {
+        let Table { default, scale, intercept, coefficients, others } =
+            Table::deserialize(MapAccessDeserializer::new(map))?;
+        Ok(Priors { default, scale, intercept, coefficients, others })
+    }
+}
+
+impl Serialize for AskedPrior {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Auto => AUTO.serialize(serializer),
+            Self::Given { density, scale: None } => density.serialize(serializer),
+            Self::Given { density, scale: Some(scale) } => {
+                let (family, numbers) = density.parts();
+                let numbers = serde_json::Value::from(numbers);
+                let scale = serde_json::Value::from(scale.to_string());
+                BTreeMap::from([(family, numbers), ("scale", scale)]).serialize(serializer)
+            }
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for AskedPrior {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(AskedVisitor)
+    }
+}
+
+struct AskedVisitor;
+
+impl<'de> Visitor<'de> for AskedVisitor {
+    type Value = AskedPrior;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a prior such as \"normal(0, 2.5)\" or { normal = [0, 2.5], scale = \"original\" }")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<AskedPrior, E> {
+        if text == AUTO {
+            return Ok(AskedPrior::Auto);
+        }
+        let density = text.parse().map_err(E::custom)?;
+        Ok(AskedPrior::Given { density, scale: None })
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<AskedPrior, A::Error> {
+        let (mut found, mut scale) = (None, None);
+        while let Some(key) = map.next_key::<String>()? {
+            if key == "scale" {
+                scale = Some(map.next_value()?);
+                continue;
+            }
+            let numbers: Vec<f64> = map.next_value()?;
+            let refuse =
+                |reason: String| A::Error::custom(format!("{key} = {numbers:?} is no prior: {reason}"));
+            if found.is_some() {
+                return Err(refuse("there is another beside it".to_owned()));
+            }
+            found = Some(Density::new(&key, &numbers).map_err(refuse)?);
+        }
+        let density = found.ok_or_else(|| A::Error::custom("a prior without a distribution"))?;
+        Ok(AskedPrior::Given { density, scale })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{from_value, json, to_value};
+
+    use super::*;
+
+    #[test]
+    fn a_file_is_what_is_written_of_it() {
+        let text = json!({
+            "default": "normal(0, 2.5)",
+            "scale": "original",
+            "intercept": "student_t(4, 0, 10)",
+            "log_sigma": "normal(0, 1)",
+            "coefficients": { "carrier_*": "laplace(0, 1)", "hour": { "normal": [0, 0.5], "scale": "standardised" }, "day": "auto" },
+        });
+        let priors: Priors = from_value(text).unwrap();
+        assert_eq!(
+            priors.others["log_sigma"],
+            AskedPrior::Given { density: "normal(0, 1)".parse().unwrap(), scale: None }
+        );
+        assert_eq!(priors.coefficients["day"], AskedPrior::Auto);
+        assert!(!priors.are_normal() && Priors::auto().are_normal());
+        assert_eq!(from_value::<Priors>(to_value(&priors).unwrap()).unwrap(), priors);
+        assert_eq!(from_value::<Priors>(json!("auto")).unwrap(), Priors::auto());
+    }
+
+    #[test]
+    fn what_is_no_prior_is_named() {
+        for (text, why) in [
+            (json!("weak"), "it must be priors by name, or the word auto"),
+            (json!({ "default": "normal(0)" }), "'normal(0)' is no prior"),
+            (
+                json!({ "default": { "normal": [0, -1] } }),
+                "normal = [0.0, -1.0] is no prior: its scale is -1",
+            ),
+            (json!({ "default": { "normal": [0, 1], "laplace": [0, 1] } }), "there is another beside it"),
+            (json!({ "default": { "scale": "original" } }), "without a distribution"),
+            (json!({ "default": 3 }), "expected a prior such as"),
+            (json!({ "scale": "log" }), "unknown variant `log`"),
+            (json!({ "typo": 1 }), "expected a prior such as"),
+        ] {
+            let error = from_value::<Priors>(text.clone()).unwrap_err().to_string();
+            assert!(error.contains(why), "{text}: {error}");
+        }
+    }
+}
