@@ -1,5 +1,5 @@
 # make test: every test, Rust and Python, with all set-up. make integrations: the examples in PyMC, NumPyro and Stan.
-# make cluster: Dask and Spark, with workers that are killed. make bench: the figures of docs/benchmarks.md. make fuzz: damaged files and killed runs, as many as wanted.
+# make cluster: Spark on this machine. make bench: the figures of docs/benchmarks.md. make fuzz: damaged files and killed runs, as many as wanted.
 
 VENV := .venv
 INTEGRATIONS := .venv-integrations
@@ -64,7 +64,7 @@ $(INTEGRATIONS)/installed: examples/python/requirements.txt
 	$(INTEGRATIONS)/bin/python -m pip install --quiet --requirement examples/python/requirements.txt
 	touch $@
 
-# Dask and Spark on this machine, each with processes that are killed while they work. Spark needs Java 17 or later.
+# Spark on this machine, in processes of its own. It needs Java 17 or later; Dask is in the tests of Python.
 cluster: $(CLUSTER)/installed wheel java
 	$(CLUSTER)/bin/python -m pip install --quiet --force-reinstall --no-deps wheels/corelet-*.whl
 	SPARK_HOME=$$($(CLUSTER)/bin/python -c 'import pyspark; print(pyspark.__path__[0])') PYSPARK_PYTHON=$(abspath $(CLUSTER))/bin/python \
