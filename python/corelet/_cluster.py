@@ -10,7 +10,7 @@ from typing import Any, Optional, Protocol
 import numpy as np
 
 from . import _lib
-from ._build import _count, native
+from ._build import BESIDE, _count, native
 from ._columns import parts_of
 from ._coreset import Coreset, coreset_from
 from ._progress import ProgressOption, reporter
@@ -72,7 +72,7 @@ def build_on(
     for name in REFUSED:
         if keywords.get(name) is not None:
             raise _lib.CoreletError(f"{name} has no meaning for a table in partitions: all columns are in it")
-    for name in ("exposure", "groups"):
+    for name in BESIDE:
         if not isinstance(keywords.get(name), (str, type(None))):
             raise _lib.CoreletError(f"{name} must be the name of a column where the table is in partitions")
     asked = native(keywords)
