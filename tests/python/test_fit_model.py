@@ -63,7 +63,7 @@ def test_from_a_pilot_to_an_a():
     assert model.calls[1][2]["beta"].shape == (1000, 4)
     assert fit.rounds[-1].next == "certified: the last chains" and fit.rounds[0].shift > 0.5
     assert fit.idata.posterior["beta"].shape == (2, 500, 4) and fit.idata.posterior.attrs["verdict"] == "A"
-    assert "A - trusted" in repr(fit) and "draws of its own posterior" in repr(fit.coreset)
+    assert "A - exact" in repr(fit) and "draws of its own posterior" in repr(fit.coreset)
 
 
 def test_a_pilot_far_off_takes_more_rounds():

@@ -23,7 +23,7 @@ pub enum Predictive {
     Nothing,
     /// A number.
     Number {
-        /// E[y]; of two classes the probability of success, of successes that of one trial.
+        /// E\[y\]; of two classes the probability of success, of successes that of one trial.
         mean: fn(&Given<'_>) -> f64,
         /// One y.
         draw: fn(&Given<'_>, &mut ChaCha8Rng) -> f64,

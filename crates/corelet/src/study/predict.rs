@@ -14,7 +14,7 @@ use crate::trust::Score;
 /// Of what a prediction is the distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PredictedKind {
-    /// Of E[y] given the parameters, or of the probabilities of classes: how well they are known.
+    /// Of E\[y\] given the parameters, or of the probabilities of classes: how well they are known.
     #[default]
     Mean,
     /// Of y itself.

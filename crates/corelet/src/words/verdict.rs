@@ -3,8 +3,8 @@
 use super::numbers::{count, number};
 use crate::trust::{Divergence, Grade, Reason, Reweighting, Verdict};
 
-/// V of a coreset that differs from all rows by rounding alone, in nats²: an error of 10⁻⁸ nats.
-const ROUNDING: f64 = 1e-16;
+/// V of a coreset that differs from all rows by rounding alone, in nats²: an error of 10⁻⁷ nats, about what sums are rounded to.
+const ROUNDING: f64 = 1e-14;
 
 /// The first line of the output: the grade and what it means.
 pub fn headline(verdict: &Verdict, points: usize, rows: usize) -> String {
