@@ -20,11 +20,11 @@ CARGO_TEST := cargo test --release --workspace --features sparse-nnls/simd-varia
 KERNELS := $(CARGO_TEST) --quiet --lib \
 	--test draws --test hermite --test models --test invariants --test nnls --test rank
 
-.PHONY: test lint rust python wheel integrations cluster java bench fuzz clean
+.PHONY: test lint rust python python-tests command wheel integrations cluster java bench fuzz clean
 
 # The wheel compiles, and Python's tests run, beside the tests of Rust, which leave a core idle often enough.
-test: lint
-	$(MAKE) --jobs=2 --output-sync=target rust python
+test: lint command
+	$(MAKE) --jobs=2 --output-sync=target rust python-tests
 
 lint:
 	cargo fmt --all --check
@@ -39,11 +39,17 @@ rust:
 	CORELET_SIMD=portable $(KERNELS)
 
 # The tests run against the built wheel, installed as a user would install it.
-python: $(VENV)/installed wheel
+python: command python-tests
+
+# A copy: the tests of Rust put a command of their own in its place.
+command: $(VENV)/installed
 	cargo build --release --bin corelet
+	cp $(or $(CARGO_TARGET_DIR),target)/release/corelet $(VENV)/command
+
+python-tests: $(VENV)/installed wheel
 	$(VENV)/bin/python -m pip install --quiet --force-reinstall --no-deps wheels/corelet-*.whl
 	$(VENV)/bin/python -m mypy
-	$(VENV)/bin/python -m pytest -q tests/python
+	CORELET_COMMAND=$(abspath $(VENV))/command $(VENV)/bin/python -m pytest -q tests/python
 
 wheel: $(VENV)/installed
 	rm -rf wheels

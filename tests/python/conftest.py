@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMAND = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release" / "corelet"
+COMMAND = Path(os.environ.get("CORELET_COMMAND", ROOT / "target" / "release" / "corelet"))
 
 
 @pytest.fixture(scope="session")

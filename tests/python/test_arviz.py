@@ -13,7 +13,7 @@ import pytest
 az = pytest.importorskip("arviz")
 
 ROOT = Path(__file__).resolve().parents[2]
-CORELET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release" / "corelet"
+CORELET = Path(os.environ.get("CORELET_COMMAND", ROOT / "target" / "release" / "corelet"))
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import pyarrow.parquet
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-CORELET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release" / "corelet"
+CORELET = Path(os.environ.get("CORELET_COMMAND", ROOT / "target" / "release" / "corelet"))
 
 
 def corelet(*arguments, cwd):
