@@ -54,11 +54,11 @@ def killing(engine, victims, delay):
     return Killing
 
 
-def built(engine, turn):
+def built(engine, schema, turn):
     """What comes of a build that loses a process during question `turn`; none where there are not so many."""
     engine.turn = turn
     with engine:
-        found = _cluster.build_on(engine, engine.schema, ASKED, None, None)
+        found = _cluster.build_on(engine, schema, ASKED, None, None)
     return found if engine.asked > turn else None
 
 
@@ -92,7 +92,7 @@ def test_dask(frame, parts):
         ):
             pids = list(client.run(os.getpid).values())
             engine = killing(corelet.dask._Dask, lambda: pids[turn % 2 :], 0.01)(ddf, client)
-            found = built(engine, turn)
+            found = built(engine, engine.schema, turn)
             deadline = time.monotonic() + 30
             while any(client.has_what().values()) and time.monotonic() < deadline:
                 time.sleep(0.05)
@@ -125,7 +125,7 @@ def test_spark(spark, frame, parts, victim):  # noqa: F811
 
     def run(turn):
         engine = killing(corelet.spark._Spark, lambda: processes(victim), 0.3)(sdf)
-        found = built(engine, turn)
+        found = built(engine, engine.schema.empty_table(), turn)
         assert not spark.sparkContext._jsc.getPersistentRDDs()
         if found is None:
             return None
