@@ -115,6 +115,9 @@ fn table() -> Table {
         ("class", Values::Bool((0..n).map(|i| Some(eta[i] + noise(i) > 0.2)).collect())),
         ("count", number((0..n).map(|i| (eta[i] + 0.5 * noise(i)).exp().floor()).collect())),
         ("size", number((0..n).map(|i| 1000.0 + 20.0 * (eta[i] + noise(i))).collect())),
+        ("grade", number((0..n).map(|i| (eta[i] + noise(i)).clamp(-1.0, 1.5).floor()).collect())),
+        ("often", number((0..n).map(|i| 1.0 + (i % 3) as f64).collect())),
+        ("known", number((0..n).map(|i| 0.2 * normal(i, 3)).collect())),
     ];
     let columns = columns.into_iter().map(|(name, values)| Column { name: name.to_owned(), values });
     Table { source: "rows".to_owned(), columns: columns.collect(), rows: n, own_target: None }
@@ -177,6 +180,36 @@ fn partitions_choose_the_rows_of_one_machine() {
         }
         let named = format!("{model} {standardise:?}");
         assert_close(&chosen(&whole, &asked), &chosen(&parts, &asked), &named);
+    }
+}
+
+#[test]
+fn several_predictors_weights_and_offsets_are_those_of_one_machine() {
+    let table = table();
+    let beside = [(None, None), (Some("often"), None), (Some("often"), Some("known"))];
+    let models = [
+        (BuiltIn::Softmax, "grade", 2),
+        (BuiltIn::Ordinal, "grade", 3),
+        (BuiltIn::Logistic, "class", 3),
+        (BuiltIn::NegativeBinomial, "count", 3),
+    ];
+    for (model, target, cases) in models {
+        for (weights, offset) in &beside[..cases] {
+            let mut asked = asked(model, target);
+            asked.design.columns.weights = weights.map(String::from);
+            asked.design.columns.offset = offset.map(String::from);
+            asked.check().unwrap();
+            let whole = Study::open(&Source::of_view(table.view()), &asked).unwrap();
+            let parts = partitioned(&table, &SIZES, 5, &asked).unwrap();
+            let named = format!("{model} {weights:?} {offset:?}");
+            assert_eq!(whole.problem().rows.dim(), parts.problem().rows.dim(), "{named}");
+            assert_eq!(
+                (&whole.frame().names, &whole.frame().classes, &whole.frame().fingerprint),
+                (&parts.frame().names, &parts.frame().classes, &parts.frame().fingerprint),
+                "{named}"
+            );
+            assert_close(&chosen(&whole, &asked), &chosen(&parts, &asked), &named);
+        }
     }
 }
 
@@ -311,6 +344,11 @@ fn what_needs_all_rows_in_one_place_is_refused() {
     asked.design.columns.groups = Some("word".to_owned());
     let error = asked.check_partitions().unwrap_err().to_string();
     assert_eq!(error, "groups needs all rows in one place, and here they are in partitions");
+    asked.design.columns.groups = None;
+    asked.design.collapse = true;
+    assert!(asked.check_partitions().unwrap_err().to_string().starts_with("collapse needs"));
+    let refused = partitioned(&table(), &SIZES, 0, &asked).err().unwrap().to_string();
+    assert!(refused.starts_with("collapse needs"), "{refused}");
     asked.build.method = Selector::from_name("sparse-vi").unwrap();
     assert!(asked.check_partitions().unwrap_err().to_string().starts_with("method sparse-vi needs"));
 }

@@ -109,7 +109,7 @@ impl Rows for Partitions {
     }
 
     fn dim(&self) -> usize {
-        self.features + self.model.dispersions(self.numbers).len()
+        self.model.parameters(self.features, self.numbers)
     }
 
     fn name(&self) -> &'static str {

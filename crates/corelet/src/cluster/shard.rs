@@ -74,8 +74,8 @@ impl Shard {
     pub fn size(&self) -> usize {
         let Ok(held) = &self.0 else { return 0 };
         let rows = held.rows.model().observations();
-        let beside = rows.target.len() + rows.exposure.as_ref().map_or(0, |exposure| exposure.len());
-        4 * rows.features.len() + 8 * beside
+        let beside = [&rows.exposure, &rows.weights, &rows.offset].into_iter().flatten();
+        4 * rows.features.len() + 8 * (rows.target.len() + beside.map(|column| column.len()).sum::<usize>())
     }
 
     fn answered(&self, question: Question) -> Vec<u8> {

@@ -210,6 +210,11 @@ impl BuiltIn {
         }
     }
 
+    /// Number of parameters, D, where there are so many features.
+    pub fn parameters(self, features: usize, numbers: Numbers) -> usize {
+        features * self.predictors_of_features(numbers) + self.dispersions(numbers).len()
+    }
+
     /// How many predictors have a coefficient for every feature.
     pub fn predictors_of_features(self, numbers: Numbers) -> usize {
         if self.outcome() == Outcome::Several { numbers.classes.max(2) - 1 } else { 1 }

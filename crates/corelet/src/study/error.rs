@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use super::PriorError;
+use super::{PriorError, UsageError};
 use crate::coreset::BuildError;
 use crate::data::DataError;
 use crate::embed::EmbedError;
@@ -14,9 +14,9 @@ use crate::trust::VerdictError;
 /// Why a study could not do what it was asked.
 #[derive(Debug, Error)]
 pub enum StudyError {
-    /// Rows that are not here to be compared.
-    #[error("equal rows cannot be taken as one where the data are in partitions")]
-    NoCollapse,
+    /// What cannot be asked for.
+    #[error(transparent)]
+    Usage(#[from] UsageError),
     /// The data.
     #[error(transparent)]
     Data(#[from] DataError),

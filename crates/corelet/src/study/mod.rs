@@ -184,11 +184,9 @@ impl Study {
         specification: &Specification,
         carrier: Box<dyn Carrier>,
     ) -> Result<Self, StudyError> {
+        specification.check_partitions()?;
         let clock = Instant::now();
         let (design, asked) = (specification.design(), &specification.model);
-        if design.collapse {
-            return Err(StudyError::NoCollapse);
-        }
         let likelihood = (asked.model, asked.numbers());
         let distributed = distribute(schema, (&design, &specification.storage), likelihood, carrier)?;
         let Distributed { dataset, rows, target } = distributed;

@@ -256,8 +256,9 @@ impl Specification {
         if matches!(self.build.method, Selector::SparseVi(_)) {
             return Err(UsageError::InPartitions { setting: "method", value: Some("sparse-vi") });
         }
-        match self.design.columns.groups {
-            Some(_) => Err(UsageError::InPartitions { setting: "groups", value: None }),
+        let whole = [("groups", self.design.columns.groups.is_some()), ("collapse", self.design.collapse)];
+        match whole.into_iter().find(|&(_, given)| given) {
+            Some((setting, _)) => Err(UsageError::InPartitions { setting, value: None }),
             None => Ok(()),
         }
     }
