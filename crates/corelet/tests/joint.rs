@@ -1,4 +1,4 @@
-//! Models with several predictors a row: their derivatives, their embedding of order 2 and their coresets, against plain twins.
+//! Models with several predictors a row: their sums, their embedding of order 2, their fits and their coresets, against plain twins.
 
 #![allow(clippy::unwrap_used)] // a test's helpers are tests too
 
@@ -10,8 +10,8 @@ use corelet::embed::{Choice, EmbedError, JointHermite, embed};
 use corelet::linalg::dot;
 use corelet::model::special::sigmoid;
 use corelet::model::{
-    Binomial, Derivatives, Exponential, Gamma, Inputs, Joint, JointFamily, Model, NegativeBinomial, Normal,
-    Ordinal, Over, Softmax, Student, StudentDegrees, Weibull,
+    Binomial, Derivatives, Exponential, Gamma, Inputs, Joint, Model, NegativeBinomial, Normal, Ordinal, Over,
+    Softmax, Student, StudentDegrees, Weibull,
 };
 use corelet::posterior::{
     Gaussian, Laplace, LaplaceSettings, LaplaceStatus, Prior, SampleSettings, laplace, sample,
@@ -22,25 +22,6 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, Exp1, StandardNormal};
 use sparse_nnls::{Dictionary, Query, Ranking, Score};
-
-/// Every family, with targets it can have.
-fn families() -> Vec<(Arc<dyn JointFamily>, Vec<f64>)> {
-    vec![
-        (Arc::new(Normal), vec![-2.5, 0.0, 40.0]),
-        (Arc::new(Student::new(4.0).unwrap()), vec![-2.5, 0.0, 40.0]),
-        (Arc::new(StudentDegrees), vec![-2.5, 0.0, 40.0]),
-        (Arc::new(NegativeBinomial), vec![0.0, 1.0, 7.0, 300.0]),
-        (Arc::new(Gamma), vec![0.02, 1.0, 35.0]),
-        (Arc::new(Weibull), vec![0.02, 1.0, 35.0]),
-        (Arc::new(Exponential), vec![0.02, 1.0, 35.0]),
-        (Arc::new(Softmax::new(2).unwrap()), vec![0.0, 1.0]),
-        (Arc::new(Softmax::new(3).unwrap()), vec![0.0, 1.0, 2.0]),
-        (Arc::new(Softmax::new(6).unwrap()), vec![0.0, 3.0, 5.0]),
-        (Arc::new(Ordinal::new(2).unwrap()), vec![0.0, 1.0]),
-        (Arc::new(Ordinal::new(3).unwrap()), vec![0.0, 1.0, 2.0]),
-        (Arc::new(Ordinal::new(6).unwrap()), vec![0.0, 1.0, 2.0, 3.0, 4.0, 5.0]),
-    ]
-}
 
 /// Rows (x, 1) and targets by `target` of η and a standard normal.
 fn observations(n: usize, dim: usize, target: impl Fn(f64, &mut ChaCha8Rng) -> f64) -> Observations {
@@ -128,141 +109,6 @@ fn fit(model: &Arc<dyn Model>) -> Laplace {
     laplace(&All(&rows), &prior(&**model), None, &LaplaceSettings::default()).unwrap()
 }
 
-/// ∇ℓ and ∇²ℓ.
-fn slopes(family: &dyn JointFamily, zeta: &[f64], target: (f64, f64)) -> (Vec<f64>, Vec<f64>) {
-    let r = zeta.len();
-    let (mut gradient, mut hessian) = (vec![f64::NAN; r], vec![f64::NAN; r * r]);
-    family.derivatives(zeta, target, &mut gradient, &mut hessian);
-    (gradient, hessian)
-}
-
-#[test]
-fn derivatives_are_slopes() {
-    let step = 1e-5;
-    for (family, targets) in families() {
-        let r = family.predictors().len();
-        for y in targets {
-            for at in 0..12 {
-                let zeta: Vec<f64> = (0..r).map(|a| 1.5 * (1.7 * at as f64 + 2.3 * a as f64).sin()).collect();
-                let target = (y, 1.0);
-                let (gradient, hessian) = slopes(&*family, &zeta, target);
-                for a in 0..r {
-                    let moved = |by: f64| {
-                        let mut moved = zeta.clone();
-                        moved[a] += by;
-                        moved
-                    };
-                    let (above, below) = (moved(step), moved(-step));
-                    let slope = (family.value(&above, target) - family.value(&below, target)) / (2.0 * step);
-                    let size = 1.0 + slope.abs();
-                    assert!((gradient[a] - slope).abs() < 2e-6 * size, "{} {y} {zeta:?} {a}", family.name());
-                    let (above, below) =
-                        (slopes(&*family, &above, target).0, slopes(&*family, &below, target).0);
-                    for b in 0..r {
-                        let slope = (above[b] - below[b]) / (2.0 * step);
-                        let error = (hessian[a * r + b] - slope).abs();
-                        assert!(error < 2e-6 * (1.0 + slope.abs()), "{} {y} {zeta:?} {a} {b}", family.name());
-                    }
-                }
-            }
-        }
-    }
-}
-
-#[test]
-fn extreme_predictors_stay_finite() {
-    for (family, targets) in families() {
-        let r = family.predictors().len();
-        for y in targets {
-            for code in 0..3_usize.pow(r as u32) {
-                let zeta: Vec<f64> =
-                    (0..r).map(|a| [-400.0, 0.5, 400.0][code / 3_usize.pow(a as u32) % 3]).collect();
-                let (gradient, hessian) = slopes(&*family, &zeta, (y, 1.0));
-                let value = family.value(&zeta, (y, 1.0));
-                let all = gradient.iter().chain(&hessian).chain([&value]);
-                assert!(all.into_iter().all(|x| x.is_finite()), "{} {y} {zeta:?}: {value}", family.name());
-            }
-        }
-    }
-}
-
-/// The same family with the default `difference`.
-struct Plain(Arc<dyn JointFamily>);
-
-impl JointFamily for Plain {
-    fn name(&self) -> &'static str {
-        self.0.name()
-    }
-    fn predictors(&self) -> &[Inputs] {
-        self.0.predictors()
-    }
-    fn check_target(&self, target: (f64, f64)) -> Result<(), &'static str> {
-        self.0.check_target(target)
-    }
-    fn value(&self, zeta: &[f64], target: (f64, f64)) -> f64 {
-        self.0.value(zeta, target)
-    }
-    fn derivatives(&self, zeta: &[f64], target: (f64, f64), gradient: &mut [f64], hessian: &mut [f64]) {
-        self.0.derivatives(zeta, target, gradient, hessian);
-    }
-}
-
-#[test]
-fn differences_keep_their_digits() {
-    for (family, targets) in families() {
-        let r = family.predictors().len();
-        let plain = Plain(Arc::clone(&family));
-        for y in targets {
-            for (at, size) in [1e-9, 1e-5, 1e-2, 0.2, 0.24, 0.9, 3.0].into_iter().enumerate() {
-                let wave = |a: usize, by: f64| (1.7 * (at + 1) as f64 + by * a as f64).sin();
-                let zeta: Vec<f64> = (0..r).map(|a| 1.2 * wave(a, 2.3)).collect();
-                let delta: Vec<f64> = (0..r).map(|a| size * wave(a, 4.1)).collect();
-                let (got, want) =
-                    (family.difference(&zeta, &delta, (y, 1.0)), plain.difference(&zeta, &delta, (y, 1.0)));
-                // Where the default subtracts, it leaves the rounding of both values.
-                let value = family.value(&zeta, (y, 1.0)).abs();
-                let noise = if size > 0.25 { 1e-14 * value } else { 1e-14 * dot(&delta, &delta).sqrt() };
-                let error = (got - want).abs();
-                assert!(error <= 1e-11 * want.abs() + noise, "{} {y} {size}: {got} {want}", family.name());
-            }
-        }
-    }
-}
-
-#[test]
-fn rows_of_differences_are_their_plain_twins() {
-    for (family, targets) in families() {
-        let r = family.predictors().len();
-        for y in targets {
-            for (at, size) in [1e-9, 1e-4, 1e-2, 0.2, 1.5].into_iter().enumerate() {
-                let wave = |s: usize, a: usize| (1.7 * (at + 3 * s + 1) as f64 + 4.1 * a as f64).sin();
-                let zeta: Vec<f64> = (0..r).map(|a| 1.2 * wave(0, a)).collect();
-                let deltas: Vec<f64> = (0..r * 5).map(|place| size * wave(place % 5, place / 5)).collect();
-                let constants: Vec<(f64, &[f64])> = (0..r)
-                    .filter(|&a| family.predictors()[a] == Inputs::Constant)
-                    .map(|a| (zeta[a], &deltas[a * 5..][..5]))
-                    .collect();
-                let mut row = [f64::NAN; 5];
-                let table = family.table(&constants);
-                family.differences_row(&zeta, (y, 1.0), &deltas, &table, &mut row);
-                for (s, got) in row.into_iter().enumerate() {
-                    let delta: Vec<f64> = (0..r).map(|a| deltas[a * 5 + s]).collect();
-                    let want = family.difference(&zeta, &delta, (y, 1.0));
-                    let (gradient, _) = slopes(&*family, &zeta, (y, 1.0));
-                    let size =
-                        want.abs() + gradient.iter().zip(&delta).map(|(g, d)| (g * d).abs()).sum::<f64>();
-                    let scale = size + y.abs() * dot(&delta, &delta).sqrt();
-                    assert!(
-                        (got - want).abs() <= 1e-13 * scale,
-                        "{} {y} {delta:?}: {got} {want}",
-                        family.name()
-                    );
-                }
-            }
-        }
-    }
-}
-
 #[test]
 fn sums_have_the_derivatives_of_their_rows() {
     for model in models(700, 4) {
@@ -345,7 +191,8 @@ fn plain_column(model: &dyn Model, posterior: &Gaussian, i: usize) -> Vec<f64> {
     for (z, weight) in brute_force(r) {
         let zeta: Vec<f64> =
             (0..r).map(|a| dot(&inputs[a], &posterior.mean) + dot(&c[a * r..][..r], &z)).collect();
-        let (g, h) = slopes(&*joint.family, &zeta, joint.observations.target(i));
+        let (mut g, mut h) = (vec![f64::NAN; r], vec![f64::NAN; r * r]);
+        joint.family.derivatives(&zeta, joint.observations.target(i), &mut g, &mut h);
         gradient.iter_mut().zip(g).for_each(|(sum, g)| *sum += weight * g);
         hessian.iter_mut().zip(h).for_each(|(sum, h)| *sum += weight * h);
         total += weight;

@@ -20,9 +20,7 @@ pub trait Differences: Send + Sync {
         let Scratch { rows, features, .. } = scratch;
         rows.resize(ids.len() * sum.len(), 0.0);
         self.narrow(ids, features, rows);
-        for row in rows.chunks_exact(sum.len().max(1)) {
-            sum.iter_mut().zip(row).for_each(|(sum, x)| *sum += f64::from(*x));
-        }
+        add_rows(rows, sum);
     }
 }
 
@@ -33,6 +31,13 @@ pub struct Scratch {
     features: Vec<f32>,
     series: Vec<[f32; 7]>,
     others: Vec<usize>,
+}
+
+/// Adds rows, each with a number for every one of the sums.
+fn add_rows(rows: &[f32], sum: &mut [f64]) {
+    for row in rows.chunks_exact(sum.len().max(1)) {
+        sum.iter_mut().zip(row).for_each(|(sum, x)| *sum += f64::from(*x));
+    }
 }
 
 /// Rows that the tile product takes at once.
@@ -123,9 +128,8 @@ impl<F: Family + 'static> Differences for PreparedGlm<F> {
             let x = observations.row(i);
             let farthest: f32 = x.iter().zip(&self.reach).map(|(x, reach)| x.abs() * reach).sum();
             let (y, exposure) = observations.target(i);
-            let near = farthest <= SERIES_RANGE;
-            let eta = if near { observations.predictor(i, &self.anchor) } else { 0.0 };
-            match self.model.family().series(eta, y, exposure).filter(|_| near) {
+            let near = (farthest <= SERIES_RANGE).then(|| observations.predictor(i, &self.anchor));
+            match near.and_then(|eta| self.model.family().series(eta, y, exposure)) {
                 Some(coefficients) => {
                     let weight = observations.weight(i);
                     series.push(coefficients.map(|c| (weight * c) as f32));
@@ -137,8 +141,6 @@ impl<F: Family + 'static> Differences for PreparedGlm<F> {
         self.shifts.add_series(features, series, sum);
         rows.resize(others.len() * sum.len(), 0.0);
         self.narrow(others, features, rows);
-        for row in rows.chunks_exact(sum.len().max(1)) {
-            sum.iter_mut().zip(row).for_each(|(sum, x)| *sum += f64::from(*x));
-        }
+        add_rows(rows, sum);
     }
 }
