@@ -3,11 +3,11 @@
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, Exp1, StandardNormal};
-use rayon::prelude::*;
 
 use crate::data::{Column, DataError, Table, Values};
 use crate::linalg::dot;
 use crate::model::special::{sigmoid, softplus};
+use crate::parallel;
 use crate::random::Stream;
 use crate::rows::Observations;
 
@@ -95,13 +95,10 @@ pub fn claims(n: usize, seed: u64) -> Result<Table, DataError> {
         let normal = StandardNormal.sample_iter(&mut rng);
         normal.take(levels).map(|x: f64| 0.25 * x).collect::<Vec<f64>>()
     });
-    let chunks: Vec<Vec<Policy>> = (0..n.div_ceil(CHUNK))
-        .into_par_iter()
-        .map(|chunk| {
-            let mut rng = Stream::Generate.rng(seed, chunk as u64);
-            (chunk * CHUNK..n.min((chunk + 1) * CHUNK)).map(|_| Policy::draw(&effects, &mut rng)).collect()
-        })
-        .collect();
+    let chunks = parallel::map(parallel::parts(n, CHUNK).enumerate(), |(chunk, rows)| {
+        let mut rng = Stream::Generate.rng(seed, chunk as u64);
+        rows.map(|_| Policy::draw(&effects, &mut rng)).collect::<Vec<Policy>>()
+    });
     let policies: Vec<Policy> = chunks.into_iter().flatten().collect();
     let number = |name: &str, integer: bool, of: &dyn Fn(&Policy) -> f64| Column {
         name: name.to_owned(),
@@ -156,8 +153,8 @@ fn rows(
 ) -> Observations {
     let dim = normals + 1;
     let (mut features, mut target) = (vec![1.0; n * dim], vec![0.0; n]);
-    let chunks = features.par_chunks_mut(CHUNK * dim).zip(target.par_chunks_mut(CHUNK)).enumerate();
-    chunks.for_each(|(chunk, (features, target))| {
+    let chunks = features.chunks_mut(CHUNK * dim).zip(target.chunks_mut(CHUNK)).enumerate();
+    parallel::map(chunks, |(chunk, (features, target))| {
         let mut rng = Stream::Generate.rng(seed, chunk as u64);
         let mut row = vec![1.0; dim];
         for (x, y) in features.chunks_exact_mut(dim).zip(target) {

@@ -29,6 +29,7 @@ pub use sparse_nnls;
 
 pub mod hint;
 pub mod linalg;
+mod parallel;
 pub mod random;
 pub mod vector_math;
 

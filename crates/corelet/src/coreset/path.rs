@@ -1,6 +1,5 @@
 //! Divergence against the number of points: pursuit's whole path, judged on held-out draws, and where it bends.
 
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use sparse_nnls::{PathPoint, Status};
 
@@ -8,6 +7,7 @@ use crate::coreset::build::Callback;
 use crate::coreset::need::{Need, Sought};
 use crate::coreset::{BuildError, BuildOptions};
 use crate::embed::Description;
+use crate::parallel;
 use crate::posterior::{Gaussian, kl_gaussian};
 use crate::rows::{Problem, Weighted};
 use crate::trust::{Columns, HeldOut};
@@ -61,11 +61,8 @@ pub fn path(
         return Err(BuildError::NoPath { method: options.method.name() });
     }
     let mut columns = Columns::new(held_out);
-    let divergences: Vec<Option<f64>> = solution
-        .path
-        .par_iter()
-        .map(|point| full.and_then(|full| divergence(problem, full, point)))
-        .collect();
+    let divergences: Vec<Option<f64>> =
+        parallel::map(&solution.path, |point| full.and_then(|full| divergence(problem, full, point)));
     let row = |(point, kl_forward): (&PathPoint, Option<f64>)| {
         let residual = columns.residual(&point.weights.ids, &point.weights.values)?;
         Ok::<PathRow, BuildError>(PathRow {

@@ -2,12 +2,12 @@
 
 use std::ops::ControlFlow;
 
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::error::DataError;
 use super::place::{Extent, Place, Runs};
 use super::view::ValuesView;
+use crate::parallel;
 
 /// What a reader knows of a column before any row is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -178,9 +178,14 @@ pub(super) fn in_order<J: Send, T: Send>(
     while !next.is_empty() {
         let current = std::mem::take(&mut next);
         let end = failed.is_some();
-        let (taken, done) = rayon::join(
-            || if end { (Vec::new(), None) } else { take(&mut jobs, width) },
-            || current.into_par_iter().map(&work).collect::<Vec<_>>(),
+        let (mut current, mut taken, mut done) = (Some(current), (Vec::new(), None), Vec::new());
+        parallel::both(
+            &mut || {
+                if !end {
+                    taken = take(&mut jobs, width);
+                }
+            },
+            &mut || done = parallel::map(current.take().unwrap_or_default(), &work),
         );
         for result in done {
             let worked = result.map_err(|fault| fault.after(before))?;

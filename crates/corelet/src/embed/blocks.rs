@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rayon::prelude::*;
 use sparse_nnls::{Candidate, Dictionary, DictionaryError, Error, Gathered, Query, Sum, Tile, TopK};
 
 use crate::embed::draws::{centre, norm};
 use crate::embed::{Description, EmbedError, Embedding};
 use crate::linalg::dot;
+use crate::parallel;
 
 /// Log-likelihoods asked for at once: 8 MB of them.
 const AT_ONCE: usize = 1 << 20;
@@ -111,17 +111,25 @@ impl<'a> Blocks<'a> {
             columns.copy_within(row * width..row * width + self.draws, row * self.draws);
         }
         columns.truncate(rows.len() * self.draws);
-        columns.par_chunks_exact_mut(self.draws).for_each(centre);
+        parallel::map(columns.chunks_mut(parallel::ROWS * self.draws), |part| {
+            part.chunks_exact_mut(self.draws).for_each(centre);
+        });
         Ok(())
     }
 
     /// ⟨φ, vector⟩ of the columns of a block; NaN for those outside the batch.
     fn correlate(&self, first: usize, columns: &[f64], vector: &[f64], query: &Query<'_>) -> Vec<f64> {
-        let of = |(offset, column): (usize, &[f64])| {
-            let seen = query.batch.is_none_or(|batch| batch.contains(first + offset));
+        let of = |(id, column): (usize, &[f64])| {
+            let seen = query.batch.is_none_or(|batch| batch.contains(id));
             if seen { dot(column, vector) } else { f64::NAN }
         };
-        columns.par_chunks_exact(self.draws).enumerate().map(of).collect()
+        let of_part = |(part, columns): (usize, &[f64])| {
+            (first + part * parallel::ROWS..)
+                .zip(columns.chunks_exact(self.draws))
+                .map(of)
+                .collect::<Vec<f64>>()
+        };
+        parallel::map(columns.chunks(parallel::ROWS * self.draws).enumerate(), of_part).concat()
     }
 
     /// Scores one block, and keeps the columns of it that are among the best so far.
@@ -171,7 +179,7 @@ fn fill(
     out.clear();
     out.resize(rows.len() * width, 0.0);
     source(rows.clone(), out)?;
-    match out.par_iter().position_first(|x| !x.is_finite()) {
+    match parallel::first(out, |x| !x.is_finite()) {
         None => Ok(()),
         Some(at) => {
             Err(EmbedError::NotFinite { row: rows.start + at / width, draw: at % width, value: out[at] })

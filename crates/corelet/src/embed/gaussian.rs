@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-use rayon::prelude::*;
 use sparse_nnls::{Candidate, Dictionary, DictionaryError, Query, Sum};
 
 use super::EmbedError;
@@ -10,6 +9,7 @@ use super::draws::norm;
 use super::tiles::{Correlations, Tiles, Workers, top};
 use crate::linalg::{congruence, dot, multiply, row_major};
 use crate::model::{BLOCK, GaussianMean, Model};
+use crate::parallel;
 use crate::posterior::Gaussian;
 use crate::rows::add;
 
@@ -36,21 +36,19 @@ impl GaussianColumns {
         let last = -std::f64::consts::FRAC_1_SQRT_2 * dot(&spread, &spread).sqrt();
         let transposed = row_major(dim, |i, j| posterior.factor[j * dim + i]);
         let mut columns = vec![0.0; model.len() * length];
-        columns.par_chunks_exact_mut(length).enumerate().for_each_init(
-            || (vec![0.0; dim], vec![0.0; dim]),
-            |(residual, slope), (i, out)| {
-                let x = model.observations().row(i);
-                residual
-                    .iter_mut()
-                    .zip(x)
-                    .zip(&posterior.mean)
-                    .for_each(|((r, &x), m)| *r = f64::from(x) - m);
-                multiply(model.precision(), residual, slope);
-                multiply(&transposed, slope, &mut out[..dim]);
-                out[dim] = last;
-            },
-        );
-        let norms: Vec<f64> = columns.par_chunks_exact(length).map(norm).collect();
+        let norms =
+            parallel::map(columns.chunks_mut(parallel::ROWS * length).enumerate(), |(part, columns)| {
+                let (mut residual, mut slope) = (vec![0.0; dim], vec![0.0; dim]);
+                for (i, out) in (part * parallel::ROWS..).zip(columns.chunks_exact_mut(length)) {
+                    let x = model.observations().row(i).iter().zip(&posterior.mean);
+                    residual.iter_mut().zip(x).for_each(|(r, (&x, m))| *r = f64::from(x) - m);
+                    multiply(model.precision(), &residual, &mut slope);
+                    multiply(&transposed, &slope, &mut out[..dim]);
+                    out[dim] = last;
+                }
+                columns.chunks_exact(length).map(norm).collect::<Vec<f64>>()
+            })
+            .concat();
         let mut sum = Sum { vector: vec![0.0; length], norms: 0.0 };
         for (block, norms) in columns.chunks(BLOCK * length).zip(norms.chunks(BLOCK)) {
             let mut of_block = vec![0.0; length];

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use sparse_nnls::{Candidate, Dictionary, DictionaryError, Query, Sum};
 
@@ -184,11 +183,11 @@ impl Recipe {
                 let (mut above, mut below) = (vec![0.0; n * cut], vec![0.0; n * shifts.len()]);
                 upper.write(&ids, &mut above);
                 columns_of(&*differences, &ids, shifts.len(), &mut below);
-                let parts = above.par_chunks_exact(cut).zip(below.par_chunks_exact(shifts.len()));
-                out.par_chunks_exact_mut(length).zip(parts).for_each(|(out, (above, below))| {
+                let parts = above.chunks_exact(cut).zip(below.chunks_exact(shifts.len()));
+                for (out, (above, below)) in out.chunks_exact_mut(length).zip(parts) {
                     out[..cut].copy_from_slice(above);
                     out[cut..].copy_from_slice(below);
-                });
+                }
             }
             Self::GaussianMean { posterior } => {
                 let gaussian = model.gaussian_mean().ok_or_else(|| self.refusal(&**model))?;

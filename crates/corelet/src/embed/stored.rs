@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use sparse_nnls::{Candidate, Dense, Dictionary, DictionaryError, Gathered, Query, Sum};
 
 use crate::embed::draws::centre;
 use crate::embed::{Description, EmbedError, Embedding};
 use crate::model::Model;
+use crate::parallel;
 use crate::posterior::Gaussian;
 use crate::random::Stream;
 
@@ -123,7 +123,7 @@ impl Stored {
         if draws < 2 {
             return Err(EmbedError::TooFewDraws { count: draws });
         }
-        if let Some(at) = matrix.par_iter().position_first(|x| !x.is_finite()) {
+        if let Some(at) = parallel::first(matrix, |x| !x.is_finite()) {
             let (row, draw) = match layout {
                 Layout::DataByDraws => (at / draws, at % draws),
                 Layout::DrawsByData => (at % n, at / n),
@@ -157,22 +157,21 @@ impl Stored {
         let phi = match precision {
             Precision::Double => {
                 let mut entries = vec![0.0; n * length];
-                let blocks = entries.par_chunks_mut((BLOCK * length).max(1)).enumerate();
-                blocks.try_for_each(|(block, out)| columns(&block_ids(block), out))?;
+                let blocks = entries.chunks_mut((BLOCK * length).max(1)).enumerate();
+                let done = parallel::map(blocks, |(block, out)| columns(&block_ids(block), out));
+                done.into_iter().collect::<Result<(), _>>()?;
                 Phi::Double(Dense::new(entries, length)?)
             }
             Precision::Single => {
                 let mut entries = vec![0.0_f32; n * length];
-                let blocks = entries.par_chunks_mut((BLOCK * length).max(1)).enumerate();
-                blocks.try_for_each_init(
-                    || vec![0.0; BLOCK * length],
-                    |wide, (block, out)| {
-                        let wide = &mut wide[..out.len()];
-                        columns(&block_ids(block), wide)?;
-                        out.iter_mut().zip(&*wide).for_each(|(out, x)| *out = *x as f32);
-                        Ok::<(), EmbedError>(())
-                    },
-                )?;
+                let blocks = entries.chunks_mut((BLOCK * length).max(1)).enumerate();
+                let done = parallel::map(blocks, |(block, out)| {
+                    let mut wide = vec![0.0; out.len()];
+                    columns(&block_ids(block), &mut wide)?;
+                    out.iter_mut().zip(&wide).for_each(|(out, x)| *out = *x as f32);
+                    Ok::<(), EmbedError>(())
+                });
+                done.into_iter().collect::<Result<(), _>>()?;
                 Phi::Single(Dense::new(entries, length)?)
             }
         };

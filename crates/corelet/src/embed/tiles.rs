@@ -3,8 +3,9 @@
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-use rayon::prelude::*;
 use sparse_nnls::{Candidate, Dictionary, Query, Tile, TopK};
+
+use crate::parallel;
 
 /// Columns in a tile: fixed, so that nothing depends on the number of threads.
 const TILE: usize = 256;
@@ -105,7 +106,7 @@ pub(in crate::embed) fn top<T: Tiles>(
     let active = Mutex::new(Vec::new());
     let lock = || active.lock().unwrap_or_else(PoisonError::into_inner);
     let count = tiles.len().div_ceil(TILE);
-    (0..count.div_ceil(RUN)).into_par_iter().for_each(|run| {
+    parallel::each(count.div_ceil(RUN), &|run| {
         let idle = lock().pop();
         let mut worker: Worker<T::Scratch> = idle.unwrap_or_else(|| workers.take(query));
         for tile in run * RUN..count.min((run + 1) * RUN) {

@@ -1,7 +1,8 @@
 //! Sums over rows in fixed blocks, combined in block order: the same bits for any number of threads.
 
-use rayon::prelude::*;
 use std::ops::Range;
+
+use crate::parallel;
 
 /// Rows in a block. The sum of a block does not depend on the rows before it, so that a block may also be held and
 /// summed elsewhere.
@@ -20,12 +21,8 @@ pub(crate) fn sum_in_blocks<T: Send>(
 ) -> T {
     let mut total = zero();
     for start in (0..n).step_by(BLOCK) {
-        let end = n.min(start + BLOCK);
-        let parts: Vec<T> = (start..end)
-            .into_par_iter()
-            .step_by(PART)
-            .map(|first| partial(first..end.min(first + PART)))
-            .collect();
+        let in_block = parallel::parts(BLOCK.min(n - start), PART);
+        let parts = parallel::map(in_block, |part| partial(start + part.start..start + part.end));
         let mut block = zero();
         parts.into_iter().for_each(|part| combine(&mut block, part));
         combine(&mut total, block);

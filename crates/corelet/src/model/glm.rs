@@ -3,12 +3,10 @@
 use super::blocks::sum_in_blocks;
 use super::outer::{add_outer_products, add_scaled_rows, products};
 use super::prepared::PreparedGlm;
-use super::{
-    BLOCK, Derivatives, Differences, Family, Jets, LinearPredictor, Model, ModelError, Over, Shifts,
-};
+use super::{Derivatives, Differences, Family, Jets, LinearPredictor, Model, ModelError, Over, Shifts};
 use crate::linalg::mirror_lower;
+use crate::parallel::first;
 use crate::rows::Observations;
-use rayon::prelude::*;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -227,14 +225,6 @@ pub(super) fn check_weights(observations: &Observations) -> Result<(), ModelErro
         }
     }
     observations.offset.as_ref().map_or(Ok(()), |offset| check_column("offset", offset, n))
-}
-
-/// The first number that is so, looked for on all threads: a block at a time without a branch, and then inside it.
-fn first<T: Sync>(numbers: &[T], is_so: impl Fn(&T) -> bool + Sync) -> Option<usize> {
-    let holds = |block: &[T]| block.iter().fold(false, |any, number| any | is_so(number));
-    let block = numbers.par_chunks(BLOCK).position_first(holds)?;
-    let inside = numbers[block * BLOCK..].iter().position(&is_so)?;
-    Some(block * BLOCK + inside)
 }
 
 /// At least one row and one feature, whole rows, all finite.

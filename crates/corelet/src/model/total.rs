@@ -3,11 +3,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use rayon::prelude::*;
-
 use super::blocks::sum_in_blocks;
 use super::prepared::Scratch;
 use super::{Differences, Model, Shifts};
+use crate::parallel;
 
 /// Rows whose log-likelihoods are held at once.
 const TILE: usize = 32;
@@ -36,10 +35,8 @@ pub fn weighted_differences(
     let count = shifts.len();
     let prepared = Arc::clone(model).prepare(anchor, shifts.clone());
     let ids: Vec<usize> = (0..weights.len()).collect();
-    let partials: Vec<Vec<f64>> = ids
-        .par_chunks(TILE)
-        .zip(weights.par_chunks(TILE))
-        .map(|(ids, weights)| {
+    let partials: Vec<Vec<f64>> =
+        parallel::map(ids.chunks(TILE).zip(weights.chunks(TILE)), |(ids, weights)| {
             let mut rows = vec![0.0; ids.len() * count];
             prepared.wide(ids, &mut rows);
             let mut sum = vec![0.0; count];
@@ -47,8 +44,7 @@ pub fn weighted_differences(
                 add(&mut sum, row, weight);
             }
             sum
-        })
-        .collect();
+        });
     let mut total = vec![0.0; count];
     partials.iter().for_each(|partial| add(&mut total, partial, 1.0));
     total

@@ -1,11 +1,14 @@
 //! Equal rows as one, with the sum of their weights.
 
 use std::collections::HashMap;
-
-use rayon::prelude::*;
+use std::ops::Range;
 
 use super::Observations;
 use crate::model::BLOCK;
+use crate::parallel;
+
+/// Rows whose hashes are one task.
+const PART: usize = 4096;
 
 impl Observations {
     /// The distinct rows, each with the sum of the weights of all rows equal to it, and where each stands first; none where no two
@@ -19,7 +22,9 @@ impl Observations {
         let (mut last, mut before): (HashMap<u64, usize>, Vec<Option<usize>>) = (HashMap::new(), Vec::new());
         for start in (0..self.len()).step_by(BLOCK) {
             let block = start..self.len().min(start + BLOCK);
-            let hashes: Vec<u64> = block.clone().into_par_iter().map(|i| self.hash(i, false)).collect();
+            let of_part =
+                |part: Range<usize>| part.map(|i| self.hash(start + i, false)).collect::<Vec<u64>>();
+            let hashes = parallel::map(parallel::parts(block.len(), PART), of_part).concat();
             for (i, hash) in block.zip(hashes) {
                 let known = last.get(&hash).copied();
                 let mut candidates = std::iter::successors(known, |&at| before[at]);

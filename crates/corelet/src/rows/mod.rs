@@ -36,7 +36,6 @@ pub use weighted::{All, LogLikelihood, Summed, Weighted};
 
 use std::sync::Arc;
 
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use sparse_nnls::{Batch, Candidate, Ranking};
 use thiserror::Error;
@@ -44,6 +43,7 @@ use thiserror::Error;
 use crate::embed::Recipe;
 use crate::linalg::triangular_factor;
 use crate::model::{BLOCK, Model, ModelError, Shifts};
+use crate::parallel;
 use crate::posterior::Prior;
 
 /// n rows under a likelihood.
@@ -123,11 +123,9 @@ impl Moments {
                 None => observations.target[i] - observations.offset(i),
             }
         };
-        let blocks: Vec<Vec<f64>> = (0..rows)
-            .into_par_iter()
-            .step_by(BLOCK)
-            .map(|start| triangular_factor(BLOCK.min(rows - start), dim, |i, j| entry(start + i, j)))
-            .collect();
+        let blocks: Vec<Vec<f64>> = parallel::map(parallel::parts(rows, BLOCK), |part| {
+            triangular_factor(part.len(), dim, |i, j| entry(part.start + i, j))
+        });
         let none = Moments { rows: 0, dim, triangle: vec![0.0; dim * dim] };
         let merged =
             blocks.into_iter().fold(none, |all, triangle| all.merge(&Moments { rows: 0, dim, triangle }));

@@ -1,11 +1,13 @@
 //! What every model is built on: a numeric matrix, its target and what stands beside it, all finite, of agreeing lengths.
 
-use rayon::prelude::*;
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 
 use super::held::Held;
 use crate::linalg::dot_features;
 use crate::model::BLOCK;
+use crate::parallel;
 
 /// n rows of `dim` features, row-major, with one target a row and possibly an exposure, a weight and an offset.
 ///
@@ -135,8 +137,8 @@ impl Observations {
     /// The sum over these rows, of which the first is row `first` of all.
     pub(crate) fn fingerprint_sum(&self, first: usize) -> u64 {
         let of_row = |i: usize| mix(self.hash(i, true).wrapping_add(((first + i) as u64).wrapping_mul(ODD)));
-        let blocks = (0..self.len()).into_par_iter().with_min_len(BLOCK);
-        blocks.map(of_row).reduce(|| 0, u64::wrapping_add)
+        let of_block = |rows: Range<usize>| rows.map(of_row).fold(0, u64::wrapping_add);
+        parallel::map(parallel::parts(self.len(), BLOCK), of_block).into_iter().fold(0, u64::wrapping_add)
     }
 
     /// Of the numbers of row `i`, its weight left out where that does not matter; −0 is 0.

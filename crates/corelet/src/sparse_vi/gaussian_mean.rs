@@ -10,11 +10,10 @@
 //!
 //! and a gradient costs O(kD): no factorisation, and of the other rows only Σbᵢ.
 
-use rayon::prelude::*;
-
 use super::{Active, SparseViError, Tangent};
 use crate::linalg::{congruence, dot, leading_eigenvectors, multiply, quadratic_form};
 use crate::model::{GaussianMean, Model};
+use crate::parallel;
 use crate::posterior::{Gaussian, Prior};
 
 pub(super) struct ConjugateMean {
@@ -48,17 +47,17 @@ impl ConjugateMean {
         let curvatures = basis.chunks_exact(dim).map(|u| quadratic_form(&curvature, u).max(0.0)).collect();
         let map = slope_map(&basis, &prior.factor, model.precision(), dim);
         let mut slopes = vec![0.0; model.len() * dim];
-        let rows = model.observations().features.par_chunks_exact(dim);
-        slopes.par_chunks_exact_mut(dim).zip(rows).for_each_init(
-            || vec![0.0; dim],
-            |shift, (slope, x)| {
+        let rows = model.observations().features.chunks(parallel::ROWS * dim);
+        parallel::map(slopes.chunks_mut(parallel::ROWS * dim).zip(rows), |(slopes, rows)| {
+            let mut shift = vec![0.0; dim];
+            for (slope, x) in slopes.chunks_exact_mut(dim).zip(rows.chunks_exact(dim)) {
                 shift
                     .iter_mut()
                     .zip(x.iter().zip(&prior.mean))
                     .for_each(|(s, (&x, m))| *s = f64::from(x) - m);
-                multiply(&map, shift, slope);
-            },
-        );
+                multiply(&map, &shift, slope);
+            }
+        });
         let mut total = vec![0.0; dim];
         slopes.chunks_exact(dim).for_each(|slope| add(&mut total, slope, 1.0));
         Ok(Self { dim, slopes, total, curvatures, passes: 1.0 })
@@ -106,8 +105,9 @@ impl Tangent for ConjugateMean {
     fn correlations(&mut self, active: &Active) -> Result<Vec<f64>, SparseViError> {
         self.passes += 1.0;
         let shared = self.shared(active);
-        let correlation = |slope| shared.covariance(slope) / shared.variance(slope).sqrt();
-        Ok(self.slopes.par_chunks_exact(self.dim).map(correlation).collect())
+        let correlation = |slope: &[f64]| shared.covariance(slope) / shared.variance(slope).sqrt();
+        let of_part = |slopes: &[f64]| slopes.chunks_exact(self.dim).map(correlation).collect::<Vec<f64>>();
+        Ok(parallel::map(self.slopes.chunks(parallel::ROWS * self.dim), of_part).concat())
     }
 
     fn gradient(&mut self, active: &Active, gradient: &mut [f64]) -> Result<(), SparseViError> {

@@ -3,12 +3,12 @@
 //! A gradient needs ℓₐ of the few active rows and the one sum L at each draw, so Φ is never held: a row's differences
 //! are added up and forgotten. The sum of all rows is all that a step costs, in f32 with full relative precision.
 
+use std::ops::Range;
 use std::sync::Arc;
-
-use rayon::prelude::*;
 
 use super::{Active, SparseViError, Tangent};
 use crate::model::{Differences, Model, Over};
+use crate::parallel;
 use crate::posterior::{Laplace, LaplaceError, LaplaceSettings, Prior, laplace};
 use crate::random::Stream;
 use crate::rows::Summed;
@@ -82,7 +82,7 @@ impl Tangent for MonteCarlo<'_> {
         let Embedded { differences, residual, .. } = self.embed(active)?;
         self.passes += 1.0;
         let mut correlations = vec![0.0; self.model.len()];
-        correlations.par_chunks_mut(BLOCK).enumerate().for_each(|(block, out)| {
+        parallel::map(correlations.chunks_mut(BLOCK).enumerate(), |(block, out)| {
             let ids: Vec<usize> = (block * BLOCK..block * BLOCK + out.len()).collect();
             for_each_row(&*differences, &ids, self.draws, |at, column| {
                 let PairSums { sum, square, product } = dispatch(PairSums::of(column, &residual));
@@ -109,16 +109,15 @@ impl Tangent for MonteCarlo<'_> {
 /// Σᵢ ℓᵢ(θ_s) − ℓᵢ(θ̂) for each draw.
 fn sum_of_rows(differences: &dyn Differences, n: usize, draws: usize) -> Vec<f64> {
     let block = n.div_ceil(BLOCKS).max(BLOCK);
-    let starts: Vec<usize> = (0..n).step_by(block).collect();
-    let partial = |&start: &usize| {
+    let partial = |rows: Range<usize>| {
         let mut sum = vec![0.0; draws];
-        let ids: Vec<usize> = (start..n.min(start + block)).collect();
+        let ids: Vec<usize> = rows.collect();
         for_each_row(differences, &ids, draws, |_, column| {
             dispatch(Add { column, weight: 1.0, sum: &mut sum });
         });
         sum
     };
-    let partials: Vec<Vec<f64>> = starts.par_iter().map(partial).collect();
+    let partials: Vec<Vec<f64>> = parallel::map(parallel::parts(n, block), partial);
     let mut total = vec![0.0; draws];
     for partial in &partials {
         total.iter_mut().zip(partial).for_each(|(total, x)| *total += x);

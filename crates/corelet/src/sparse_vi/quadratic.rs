@@ -12,11 +12,11 @@
 //! basis of theirs, to which each new point adds a vector, at O(k³) while k < D.
 
 use faer::prelude::MatRef;
-use rayon::prelude::*;
 
 use super::{Active, SparseViError, Tangent};
 use crate::linalg::{Cholesky, LinalgError, dot, dot_features, gram, multiply, row_major};
 use crate::model::LinearPredictor;
+use crate::parallel;
 use crate::posterior::{Gaussian, Prior};
 
 /// Rows of one product.
@@ -62,10 +62,13 @@ impl Quadratic {
         let factor = Gaussian::from_precision(prior.mean.clone(), prior.precision.clone())?.factor;
         let transposed = row_major(dim, |i, j| factor[j * dim + i]);
         let mut features = vec![0.0; model.observations.len() * dim];
-        let rows = model.observations.features.par_chunks_exact(dim);
-        features.par_chunks_exact_mut(dim).zip(rows).zip(&jets).for_each(|((out, x), (_, root))| {
-            for (row, out) in transposed.chunks_exact(dim).zip(out) {
-                *out = root * dot_features(x, row);
+        let rows = model.observations.features.chunks(BLOCK * dim).zip(jets.chunks(BLOCK));
+        parallel::map(features.chunks_mut(BLOCK * dim).zip(rows), |(features, (rows, jets))| {
+            let rows = rows.chunks_exact(dim).zip(jets);
+            for (out, (x, (_, root))) in features.chunks_exact_mut(dim).zip(rows) {
+                for (row, out) in transposed.chunks_exact(dim).zip(out) {
+                    *out = root * dot_features(x, row);
+                }
             }
         });
         let targets: Vec<f64> = jets.iter().map(|(slope, root)| slope / root).collect();
@@ -97,8 +100,8 @@ impl Tangent for Quadratic {
                 |m: PairMoments| if m.variance > 0.0 { m.covariance / m.variance.sqrt() } else { 0.0 };
             moments.map(scale).collect::<Vec<f64>>()
         };
-        let blocks = self.features.par_chunks(BLOCK * self.dim).zip(self.targets.par_chunks(BLOCK));
-        Ok(blocks.flat_map_iter(correlation).collect())
+        let blocks = self.features.chunks(BLOCK * self.dim).zip(self.targets.chunks(BLOCK));
+        Ok(parallel::map(blocks, correlation).concat())
     }
 
     fn gradient(&mut self, active: &Active, gradient: &mut [f64]) -> Result<(), SparseViError> {

@@ -1,9 +1,10 @@
 //! How much a row says by itself.
 
-use rayon::prelude::*;
+use std::ops::Range;
 
 use super::{Study, StudyError};
 use crate::model::LinearPredictor;
+use crate::parallel;
 use crate::posterior::Gaussian;
 use crate::rows::Rows;
 
@@ -32,13 +33,14 @@ impl Study {
         let of = |ids: &[usize]| -> Result<Option<Vec<f64>>, StudyError> {
             let model = self.rows.bind(self.rows.fetch(ids)?)?;
             let Some(linear) = model.linear() else { return Ok(None) };
-            let all = (0..model.len()).into_par_iter();
-            Ok(Some(all.map(|i| leverage(&linear, posterior, i)).collect()))
+            let of_part =
+                |rows: Range<usize>| rows.map(|i| leverage(&linear, posterior, i)).collect::<Vec<f64>>();
+            Ok(Some(parallel::map(parallel::parts(model.len(), parallel::ROWS), of_part).concat()))
         };
         let stride = self.len().div_ceil(SAMPLE).max(1);
         let spaced: Vec<usize> = (0..self.len()).step_by(stride).collect();
         let (Some(chosen), Some(mut sample)) = (of(observations)?, of(&spaced)?) else { return Ok(None) };
-        sample.par_sort_unstable_by(f64::total_cmp);
+        sample.sort_unstable_by(f64::total_cmp);
         Ok(Some(Leverages { chosen, sample }))
     }
 }

@@ -2,11 +2,11 @@
 
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardUniform};
-use rayon::prelude::*;
 
 use super::{Resolved, StudyError};
 use crate::linalg::dot_features;
 use crate::model::{Given, Model, Predictive};
+use crate::parallel;
 use crate::random::Stream;
 use crate::rows::Observations;
 use crate::trust::Score;
@@ -77,7 +77,7 @@ pub fn predict(
         }
         Ok(predicted)
     };
-    let rows = (0..rows.len()).into_par_iter().map(of_row).collect::<Result<Vec<_>, _>>()?;
+    let rows = parallel::map(0..rows.len(), of_row).into_iter().collect::<Result<Vec<_>, _>>()?;
     let mut all = Prediction { columns, ..Prediction::default() };
     for row in rows {
         all.mean.extend(row.mean);
@@ -100,18 +100,15 @@ pub fn predictive_draws(
     let draws = Draws::new(model, rows, draws)?;
     let columns = draws.columns()?;
     let (n, count) = (rows.len(), draws.count());
-    let outcomes: Vec<Vec<f64>> = (0..n)
-        .into_par_iter()
-        .map(|row| {
-            let mut rng = Stream::Outcomes.rng(seed, row as u64);
-            let values = draws.values(row, PredictedKind::Outcome, &mut rng);
-            if columns == 1 {
-                return values;
-            }
-            let happened = |s: &usize| (0..columns).position(|class| values[class * count + s] == 1.0);
-            (0..count).map(|s| happened(&s).unwrap_or_default() as f64).collect()
-        })
-        .collect();
+    let outcomes: Vec<Vec<f64>> = parallel::map(0..n, |row| {
+        let mut rng = Stream::Outcomes.rng(seed, row as u64);
+        let values = draws.values(row, PredictedKind::Outcome, &mut rng);
+        if columns == 1 {
+            return values;
+        }
+        let happened = |s: &usize| (0..columns).position(|class| values[class * count + s] == 1.0);
+        (0..count).map(|s| happened(&s).unwrap_or_default() as f64).collect()
+    });
     Ok((0..count * n).map(|at| outcomes[at % n][at / n]).collect())
 }
 
@@ -228,7 +225,7 @@ pub fn score(model: &Resolved, rows: Observations, draws: &[f64]) -> Result<Scor
     if !draws.len().is_multiple_of(dim.max(1)) || draws.is_empty() {
         return Err(StudyError::OtherDraws { got: draws.len(), expected: dim });
     }
-    let each = (0..bound.len()).into_par_iter().map(|row| log_density(&*bound, row, draws)).collect();
+    let each = parallel::map(0..bound.len(), |row| log_density(&*bound, row, draws));
     Ok(Score::new(each))
 }
 

@@ -3,9 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
-use rayon::prelude::*;
-
 use crate::model::Shifts;
+use crate::parallel;
 use crate::posterior::Gaussian;
 use crate::random::Stream;
 use crate::rows::{Rows, RowsError, Totals};
@@ -102,8 +101,8 @@ impl<'a> HeldOut<'a> {
         let mut columns = vec![0.0; ids.len() * self.draws()];
         let places: Vec<usize> = (0..ids.len()).collect();
         let differences = Arc::clone(&model).prepare(&self.anchor, self.shifts.clone());
-        let parts = places.par_chunks(PART).zip(columns.par_chunks_mut(PART * self.draws()));
-        parts.for_each(|(places, columns)| differences.wide(places, columns));
+        let parts = places.chunks(PART).zip(columns.chunks_mut(PART * self.draws()));
+        parallel::map(parts, |(places, columns)| differences.wide(places, columns));
         Ok(columns)
     }
 }

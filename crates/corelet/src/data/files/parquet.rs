@@ -11,7 +11,6 @@ use ::parquet::basic::Compression;
 use ::parquet::errors::ParquetError;
 use ::parquet::file::reader::{ChunkReader, Length};
 use arrow_array::{ArrayRef, RecordBatch, new_empty_array};
-use rayon::prelude::*;
 
 use super::arrow_columns::{Decoder, columns_of};
 use super::cells::{CellColumn, check_range, gathered, within};
@@ -23,6 +22,7 @@ use crate::data::error::DataError;
 use crate::data::place::Extent;
 use crate::data::source::{Reader, Stored};
 use crate::data::text_cells::Markers;
+use crate::parallel;
 
 const FORMAT: &str = "Parquet";
 const BATCH_ROWS: usize = 1 << 15;
@@ -183,12 +183,14 @@ impl Reader for ParquetFile {
         let fields = self.metadata.schema().fields();
         let mut parts: Vec<Vec<ArrayRef>> =
             fields.iter().map(|field| vec![new_empty_array(field.data_type())]).collect();
-        let found: Vec<Vec<RecordBatch>> = (0..self.starts.len() - 1)
-            .into_par_iter()
-            .map(|group| (group, &rows[within(rows, self.starts[group], self.rows(group))]))
-            .filter(|(_, wanted)| !wanted.is_empty())
-            .map(|(group, wanted)| guarded(file, FORMAT, || self.gather(group, wanted)))
-            .collect::<Result<_, _>>()?;
+        let found: Vec<Vec<RecordBatch>> = parallel::map(
+            (0..self.starts.len() - 1)
+                .map(|group| (group, &rows[within(rows, self.starts[group], self.rows(group))]))
+                .filter(|(_, wanted)| !wanted.is_empty()),
+            |(group, wanted)| guarded(file, FORMAT, || self.gather(group, wanted)),
+        )
+        .into_iter()
+        .collect::<Result<_, _>>()?;
         for batch in found.iter().flatten() {
             parts.iter_mut().zip(batch.columns()).for_each(|(part, array)| part.push(array.clone()));
         }

@@ -9,7 +9,6 @@ pub use remainder::RowPolynomials;
 use std::ops::Range;
 use std::sync::Arc;
 
-use rayon::prelude::*;
 use sparse_nnls::{Candidate, Dictionary, DictionaryError, Error, Query, Sum};
 
 use self::remainder::{JointRemainder, Remainder};
@@ -18,6 +17,7 @@ pub(super) use self::survey::{centre, norm};
 use super::tiles::{Correlations, Tiles, Workers, top};
 use crate::embed::{Description, Embedding, JointPolynomials};
 use crate::model::{Differences, JointPredictors, Model, Shifts};
+use crate::parallel;
 use crate::rows::{Observations, RowsError};
 
 /// f32 numbers of Φ computed at once, which fit the first-level cache beside the draws.
@@ -219,7 +219,7 @@ pub(in crate::embed) fn columns_of(
 ) {
     // Columns computed by one thread at a time.
     const PART: usize = 16;
-    ids.par_chunks(PART).zip(out.par_chunks_mut(PART * count)).for_each(|(ids, out)| {
+    parallel::map(ids.chunks(PART).zip(out.chunks_mut(PART * count)), |(ids, out)| {
         differences.wide(ids, out);
         out.chunks_exact_mut(count).for_each(centre);
     });

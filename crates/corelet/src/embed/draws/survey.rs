@@ -1,8 +1,7 @@
 //! The one pass in f64 over all draws of all data: norms and sum.
 
-use rayon::prelude::*;
-
 use crate::model::{BLOCK, Differences};
+use crate::parallel;
 use crate::rows::{Held, Observations, RowsError, add};
 
 /// Rows whose partial sum is one task.
@@ -33,12 +32,10 @@ pub(super) fn survey(
     let mut inverse_norms = rows.features.beside(n)?;
     let (mut all_norms, mut all_sum) = (0.0, vec![0.0; count]);
     for start in (0..n).step_by(BLOCK) {
-        let end = n.min(start + BLOCK);
-        let parts: Vec<_> = (start..end)
-            .into_par_iter()
-            .step_by(PART)
-            .map(|part| survey_part(differences, part, end.min(part + PART), count))
-            .collect();
+        let in_block = parallel::parts(BLOCK.min(n - start), PART);
+        let parts = parallel::map(in_block, |part| {
+            survey_part(differences, start + part.start, start + part.end, count)
+        });
         let (mut block_sum, mut block_norms) = (vec![0.0; count], 0.0);
         for part in parts {
             let (norms, sum) = part.map_err(|error| error.moved_by(first))?;

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use pulp::{Simd, WithSimd};
-use rayon::prelude::*;
 use sparse_nnls::Sum;
 use sparse_nnls::simd::instruction_set;
 
@@ -14,6 +13,7 @@ use super::tensor::{coordinates, multiplicities};
 use super::{TILE, whiten};
 use crate::linalg::{dot, dot_features};
 use crate::model::{BLOCK, LinearPredictor};
+use crate::parallel;
 use crate::posterior::Gaussian;
 use crate::rows::{Growing, Held, RowsError, add};
 
@@ -146,23 +146,12 @@ pub(super) fn pack(maker: &RowMaker, block: usize, most: usize) -> Result<Packed
         let inverse_norms = &mut inverse_norms[..norms_wave.min(n - wave * norms_wave)];
         // The last block is not full, and what is beyond its rows must be zero.
         kept.fill(0.0);
-        let partials: Vec<Partial> = kept
-            .par_chunks_mut(tile_length)
-            .zip(inverse_norms.par_chunks_mut(TILE))
-            .enumerate()
-            .map(|(tile, (kept, norms))| {
-                let first = (wave * WAVE + tile) * TILE;
-                let remainder = &remainder;
-                instruction_set().dispatch(PackTile {
-                    maker,
-                    remainder,
-                    first,
-                    kept,
-                    inverse_norms: norms,
-                    block: whole.then_some(block),
-                })
-            })
-            .collect();
+        let tiles = kept.chunks_mut(tile_length).zip(inverse_norms.chunks_mut(TILE)).enumerate();
+        let partials = parallel::map(tiles, |(tile, (kept, inverse_norms))| {
+            let (first, remainder) = ((wave * WAVE + tile) * TILE, &remainder);
+            let block = whole.then_some(block);
+            instruction_set().dispatch(PackTile { maker, remainder, first, kept, inverse_norms, block })
+        });
         let mut sum_of_block = zero();
         partials.iter().for_each(|partial| sum_of_block.add(partial));
         sum_of_block.sum.iter_mut().zip(&multiplicities).for_each(|(sum, m)| *sum *= m);

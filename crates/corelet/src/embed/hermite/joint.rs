@@ -3,7 +3,6 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use rayon::prelude::*;
 use sparse_nnls::{Candidate, Dictionary, DictionaryError, Error, Query, Sum};
 
 use super::NEARLY_PARALLEL;
@@ -15,6 +14,7 @@ use crate::embed::tiles::{Correlations, Tiles, Workers, top};
 use crate::embed::{Description, EmbedError, Embedding};
 use crate::linalg::dot;
 use crate::model::{BLOCK, JointPredictors, PredictorShifts};
+use crate::parallel;
 use crate::posterior::Gaussian;
 use crate::rows::add;
 
@@ -125,12 +125,10 @@ fn pack(columns: &JointColumns, block: usize) -> Packed {
     let mut total = packer.zero();
     let waves = blocks.chunks_mut(BLOCK / block * stride).zip(inverse_norms.chunks_mut(BLOCK));
     for (wave, (blocks, inverse_norms)) in waves.enumerate() {
-        let partials: Vec<Partial> = blocks
-            .par_chunks_mut(TILE / block * stride)
-            .zip(inverse_norms.par_chunks_mut(TILE))
-            .enumerate()
-            .map(|(tile, (blocks, norms))| packer.tile(wave * BLOCK + tile * TILE, blocks, norms))
-            .collect();
+        let tiles = blocks.chunks_mut(TILE / block * stride).zip(inverse_norms.chunks_mut(TILE)).enumerate();
+        let partials = parallel::map(tiles, |(tile, (blocks, norms))| {
+            packer.tile(wave * BLOCK + tile * TILE, blocks, norms)
+        });
         let mut of_block = packer.zero();
         partials.iter().for_each(|partial| of_block.add(partial));
         columns.scale(&mut of_block.sum);

@@ -1,14 +1,14 @@
 //! One row with several predictors: its coefficients of orders 1 and 2, by Stein's lemma, along orthonormal directions.
 
+use std::ops::Range;
 use std::sync::Arc;
-
-use rayon::prelude::*;
 
 use super::cubature::Ladder;
 use super::tensor::{add_powers, coordinates, multiplicities};
 use crate::embed::EmbedError;
 use crate::linalg::dot;
 use crate::model::{Inputs, JointPredictors};
+use crate::parallel;
 use crate::posterior::Gaussian;
 
 /// Coefficients are kept below this, so that their squares and sums are numbers.
@@ -191,25 +191,31 @@ impl JointColumns {
 
     /// The columns of these rows.
     pub(in crate::embed) fn write(&self, ids: &[usize], out: &mut [f64]) {
-        out.par_chunks_exact_mut(self.coordinates)
-            .zip(ids)
-            .for_each_init(|| self.row(), |row, (out, id)| self.column(*id, row, out));
+        parallel::map(
+            ids.chunks(parallel::ROWS).zip(out.chunks_mut(parallel::ROWS * self.coordinates)),
+            |(ids, out)| {
+                let mut row = self.row();
+                for (id, out) in ids.iter().zip(out.chunks_exact_mut(self.coordinates)) {
+                    self.column(*id, &mut row, out);
+                }
+            },
+        );
     }
 
     /// E[∇ℓᵢ] and E[∇²ℓᵢ] of every row: gᵀδ + ½δᵀHδ is its orders 1 and 2 but for a constant, δ the shift of ζ.
     pub(in crate::embed) fn polynomials(&self) -> JointPolynomials {
         let r = self.model.layout.predictors();
-        let rows: Vec<Vec<f64>> = (0..self.model.observations.len())
-            .into_par_iter()
-            .map_init(
-                || self.row(),
-                |row, id| {
-                    self.moments(id, row);
-                    JointPolynomials::of_row(row, 2).rows
-                },
-            )
-            .collect();
-        JointPolynomials { predictors: r, rows: rows.concat() }
+        let of_part = |ids: Range<usize>| {
+            let mut row = self.row();
+            let of_row = |id| {
+                self.moments(id, &mut row);
+                JointPolynomials::of_row(&row, 2).rows
+            };
+            ids.flat_map(of_row).collect::<Vec<f64>>()
+        };
+        let rows =
+            parallel::map(parallel::parts(self.model.observations.len(), parallel::ROWS), of_part).concat();
+        JointPolynomials { predictors: r, rows }
     }
 }
 

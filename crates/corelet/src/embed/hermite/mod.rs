@@ -16,7 +16,6 @@ mod tensor;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rayon::prelude::*;
 use sparse_nnls::{
     Batch, Candidate, Dense, Dictionary, DictionaryError, Error, Query, Ranking, Score, Sum, Tile, TopK,
 };
@@ -35,6 +34,7 @@ use self::tensor::{add_powers, multiplicities};
 use super::{Description, EmbedError, Embedding, RowPolynomials};
 use crate::linalg::dot;
 use crate::model::LinearPredictor;
+use crate::parallel;
 use crate::posterior::Gaussian;
 use crate::rows::RowsError;
 
@@ -108,9 +108,15 @@ impl HermiteColumns {
 
     pub(super) fn write(&self, ids: &[usize], out: &mut [f64]) {
         let dim = self.maker.posterior.dim();
-        out.par_chunks_exact_mut(self.coordinates)
-            .zip(ids)
-            .for_each_init(|| Row::new(dim), |row, (out, id)| self.column(*id, row, out));
+        parallel::map(
+            ids.chunks(parallel::ROWS).zip(out.chunks_mut(parallel::ROWS * self.coordinates)),
+            |(ids, out)| {
+                let mut row = Row::new(dim);
+                for (id, out) in ids.iter().zip(out.chunks_exact_mut(self.coordinates)) {
+                    self.column(*id, &mut row, out);
+                }
+            },
+        );
     }
 
     fn column(&self, id: usize, row: &mut Row, out: &mut [f64]) {
@@ -123,16 +129,17 @@ impl HermiteColumns {
     /// The orders 1 and 2 of every row as a polynomial of its own predictor.
     pub(super) fn polynomials(&self) -> RowPolynomials {
         let dim = self.maker.posterior.dim();
-        let rows: Vec<[f64; 3]> = (0..self.maker.model.observations.len())
-            .into_par_iter()
-            .map_init(
-                || Row::new(dim),
-                |row, id| {
-                    let width = self.maker.fill(id, row);
-                    [row.h[0], row.h[1], width]
-                },
-            )
-            .collect();
+        let of_part = |ids: Range<usize>| {
+            let mut row = Row::new(dim);
+            let of_row = |id| {
+                let width = self.maker.fill(id, &mut row);
+                [row.h[0], row.h[1], width]
+            };
+            ids.map(of_row).collect::<Vec<[f64; 3]>>()
+        };
+        let rows =
+            parallel::map(parallel::parts(self.maker.model.observations.len(), parallel::ROWS), of_part)
+                .concat();
         let part = |at: usize| rows.iter().map(|row| row[at]).collect::<Vec<f64>>();
         RowPolynomials::from_hermite(&part(0), &part(1), &part(2))
     }
@@ -178,7 +185,7 @@ impl Hermite {
         let packed = pack(&columns.maker, block, most)?;
         let (coordinates, tail) = (columns.coordinates, Remainder::nats(&packed.dropped));
         let description = Description { name: format!("hermite:{order}"), coordinates, tail };
-        let has_zeros = packed.inverse_norms.par_chunks(TILE).map(|tile| tile.contains(&0.0)).collect();
+        let has_zeros = parallel::map(packed.inverse_norms.chunks(TILE), |tile| tile.contains(&0.0));
         Ok(Self {
             first,
             columns,
@@ -389,7 +396,7 @@ impl Dictionary for Hermite {
         let active = Mutex::new(Vec::new());
         let unit = among_unit_columns(query.rankings);
         let tiles = self.len().div_ceil(TILE);
-        (0..tiles.div_ceil(RUN)).into_par_iter().for_each(|run| {
+        parallel::each(tiles.div_ceil(RUN), &|run| {
             let idle = lock(&active).pop();
             let mut scratch = idle.unwrap_or_else(|| self.take_scratch(query));
             for tile in run * RUN..tiles.min((run + 1) * RUN) {

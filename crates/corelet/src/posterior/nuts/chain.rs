@@ -8,10 +8,10 @@ use nuts_rs::{
     Chain as _, CpuLogpFunc, CpuMath, CpuMathError, DiagNutsSettings, HasDims, LogpError, Settings as _,
 };
 use rand_distr::{Distribution, StandardNormal};
-use rayon::prelude::*;
 use thiserror::Error;
 
 use super::{Chain, Chains, SampleCallback, SampleError, SampleProgress, SampleSettings};
+use crate::parallel;
 use crate::posterior::{Gaussian, Prior};
 use crate::random::Stream;
 use crate::rows::{At, LogLikelihood, Newton};
@@ -60,7 +60,8 @@ pub fn sample(
         let target = Target::new(likelihood, prior, start);
         run_chain(target, settings, seed, chain, &report)
     };
-    let chains: Result<Vec<Chain>, SampleError> = (0..settings.chains).into_par_iter().map(run).collect();
+    let chains: Result<Vec<Chain>, SampleError> =
+        parallel::map(0..settings.chains, run).into_iter().collect();
     Ok(Chains { dim, chains: chains? })
 }
 
