@@ -23,8 +23,6 @@ def _estimator_has(name: str) -> Any:
 class _OnCoreset(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """Chooses weighted rows, fits the estimator on them, and hands everything else on to it."""
 
-    default_model = "logistic"
-
     def __init__(
         self,
         estimator: Any = None,
@@ -51,23 +49,27 @@ class _OnCoreset(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     def _wanted(self) -> Any:
         raise NotImplementedError
 
-    def _fit(self, features: Any, target: Any, coded: Any, sample_weight: Any) -> None:
+    def _fit(self, features: Any, target: Any, sample_weight: Any) -> None:
         estimator = clone(self._wanted())
         if not has_fit_parameter(estimator, "sample_weight"):
             raise TypeError(f"{type(estimator).__name__} takes no sample_weight, so it cannot be fitted on weighted rows")
         if sample_weight is None:
-            rows, weights = self._choose(features, coded, None)
+            rows, weights = self._choose(features, target, None)
         else:
             own = _check_sample_weight(sample_weight, features, dtype=np.float64)
             if (own < 0).any():
                 raise ValueError("Negative values in data passed to `sample_weight`")
             there = np.flatnonzero(own)  # A row of weight 0 is not there.
-            rows, weights = self._choose(features[there], coded[there], own[there])
+            rows, weights = self._choose(features[there], target[there], own[there])
             rows = there[rows]
         self.rows_: NDArray[np.int64] = rows
         self.weights_: NDArray[np.float64] = weights
-        self._check_chosen(target)
+        self._check_chosen(target[rows])
         self.estimator_ = estimator.fit(features[rows], target[rows], sample_weight=weights)
+
+    def _coded(self, target: Any) -> tuple[str, Any]:
+        """The model that is built where none is named, and the target as it takes it."""
+        raise NotImplementedError
 
     def _check_chosen(self, target: Any) -> None:
         """What the chosen rows must have for an estimator to be fitted on them."""
@@ -75,12 +77,12 @@ class _OnCoreset(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     def _choose(self, features: Any, target: Any, own: Any) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         self.coreset_: Optional[Coreset] = None
         n = len(features)
+        model, coded = self._coded(target)
         if self.k is not None and self.k >= n:
             return np.arange(n), np.ones(n) if own is None else own  # All rows stand for themselves.
         keywords = self.get_params(deep=False)
         del keywords["estimator"]
-        keywords["model"] = self.default_model if self.model is None else self.model
-        self.coreset_ = build(features, target, weights=own, progress=False, **keywords)
+        self.coreset_ = build(features, coded, weights=own, progress=False, **{**keywords, "model": model})
         return self.coreset_.rows, self.coreset_.weights
 
     def predict(self, X: Any) -> Any:
@@ -94,7 +96,7 @@ class _OnCoreset(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
 
 class CoresetClassifier(ClassifierMixin, _OnCoreset):  # type: ignore[misc]
-    """A classifier of two classes, fitted on the k weighted rows of a coreset of a logistic regression.
+    """A classifier, fitted on the k weighted rows of a coreset of a logistic regression: of two classes, or of several (softmax).
 
     The rows are chosen so that the weighted log-likelihood of a logistic regression is that of all rows around its posterior;
     an estimator of another kind is fitted on the same rows, without that promise.
@@ -106,7 +108,8 @@ class CoresetClassifier(ClassifierMixin, _OnCoreset):  # type: ignore[misc]
     k
         Rows to choose. Where there are no more rows than that, all are taken with weight 1.
     model, standardise, prior_sd, priors, max_kl, seed, threads
-        As in `corelet.build`; the model is `logistic` where none is named.
+        As in `corelet.build`. Where none is named, the model is `logistic` for two classes and `softmax` for up to 20; `ordinal`
+        takes classes that are numbers in their order.
 
     Attributes
     ----------
@@ -116,8 +119,8 @@ class CoresetClassifier(ClassifierMixin, _OnCoreset):  # type: ignore[misc]
         The rows it was fitted on, and their weights.
     coreset_ : Coreset or None
         All that is known about them; none where all rows were taken.
-    classes_ : array of shape (2,)
-        The labels.
+    classes_ : array of shape (n_classes,)
+        The labels, sorted.
 
     Examples
     --------
@@ -132,11 +135,6 @@ class CoresetClassifier(ClassifierMixin, _OnCoreset):  # type: ignore[misc]
     True
     """
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        return tags
-
     def _wanted(self) -> Any:
         return LogisticRegression() if self.estimator is None else self.estimator
 
@@ -144,16 +142,24 @@ class CoresetClassifier(ClassifierMixin, _OnCoreset):  # type: ignore[misc]
         """Chooses rows of X, and fits the estimator on them; a row of weight f counts f times."""
         features, target = validate_data(self, X, y, dtype=[np.float64, np.float32], order="C", ensure_min_samples=2)
         check_classification_targets(target)
-        self.classes_ = np.unique(target)
-        if len(self.classes_) != 2:
-            plural = "" if len(self.classes_) == 1 else "es"
-            raise ValueError(f"Only binary classification is supported: y has {len(self.classes_)} class{plural}")
-        self._fit(features, target, target == self.classes_[1], sample_weight)
+        self._fit(features, target, sample_weight)
         return self
 
+    def _coded(self, target: Any) -> tuple[str, Any]:
+        self.classes_, numbers = np.unique(target, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(f"y has one class, {self.classes_.tolist()}: a classifier needs two at least")
+        model = self.model or ("logistic" if len(self.classes_) == 2 else "softmax")
+        if model == "logistic" and len(self.classes_) > 2:
+            raise ValueError(f"model='logistic' is for two classes, and y has {len(self.classes_)}: softmax is for several")
+        if model == "ordinal":
+            return model, target
+        return model, numbers == 1 if model == "logistic" else numbers.astype(np.float64)
+
     def _check_chosen(self, target: Any) -> None:
-        if len(np.unique(target[self.rows_])) != 2:
-            raise ValueError(f"the {len(self.rows_)} chosen rows are all of one class: a larger k is needed")
+        left_out = np.setdiff1d(self.classes_, target)
+        if len(left_out):
+            raise ValueError(f"the {len(target)} chosen rows are of no class {left_out.tolist()}: a larger k is needed")
 
     @_estimator_has("predict_proba")  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Any:
@@ -184,14 +190,15 @@ class CoresetRegressor(RegressorMixin, _OnCoreset):  # type: ignore[misc]
     True
     """
 
-    default_model = "linear"
-
     def _wanted(self) -> Any:
         return LinearRegression() if self.estimator is None else self.estimator
+
+    def _coded(self, target: Any) -> tuple[str, Any]:
+        return self.model or "linear", target
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> CoresetRegressor:
         """Chooses rows of X, and fits the estimator on them; a row of weight f counts f times."""
         checks = {"dtype": [np.float64, np.float32], "order": "C", "ensure_min_samples": 2}
         features, target = validate_data(self, X, y, y_numeric=True, **checks)
-        self._fit(features, target, target, sample_weight)
+        self._fit(features, target, sample_weight)
         return self

@@ -26,8 +26,8 @@ class CoresetSelector(BaseEstimator):  # type: ignore[misc]
         The chosen rows, ascending, and their weights.
     coreset_ : Coreset
         All that is known about them.
-    classes_ : array of shape (2,)
-        Logistic: the two labels, of which the second counts as success.
+    classes_ : array of shape (n_classes,)
+        Logistic and softmax: the labels, sorted; of two the second counts as success.
     n_features_in_ : int
         Number of features.
 
@@ -85,8 +85,8 @@ class CoresetSelector(BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.target_tags.required = self.model != "gaussian"
         tags.target_tags.positive_only = self.model in ("gamma", "negative-binomial", "poisson")
-        if self.model == "logistic":
-            tags.classifier_tags = ClassifierTags(multi_class=False)
+        if self._has_labels():
+            tags.classifier_tags = ClassifierTags(multi_class=self.model == "softmax")
         return tags
 
     def fit(self, X: Any, y: Any = None) -> CoresetSelector:
@@ -95,8 +95,8 @@ class CoresetSelector(BaseEstimator):  # type: ignore[misc]
         if self.model == "gaussian":
             features, target = validate_data(self, X, **checks), None
         else:
-            features, target = validate_data(self, X, y, y_numeric=self.model != "logistic", **checks)
-            target = self._labels(target) if self.model == "logistic" else target
+            features, target = validate_data(self, X, y, y_numeric=not self._has_labels(), **checks)
+            target = self._labels(target) if self._has_labels() else target
         keywords = self.get_params()
         self.coreset_: Coreset = build(features, target, progress=False, **keywords)
         self.rows_: NDArray[np.int64] = self.coreset_.rows
@@ -109,15 +109,17 @@ class CoresetSelector(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         return (*(_rows_of(array, self.rows_) for array in arrays), self.weights_)
 
+    def _has_labels(self) -> bool:
+        return self.model in ("logistic", "softmax")
+
     def _labels(self, target: Any) -> Any:
         check_classification_targets(target)
-        self.classes_ = np.unique(target)
-        if len(self.classes_) != 2:
-            raise ValueError(
-                f"Only binary classification is supported: y has {len(self.classes_)} class"
-                f"{'' if len(self.classes_) == 1 else 'es'}"
-            )
-        return target == self.classes_[1]
+        self.classes_, numbers = np.unique(target, return_inverse=True)
+        several = self.model == "softmax" and len(self.classes_) > 1
+        if len(self.classes_) != 2 and not several:
+            plural = "" if len(self.classes_) == 1 else "es; model='softmax' is for several"
+            raise ValueError(f"Only binary classification is supported: y has {len(self.classes_)} class{plural}")
+        return numbers.astype(np.float64) if self.model == "softmax" else numbers == 1
 
 
 def _rows_of(array: Any, rows: NDArray[np.int64]) -> Any:

@@ -12,7 +12,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import corelet
 
 
-@parametrize_with_checks([corelet.CoresetSelector(model=model) for model in ("gamma", "gaussian", "linear", "logistic", "negative-binomial", "poisson", "student")])
+MODELS = ("gamma", "gaussian", "linear", "logistic", "negative-binomial", "poisson", "softmax", "student")
+
+
+@parametrize_with_checks([corelet.CoresetSelector(model=model) for model in MODELS])
 def test_scikit_learns_own_checks(estimator, check):
     check(estimator)
 
@@ -32,10 +35,14 @@ def test_the_weighted_fit_is_the_full_fit(logistic):
     assert np.array_equal(weights, selector.weights_)
 
 
-def test_three_classes_are_refused(logistic):
+def test_three_classes_are_for_softmax(logistic):
     X, _ = logistic
-    with pytest.raises(ValueError, match="Only binary classification"):
-        corelet.CoresetSelector(k=10).fit(X, np.arange(len(X)) % 3)
+    labels = np.array(["ash", "birch", "cedar"])[np.arange(len(X)) % 3]
+    with pytest.raises(ValueError, match="Only binary classification.*softmax"):
+        corelet.CoresetSelector(k=10).fit(X, labels)
+    selector = corelet.CoresetSelector(k=40, model="softmax").fit(X, labels)
+    assert selector.classes_.tolist() == ["ash", "birch", "cedar"]
+    assert np.array_equal(selector.rows_, corelet.build(X, labels, model="softmax", k=40).rows)
 
 
 def test_tables_stay_tables(logistic):
