@@ -192,6 +192,7 @@ fn several_predictors_weights_and_offsets_are_those_of_one_machine() {
         (BuiltIn::Ordinal, "grade", 3),
         (BuiltIn::Logistic, "class", 3),
         (BuiltIn::NegativeBinomial, "count", 3),
+        (BuiltIn::Linear, "size", 2),
     ];
     for (model, target, cases) in models {
         for (weights, offset) in &beside[..cases] {

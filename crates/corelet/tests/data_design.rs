@@ -295,6 +295,12 @@ fn collinear_columns_warn_or_fail() {
     let dataset = design(&table(text), &scale).unwrap();
     assert_eq!(dataset.warnings.len(), 1);
     assert!(dataset.warnings[0].contains("2 of 3 features are independent"), "{:?}", dataset.warnings);
+    // All levels of a category sum to the intercept, and are independent where there is none.
+    let levels = table("y,a,b\n1,1,0\n2,0,1\n3,1,0\n4,0,1\n5,1,0\n");
+    let dataset = design(&levels, &scale).unwrap();
+    assert!(dataset.warnings[0].contains("1 of 2 features are independent"), "{:?}", dataset.warnings);
+    let without = DesignOptions { intercept: false, ..scale.clone() };
+    assert!(design(&levels, &without).unwrap().warnings.is_empty());
     let whiten = DesignOptions { standardise: Standardise::Whiten, ..scale };
     assert_refused(text, &whiten, &["linear combinations"]);
     // Shifted copies are only collinear where an intercept, or centring, takes up the shift.

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::error::{DataError, excerpt, list_names};
+use super::sums::Tally;
 use super::survey::Found;
 use super::target::Examined;
 use super::view::ValuesView;
@@ -64,11 +65,12 @@ fn number_of<T: PartialEq>(classes: &[T], cell: &T) -> f64 {
 }
 
 impl Examined<'_> {
-    /// Classes without an order: the most frequent one is the base and stands first, the others follow sorted.
+    /// Classes without an order: the one with most rows, by their weights, is the base and stands first, the others follow sorted.
     pub(super) fn several(&self) -> Result<Classes, DataError> {
         let (classes, counts) = self.sorted_classes()?;
-        // `max_by_key` would give the last of equals.
-        let base = (0..counts.len()).rev().max_by_key(|&i| counts[i]).unwrap_or_default();
+        // `max_by` would give the last of equals.
+        let base = (0..counts.len()).rev().max_by(|&i, &j| counts[i].weight().total_cmp(&counts[j].weight()));
+        let base = base.unwrap_or_default();
         let others = (0..counts.len()).filter(|&i| i != base);
         Ok(classes.ordered(&std::iter::once(base).chain(others).collect::<Vec<_>>()))
     }
@@ -98,24 +100,24 @@ impl Examined<'_> {
         }
     }
 
-    /// All classes, sorted, and how often each occurs.
-    fn sorted_classes(&self) -> Result<(Classes, Vec<usize>), DataError> {
+    /// All classes, sorted, and the rows of each.
+    fn sorted_classes(&self) -> Result<(Classes, Vec<Tally>), DataError> {
         let (classes, counts) = match self.found {
             Found::Texts(levels) if !levels.too_many() => {
                 let sorted = levels.sorted();
                 let texts = sorted.iter().map(|level| level.text.clone()).collect();
-                (Classes::Texts(texts), sorted.iter().map(|level| level.count).collect())
+                (Classes::Texts(texts), sorted.iter().map(|level| level.rows).collect())
             }
             Found::Bools(counts) => {
-                let found = [false, true].into_iter().zip(*counts).filter(|&(_, count)| count > 0);
-                let (values, counts): (Vec<bool>, Vec<usize>) = found.unzip();
+                let found = [false, true].into_iter().zip(*counts).filter(|(_, rows)| rows.rows > 0);
+                let (values, counts): (Vec<bool>, Vec<Tally>) = found.unzip();
                 (Classes::Bools(values), counts)
             }
-            Found::Texts(_) => (Classes::Texts(Vec::new()), vec![0; MOST_CLASSES + 1]),
+            Found::Texts(_) => (Classes::Texts(Vec::new()), vec![Tally::default(); MOST_CLASSES + 1]),
             _ => {
                 let mut distinct = self.single("the target")?.distinct.clone();
                 distinct.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
-                let counts: Vec<usize> = distinct.iter().map(|&(_, count, _)| count).collect();
+                let counts: Vec<Tally> = distinct.iter().map(|&(_, rows, _)| rows).collect();
                 (Classes::Numbers(distinct.into_iter().map(|(value, ..)| value).collect()), counts)
             }
         };

@@ -48,8 +48,10 @@ impl Source<'_> {
             Declared::Categories => Some(Kind::Text),
             Declared::Nothing | Declared::Unsupported(_) => None,
         };
-        let asked: Vec<Asked> =
-            positions.iter().map(|&column| Asked { column, kind: kind(column), values: false }).collect();
+        let asked: Vec<Asked> = positions
+            .iter()
+            .map(|&column| Asked { column, kind: kind(column), values: false, weighs: false })
+            .collect();
         let survey = survey(reader, &asked, &markers, &mut |_| std::ops::ControlFlow::Continue(()))?;
         let wanted: Vec<Wanted> = positions
             .iter()

@@ -24,16 +24,23 @@ pub(super) struct ScaledColumns {
 }
 
 impl ScaledColumns {
-    /// Adds ZᵀZ of the scaled columns Z of `rows` to the lower triangle of `gram`, p × p.
-    pub(super) fn add_gram(&self, rows: &[f64], gram: &mut [f64]) {
+    /// Adds ZᵀFZ of the scaled columns Z of `rows` to the lower triangle of `gram`, p × p; F has the weights of the rows, where they
+    /// have any.
+    pub(super) fn add_gram(&self, rows: &[f64], weights: Option<&[f64]>, gram: &mut [f64]) {
         let p = self.columns.len();
         if p == 0 {
             return;
         }
         let mut scaled = vec![0.0; BLOCK_ROWS.min(rows.len() / self.dim) * p];
-        for block in rows.chunks(BLOCK_ROWS * self.dim) {
+        for (at, block) in rows.chunks(BLOCK_ROWS * self.dim).enumerate() {
             let count = block.len() / self.dim;
             self.copy_scaled(block, &mut scaled[..count * p]);
+            if let Some(weights) = weights {
+                let weights = &weights[at * BLOCK_ROWS..];
+                for (row, root) in scaled.chunks_exact_mut(p).zip(weights).map(|(row, f)| (row, f.sqrt())) {
+                    row.iter_mut().for_each(|z| *z *= root);
+                }
+            }
             let z = MatRef::from_row_major_slice(&scaled[..count * p], count, p);
             matmul(
                 MatMut::from_row_major_slice_mut(gram, p, p),
@@ -133,13 +140,18 @@ mod tests {
         let (columns, centre, scale) = ([0, 2, 3], [1.0, 2.0, 3.0], [2.0, 1.0, 0.5]);
         let scaled =
             ScaledColumns { dim, columns: columns.to_vec(), centre: centre.to_vec(), scale: scale.to_vec() };
-        let mut gram = vec![0.0; 9];
-        matrix.chunks(2100 * dim).for_each(|rows| scaled.add_gram(rows, &mut gram));
-        mirror_lower(&mut gram, 3);
-        for i in 0..3 {
-            for j in 0..3 {
+        let weights: Vec<f64> = (0..n).map(|row| (1 + row % 5) as f64).collect();
+        for weighted in [false, true] {
+            let weights = weighted.then_some(&weights[..]);
+            let mut gram = vec![0.0; 9];
+            for (at, rows) in matrix.chunks(2100 * dim).enumerate() {
+                scaled.add_gram(rows, weights.map(|weights| &weights[at * 2100..]), &mut gram);
+            }
+            mirror_lower(&mut gram, 3);
+            for (i, j) in (0..9).map(|at| (at / 3, at % 3)) {
                 let z = |row: usize, c: usize| (matrix[row * dim + columns[c]] - centre[c]) / scale[c];
-                let plain: f64 = (0..n).map(|row| z(row, i) * z(row, j)).sum();
+                let weight = |row: usize| weights.map_or(1.0, |weights| weights[row]);
+                let plain: f64 = (0..n).map(|row| weight(row) * z(row, i) * z(row, j)).sum();
                 assert!((gram[i * 3 + j] - plain).abs() <= 1e-10 * plain.abs(), "{i} {j}");
             }
         }

@@ -14,7 +14,7 @@ use super::roles::Roles;
 use super::source::Source;
 use super::standardise::{Standardisation, covariance_factor};
 use super::storage::Storage;
-use super::sums::Spread;
+use super::sums::{Size, Spread};
 use super::survey::{Found, Survey, survey};
 use super::target::{Examined, TargetCode};
 use super::text_cells::Markers;
@@ -57,7 +57,7 @@ pub struct Dataset {
 
 /// Turns a table into a [`Dataset`], in two looks, or three where it is whitened.
 ///
-/// Text becomes indicators with the most frequent level as base; an intercept, called `(intercept)`, is added as the
+/// Text becomes indicators with the level that most rows have as base, by their weights; an intercept, called `(intercept)`, is added as the
 /// last feature unless some numeric feature is a constant other than 0, which then is the intercept and is left as it
 /// is. Other columns that are the same in every row are left out, with a warning. A regression without an intercept is
 /// scaled but not shifted. Features that are linear combinations of others get a warning, or an error under whitening.
@@ -117,7 +117,7 @@ impl Planned {
         let target = examined.target(options, &mut warnings)?;
         examined.beside(&options.columns)?;
         let found = examined.features()?;
-        let features = FeaturePlan::new(source, found, survey.rows.len(), options, &mut warnings)?;
+        let features = FeaturePlan::new(source, found, examined.size(), options, &mut warnings)?;
         let encoding = examined.encoding(options, &features.features, target.clone());
         Ok(Self { target, features, encoding, warnings })
     }
@@ -294,11 +294,23 @@ impl Examination<'_> {
         offset.map_or(Ok(()), |offset| offset.numbers(columns.role(Single::Offset)).map(|_| ()))
     }
 
+    /// How many rows there are, by their weights where they have any.
+    fn size(&self) -> Size {
+        let weights = self.examined(Single::Weights).and_then(|weights| match weights.found {
+            Found::Numbers(numbers) => Some(numbers),
+            _ => None,
+        });
+        weights.map_or(Size::of_rows(self.survey.rows.len()), |numbers| {
+            let are_counts = numbers.single.as_ref().is_some_and(|single| single.not_count.is_none());
+            Size::of_weights(&numbers.sums.rows, are_counts)
+        })
+    }
+
     fn features(&self) -> Result<Features, DataError> {
-        let mut features = Features::default();
+        let (mut features, size) = (Features::default(), self.size());
         let columns = self.columns().take(self.roles.features.len());
         for (position, (_, column, found)) in columns.enumerate() {
-            features.add(self.source.name(), column, position, found, self.survey.rows.len())?;
+            features.add(self.source.name(), column, position, found, &size)?;
         }
         check_width(self.source, &features, self.survey.rows.len())?;
         Ok(features)
@@ -314,14 +326,14 @@ pub(super) struct FeaturePlan {
     kind: Standardise,
     /// Whether features are shifted to mean 0.
     centred: bool,
-    rows: usize,
+    pub(super) size: Size,
 }
 
 impl FeaturePlan {
     fn new(
         source: &Source<'_>,
         mut found: Features,
-        rows: usize,
+        size: Size,
         options: &DesignOptions,
         warnings: &mut Vec<String>,
     ) -> Result<Self, DataError> {
@@ -341,11 +353,11 @@ impl FeaturePlan {
             intercept = Some((found.features.len(), 1.0));
             found.features.push(added_intercept(&found.features));
         }
-        check_width(source, &found, rows)?;
+        check_width(source, &found, size.rows)?;
         let Features { features, levels, warnings: left_out } = found;
         warnings.extend(left_out);
         let centred = intercept.is_some() || targetless;
-        Ok(Self { file, features, levels, intercept, kind: options.standardise, centred, rows })
+        Ok(Self { file, features, levels, intercept, kind: options.standardise, centred, size })
     }
 
     /// Makes the rows, after looking for features that depend on others where they are whitened.
@@ -442,11 +454,10 @@ impl FeaturePlan {
         let is_intercept = |j: usize| self.intercept.is_some_and(|(intercept, _)| intercept == j);
         let columns: Vec<usize> = (0..dim).filter(|&j| !is_intercept(j)).collect();
         let of = |f: fn(&Spread) -> f64| columns.iter().map(|&j| f(&self.features[j].moments)).collect();
-        let n = self.rows as f64;
-        let (centre, scale, freedom) = if self.centred || self.kind != Standardise::None {
-            (of(|m| m.mean), of(|m| m.sd), n - 1.0)
+        let (centre, scale, freedom) = if self.centred || self.kind == Standardise::Whiten {
+            (of(|m| m.mean), of(|m| m.sd), self.size.freedom)
         } else {
-            (vec![0.0; columns.len()], of(|m| m.rms), n)
+            (vec![0.0; columns.len()], of(|m| m.rms), self.size.weight)
         };
         (ScaledColumns { dim, columns, centre, scale }, freedom)
     }

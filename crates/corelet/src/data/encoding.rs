@@ -216,7 +216,7 @@ impl Columns {
         };
         let kind = kind.or(declared);
         self.names.push(name.to_owned());
-        self.asked.push(Asked { column, kind, values: true });
+        self.asked.push(Asked { column, kind, values: true, weighs: false });
         Ok(self.names.len() - 1)
     }
 

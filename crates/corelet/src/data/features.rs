@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::{DataError, excerpt};
 use super::levels::{Level, Levels, MAX_LEVELS};
-use super::sums::Spread;
+use super::sums::{Size, Spread};
 use super::survey::Found;
 
 /// How one text column became indicators.
@@ -12,7 +12,7 @@ use super::survey::Found;
 pub struct TextLevels {
     /// The text column.
     pub column: String,
-    /// The level without an indicator: the most frequent one, and of equals the first in sorted order.
+    /// The level without an indicator: the one with most rows, by their weights where they have any, and of equals the first in sorted order.
     pub base: String,
     /// The levels with an indicator, sorted; that of level `JFK` of column `origin` is called `origin=JFK`.
     pub levels: Vec<String>,
@@ -47,24 +47,24 @@ pub(super) struct Features {
 }
 
 impl Features {
-    /// Adds those of one column, the `position`-th of those asked for, on `n` rows.
+    /// Adds those of one column, the `position`-th of those asked for, on so many rows.
     pub(super) fn add(
         &mut self,
         file: &str,
         column: &str,
         position: usize,
         found: &Found,
-        n: usize,
+        size: &Size,
     ) -> Result<(), DataError> {
         let single = |cells, moments| Feature { name: column.to_owned(), cells, moments };
         match found {
             Found::Numbers(numbers) => {
-                self.features.push(single(Cells::Number(position), numbers.sums.moments()));
+                self.features.push(single(Cells::Number(position), numbers.sums.moments(size)));
             }
             Found::Bools([_, trues]) => {
-                self.features.push(single(Cells::Bool(position), Spread::of_indicator(*trues, n)));
+                self.features.push(single(Cells::Bool(position), Spread::of_indicator(trues, size)));
             }
-            Found::Texts(levels) => self.add_indicators(file, column, position, levels, n)?,
+            Found::Texts(levels) => self.add_indicators(file, column, position, levels, size)?,
             Found::Nothing | Found::Mixed => {}
         }
         Ok(())
@@ -76,15 +76,16 @@ impl Features {
         column: &str,
         position: usize,
         levels: &Levels,
-        n: usize,
+        size: &Size,
     ) -> Result<(), DataError> {
         if levels.too_many() {
             let (file, column) = (file.to_owned(), column.to_owned());
             return Err(DataError::TooManyLevels { file, column, limit: MAX_LEVELS });
         }
         let sorted = levels.sorted();
-        // `max_by_key` would give the last of equals.
-        let Some(base) = sorted.iter().rev().max_by_key(|level| level.count) else { return Ok(()) };
+        // `max_by` would give the last of equals.
+        let by_weight = |a: &&&Level, b: &&&Level| a.rows.weight().total_cmp(&b.rows.weight());
+        let Some(base) = sorted.iter().rev().max_by(by_weight) else { return Ok(()) };
         if sorted.len() == 1 {
             self.warnings.push(left_out(column, &format!("'{}'", excerpt(&base.text))));
             return Ok(());
@@ -93,7 +94,7 @@ impl Features {
         self.features.extend(others.iter().map(|level| Feature {
             name: format!("{column}={}", level.text),
             cells: Cells::Level(position, level.text.clone()),
-            moments: Spread::of_indicator(level.count, n),
+            moments: Spread::of_indicator(&level.rows, size),
         }));
         self.levels.push(TextLevels {
             column: column.to_owned(),

@@ -43,7 +43,7 @@ pub(super) struct Encoder<'a> {
 /// All rows.
 pub(super) struct Filled {
     pub(super) observations: Observations,
-    /// ZᵀZ of their scaled raw features.
+    /// ZᵀZ of their scaled raw features, by the weights of the rows.
     pub(super) gram: Vec<f64>,
     pub(super) groups: Option<Groups>,
 }
@@ -223,7 +223,9 @@ impl BlockFill<'_, '_> {
         let mut raw = Vec::new();
         for kept in kept.chunks(step) {
             self.encoder.encode(batch, &codes, kept, &mut raw);
-            self.scaled.add_gram(&raw, &mut self.gram);
+            let weights = self.encoder.singles[Single::Weights as usize];
+            let weights = weights.and_then(|position| batch.columns[position].values.numbers_of(kept));
+            self.scaled.add_gram(&raw, weights.as_deref(), &mut self.gram);
             if let Some(standardisation) = self.standardisation {
                 self.store(batch, kept, &mut raw, standardisation)?;
             }

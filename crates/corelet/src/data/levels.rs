@@ -1,10 +1,11 @@
-//! The distinct values of a text column: how often each occurs and where first, and whether they are really numbers.
+//! The distinct values of a text column: the rows of each and where it is first, and whether they are really numbers.
 
 use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
 use super::place::{Extent, Place};
+use super::sums::Tally;
 
 /// More indicators than this from one column are a key or a free text, not a category.
 pub(super) const MAX_LEVELS: usize = 1000;
@@ -31,10 +32,10 @@ pub(super) struct Levels {
 }
 
 /// One distinct value.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Level {
     pub(super) text: String,
-    pub(super) count: usize,
+    pub(super) rows: Tally,
     pub(super) first: Place,
 }
 
@@ -48,26 +49,26 @@ pub(super) enum NotText {
 }
 
 impl Levels {
-    /// Adds `count` cells with this text, the first of them at `first`.
-    pub(super) fn add(&mut self, text: &str, count: usize, first: Place) {
+    /// Adds rows with this text, the first of them at `first`.
+    pub(super) fn add(&mut self, text: &str, rows: &Tally, first: Place) {
         let look = Look::of(text);
         let (cells, earliest) = match look {
             Look::Number => (&mut self.numbers, None),
             Look::DecimalComma => (&mut self.commas, Some(&mut self.first_comma)),
             Look::Other => (&mut self.others, Some(&mut self.first_other)),
         };
-        *cells += count;
+        *cells += rows.rows;
         if let Some(earliest) = earliest
             && earliest.as_ref().is_none_or(|(place, _)| first < *place)
         {
             *earliest = Some((first, text.to_owned()));
         }
         match self.index.get(text) {
-            Some(&i) => self.levels[i].count += count,
+            Some(&i) => self.levels[i].rows.merge(rows),
             None if self.levels.len() > MAX_LEVELS => self.overflown = true,
             None => {
                 self.index.insert(text.to_owned(), self.levels.len());
-                self.levels.push(Level { text: text.to_owned(), count, first });
+                self.levels.push(Level { text: text.to_owned(), rows: *rows, first });
             }
         }
     }
@@ -77,7 +78,7 @@ impl Levels {
         let (numbers, commas, others) = (next.numbers, next.commas, next.others);
         let totals = (self.numbers + numbers, self.commas + commas, self.others + others);
         for level in &next.levels {
-            self.add(&level.text, level.count, level.first.after(before));
+            self.add(&level.text, &level.rows, level.first.after(before));
         }
         // Values that were not kept count as well.
         (self.numbers, self.commas, self.others) = totals;
@@ -154,42 +155,49 @@ mod tests {
         Place { row, line: None }
     }
 
+    fn some(rows: usize) -> Tally {
+        Tally::of_rows(rows)
+    }
+
     #[test]
     fn parts_add_up() {
         let mut first = Levels::default();
-        first.add("b", 2, at(0));
-        first.add("a", 1, at(1));
+        first.add("b", &some(2), at(0));
+        first.add("a", &some(1), at(1));
         let mut second = Levels::default();
-        second.add("c", 3, at(0));
-        second.add("b", 1, at(4));
+        second.add("c", &some(3), at(0));
+        second.add("b", &some(1), at(4));
         first.append(&second, Extent { rows: 5, lines: 0 });
-        let found: Vec<(&str, usize, usize)> =
-            first.sorted().iter().map(|level| (level.text.as_str(), level.count, level.first.row)).collect();
+        let found: Vec<(&str, usize, usize)> = first
+            .sorted()
+            .iter()
+            .map(|level| (level.text.as_str(), level.rows.rows, level.first.row))
+            .collect();
         assert_eq!(found, [("a", 1, 1), ("b", 3, 0), ("c", 3, 5)]);
     }
 
     #[test]
     fn numbers_with_a_few_other_cells_are_no_text() {
         let mut levels = Levels::default();
-        (0..499).for_each(|i| levels.add(&i.to_string(), 1, at(i)));
+        (0..499).for_each(|i| levels.add(&i.to_string(), &some(1), at(i)));
         assert_eq!(levels.check_text(), Ok(()));
         let mut next = Levels::default();
-        next.add("N/A", 1, at(0));
+        next.add("N/A", &some(1), at(0));
         levels.append(&next, Extent { rows: 499, lines: 0 });
         let expected = NotText::Numbers { place: at(499), value: "N/A".to_owned(), others: 1 };
         assert_eq!(levels.check_text(), Err(expected));
-        levels.add("x", 400, at(500));
+        levels.add("x", &some(400), at(500));
         assert_eq!(levels.check_text(), Ok(()));
         let mut commas = Levels::default();
-        ["1,5", "-2,25", "3"].iter().enumerate().for_each(|(i, text)| commas.add(text, 1, at(i)));
+        ["1,5", "-2,25", "3"].iter().enumerate().for_each(|(i, text)| commas.add(text, &some(1), at(i)));
         assert!(matches!(commas.check_text(), Err(NotText::DecimalCommas { .. })));
     }
 
     #[test]
     fn keys_are_counted_but_not_kept() {
         let mut levels = Levels::default();
-        (0..5000).for_each(|i| levels.add(&format!("k{i}"), 1, at(i)));
-        levels.add("k1", 1, at(6000));
+        (0..5000).for_each(|i| levels.add(&format!("k{i}"), &some(1), at(i)));
+        levels.add("k1", &some(1), at(6000));
         assert!(levels.too_many());
         assert_eq!((levels.levels.len(), levels.others), (MAX_LEVELS + 1, 5001));
     }

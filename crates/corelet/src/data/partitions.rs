@@ -16,7 +16,7 @@ use super::roles::Roles;
 use super::source::{Reader, Source};
 use super::standardise::Standardisation;
 use super::storage::{Bytes, Storage};
-use super::sums::Spread;
+use super::sums::{Size, Spread};
 use super::survey::{Asked, Found, Survey, mark_missing, survey};
 use super::target::TargetCode;
 use super::text_cells::Markers;
@@ -36,6 +36,8 @@ struct Named {
     kind: Kind,
     /// Whether single values matter.
     values: bool,
+    /// Whether it has the weights of the rows.
+    weighs: bool,
 }
 
 /// What the first look at one partition found.
@@ -71,7 +73,12 @@ impl Source<'_> {
         let wanted = self.wanted(asked)?;
         let kinds = wanted.iter().zip(&asked.columns);
         let columns: Vec<Asked> = kinds
-            .map(|(&Wanted { column, kind }, named)| Asked { column, kind, values: named.values })
+            .map(|(&Wanted { column, kind }, &Named { values, weighs, .. })| Asked {
+                column,
+                kind,
+                values,
+                weighs,
+            })
             .collect();
         let markers = Markers::new(&asked.missing);
         survey(self.reader(), &columns, &markers, &mut |_| std::ops::ControlFlow::Continue(()))
@@ -196,6 +203,7 @@ pub(crate) fn design_partitions(
         name: source.reader().columns()[asked.column].name.clone(),
         kind: asked.kind.unwrap_or(Kind::Text),
         values: asked.values,
+        weighs: asked.weighs,
     };
     let columns = roles.asked(&source).iter().map(named).collect();
     let asked = PartColumns { columns, missing: options.missing.clone() };
@@ -225,17 +233,16 @@ pub(crate) fn design_partitions(
     let ((), standardisation) = plan.fill(&mut There { partitions, encoding, rows: &rows }, &mut warnings)?;
     let target_name = roles.target().map(|column| source.reader().columns()[column].name.clone());
     let target = roles.single_positions()[Single::Target as usize];
-    let target = target.map(|at| scale_of(&survey.columns[at].values, survey.rows.len()));
+    let target = target.map(|at| scale_of(&survey.columns[at].values, &plan.size));
     let target = target.unwrap_or_default();
     let dataset = plan.dataset(survey.rows, standardisation, cells, target_name, warnings);
     Ok(Partitioned { dataset, target, starts })
 }
 
-fn scale_of(found: &Found, rows: usize) -> TargetScale {
+fn scale_of(found: &Found, size: &Size) -> TargetScale {
     let Found::Numbers(numbers) = found else { return TargetScale::default() };
-    let Spread { mean, sd, rms, .. } = numbers.sums.moments();
-    let n = rows as f64;
-    TargetScale { mean, sd: sd * ((n - 1.0) / n).sqrt(), rms }
+    let Spread { mean, sd, rms, .. } = numbers.sums.moments(size);
+    TargetScale { mean, sd: sd * (size.freedom / size.weight).sqrt(), rms }
 }
 
 /// Rows that are made where the partitions are.

@@ -90,12 +90,12 @@ impl Roles {
             Declared::Categories => Some(Kind::Text),
             Declared::Nothing | Declared::Unsupported(_) => None,
         };
-        let features =
-            self.features.iter().map(|&column| Asked { column, kind: kind(column), values: false });
-        let others = self.singles.iter().flatten();
-        let others = others.map(|&column| Asked { column, kind: kind(column), values: true });
-        let groups = self.groups.map(|column| Asked { column, kind: kind(column), values: false });
-        features.chain(others).chain(groups).collect()
+        let asked = |column: usize| Asked { column, kind: kind(column), values: false, weighs: false };
+        let features = self.features.iter().map(|&column| asked(column));
+        let others = Single::ALL.into_iter().zip(self.singles).filter_map(|(single, column)| {
+            Some(Asked { values: true, weighs: single == Single::Weights, ..asked(column?) })
+        });
+        features.chain(others).chain(self.groups.map(asked)).collect()
     }
 
     /// Whether a column is text because someone says so, and not by its looks.

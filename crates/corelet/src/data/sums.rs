@@ -1,4 +1,4 @@
-//! Mean, spread and range of numbers, by sums in twice the precision of a double.
+//! Mean, spread and range of numbers, weighted where rows have weights, by sums in twice the precision of a double.
 //!
 //! The error of such a sum is about n·2⁻¹⁰⁶ of its terms, so that the rounded result is the same however the numbers were
 //! cut into blocks: the same table gives the same bits from memory, from text and from row groups of any size.
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct Spread {
     pub(super) mean: f64,
-    /// Standard deviation, with n − 1.
+    /// Standard deviation, with n − 1; see [`Size`].
     pub(super) sd: f64,
     /// Root mean square, about zero.
     pub(super) rms: f64,
@@ -18,12 +18,13 @@ pub(super) struct Spread {
 }
 
 impl Spread {
-    /// Those of an indicator that is 1 in `ones` of `n` rows.
-    pub(super) fn of_indicator(ones: usize, n: usize) -> Self {
-        let (ones, n) = (ones as f64, n as f64);
+    /// Those of an indicator that is 1 in `ones` of all rows.
+    pub(super) fn of_indicator(ones: &Tally, size: &Size) -> Self {
+        let (min, max) = (f64::from(ones.rows == size.rows), f64::from(ones.rows > 0));
+        let (ones, n) = (ones.weight(), size.weight);
         let mean = ones / n;
-        let (min, max) = (f64::from(ones == n), f64::from(ones > 0.0));
-        Self { mean, sd: (ones * (n - ones) / n / (n - 1.0)).sqrt(), rms: mean.sqrt(), min, max }
+        let variance = (ones * (n - ones) / n / size.freedom).max(0.0);
+        Self { mean, sd: variance.sqrt(), rms: mean.sqrt(), min, max }
     }
 
     /// True where the values differ by no more than rounding.
@@ -33,10 +34,71 @@ impl Spread {
     }
 }
 
-/// Σ(x − c) and Σ(x − c)² about the first number c, with the count and the range.
+/// How many rows there are, and what sums over them are divided by.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Size {
+    pub(super) rows: usize,
+    /// Σf: n where rows have no weights.
+    pub(super) weight: f64,
+    /// What a sum of squares about the mean is divided by.
+    pub(super) freedom: f64,
+}
+
+impl Size {
+    /// Rows without weights.
+    pub(super) fn of_rows(rows: usize) -> Self {
+        Self { rows, weight: rows as f64, freedom: rows as f64 - 1.0 }
+    }
+
+    /// Rows of these weights. Where they are counts, a row is as many rows: Σf − 1. Others have whatever unit they have, and the
+    /// variance may not depend on it: Σf·(n − 1)/n.
+    pub(super) fn of_weights(rows: &Tally, are_counts: bool) -> Self {
+        let (weight, n) = (rows.weight(), rows.rows as f64);
+        let freedom = if are_counts { weight - 1.0 } else { weight * ((n - 1.0) / n) };
+        Self { rows: rows.rows, weight, freedom }
+    }
+}
+
+/// Some rows: how many they are, and the sum of their weights.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Tally {
+    pub(super) rows: usize,
+    /// None where rows have no weights.
+    weights: Option<Twofold>,
+}
+
+impl Tally {
+    /// Rows without weights.
+    pub(super) fn of_rows(rows: usize) -> Self {
+        Self { rows, weights: None }
+    }
+
+    /// One row of this weight, where it has one.
+    pub(super) fn of_row(weight: Option<f64>) -> Self {
+        Self { rows: 1, weights: weight.map(Twofold::from) }
+    }
+
+    pub(super) fn merge(&mut self, other: &Self) {
+        if self.weights.is_some() || other.weights.is_some() {
+            self.weights = Some(self.total().plus(other.total()));
+        }
+        self.rows += other.rows;
+    }
+
+    /// Σf.
+    pub(super) fn weight(&self) -> f64 {
+        self.total().value()
+    }
+
+    fn total(&self) -> Twofold {
+        self.weights.unwrap_or_else(|| Twofold::from(self.rows as f64))
+    }
+}
+
+/// Σf(x − c) and Σf(x − c)² about the first number c, with Σf and the range; f is 1 where rows have no weights.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct Sums {
-    count: usize,
+    pub(super) rows: Tally,
     shift: f64,
     first: Twofold,
     second: Twofold,
@@ -45,10 +107,20 @@ pub(super) struct Sums {
 }
 
 impl Sums {
-    /// Sums of all `values`.
-    pub(super) fn of(values: &[f64]) -> Self {
-        const LANES: usize = 4;
+    /// Sums of all `values`, of these weights where they have any.
+    pub(super) fn of(values: &[f64], weights: Option<&[f64]>) -> Self {
         let shift = values.first().copied().unwrap_or_default();
+        let (rows, [first, second]) = match weights {
+            None => (Tally::of_rows(values.len()), Self::plain(values, shift)),
+            Some(weights) => Self::weighted(values, weights, shift),
+        };
+        let min = values.iter().copied().fold(f64::INFINITY, f64::min);
+        let max = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        Self { rows, shift, first, second, min, max }
+    }
+
+    fn plain(values: &[f64], shift: f64) -> [Twofold; 2] {
+        const LANES: usize = 4;
         let mut lanes = [Lane::default(); LANES];
         let mut chunks = values.chunks_exact(LANES);
         for chunk in &mut chunks {
@@ -56,45 +128,49 @@ impl Sums {
         }
         lanes.iter_mut().zip(chunks.remainder()).for_each(|(lane, &value)| lane.add(value, shift));
         let sum = |part: fn(&Lane) -> Twofold| lanes.iter().map(part).fold(Twofold::default(), Twofold::plus);
-        Self {
-            count: values.len(),
-            shift,
-            first: sum(|lane| lane.first),
-            second: sum(|lane| lane.second),
-            min: values.iter().copied().fold(f64::INFINITY, f64::min),
-            max: values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
-        }
+        [sum(|lane| lane.first), sum(|lane| lane.second)]
     }
 
-    /// Adds the sums of further numbers: about c they are Σ + n·d and Σ² + 2d·Σ + n·d², where d is how far their own
-    /// shift is from c.
+    fn weighted(values: &[f64], weights: &[f64], shift: f64) -> (Tally, [Twofold; 2]) {
+        let (mut rows, mut sums) = (Tally::default(), [Twofold::default(); 2]);
+        for (&value, &weight) in values.iter().zip(weights) {
+            let d = Twofold::difference(value, shift);
+            let first = Twofold::from(weight).times(d);
+            rows.merge(&Tally::of_row(Some(weight)));
+            sums = [sums[0].plus(first), sums[1].plus(first.times(d))];
+        }
+        (rows, sums)
+    }
+
+    /// Adds the sums of further numbers: about c they are Σ + n·d and Σ² + 2d·Σ + n·d², where n is their Σf and d is how far their
+    /// own shift is from c.
     pub(super) fn merge(&mut self, other: &Self) {
-        if self.count == 0 || other.count == 0 {
-            if other.count > 0 {
+        if self.rows.rows == 0 || other.rows.rows == 0 {
+            if other.rows.rows > 0 {
                 *self = *other;
             }
             return;
         }
         let d = Twofold::difference(other.shift, self.shift);
-        let n = Twofold::from(other.count as f64);
+        let n = other.rows.total();
         let first = other.first.plus(n.times(d));
         let twice = Twofold::from(2.0).times(d).times(other.first);
         let second = other.second.plus(twice).plus(n.times(d).times(d));
         self.first = self.first.plus(first);
         self.second = self.second.plus(second);
-        self.count += other.count;
+        self.rows.merge(&other.rows);
         self.min = self.min.min(other.min);
         self.max = self.max.max(other.max);
     }
 
-    /// The moments of all that was added; of two numbers at least.
-    pub(super) fn moments(&self) -> Spread {
-        let n = self.count as f64;
+    /// The moments of all that was added, which are the numbers of so many rows: two at least.
+    pub(super) fn moments(&self, size: &Size) -> Spread {
+        let n = size.weight;
         let about_shift = self.first.over(n);
         // Rounding must not push the mean of a constant column off its value.
         let mean = Twofold::from(self.shift).plus(about_shift).value().clamp(self.min, self.max);
         let squares = self.second.plus(about_shift.times(self.first).negative()).value().max(0.0);
-        let sd = if self.second.is_finite() { (squares / (n - 1.0)).sqrt() } else { f64::INFINITY };
+        let sd = if self.second.is_finite() { (squares / size.freedom).sqrt() } else { f64::INFINITY };
         Spread { mean, sd, rms: (squares / n + mean * mean).sqrt(), min: self.min, max: self.max }
     }
 }
@@ -202,9 +278,9 @@ mod tests {
     use super::*;
 
     fn in_blocks(values: &[f64], size: usize) -> Spread {
-        let mut sums = Sums::of(&[]);
-        values.chunks(size).for_each(|block| sums.merge(&Sums::of(block)));
-        sums.moments()
+        let mut sums = Sums::of(&[], None);
+        values.chunks(size).for_each(|block| sums.merge(&Sums::of(block, None)));
+        sums.moments(&Size::of_rows(values.len()))
     }
 
     #[test]
@@ -243,7 +319,8 @@ mod tests {
     fn indicators_have_the_moments_of_their_numbers() {
         for (ones, n) in [(0, 3), (1, 5), (4, 7), (7, 7)] {
             let values: Vec<f64> = (0..n).map(|i| f64::from(i < ones)).collect();
-            let (a, b) = (Spread::of_indicator(ones, n), in_blocks(&values, 2));
+            let ones = Tally::of_rows(usize::try_from(ones).unwrap());
+            let (a, b) = (Spread::of_indicator(&ones, &Size::of_rows(values.len())), in_blocks(&values, 2));
             assert_eq!((a.mean, a.min, a.max), (b.mean, b.min, b.max));
             assert!((a.sd - b.sd).abs() < 1e-15 && (a.rms - b.rms).abs() < 1e-15);
         }
@@ -264,6 +341,33 @@ mod tests {
             let mean = values.iter().map(|value| value - values[0]).sum::<f64>() / n + values[0];
             let square = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
             prop_assert!((whole.sd - (square / (n - 1.0)).sqrt()).abs() <= 1e-9 * whole.sd);
+        }
+
+        /// Counts are rows that are repeated, and the unit of other weights does not matter; in blocks as in one.
+        #[test]
+        fn weights_are_repeated_rows(
+            rows in prop::collection::vec((-1e3f64..1e6, 1usize..5), 3..100),
+            offset in prop::sample::select(vec![0.0, 1e7, -3e12]),
+            size in 1usize..50,
+        ) {
+            let values: Vec<f64> = rows.iter().map(|(value, _)| value + offset).collect();
+            let weights: Vec<f64> = rows.iter().map(|&(_, times)| times as f64).collect();
+            let repeated = rows.iter().flat_map(|&(value, times)| std::iter::repeat_n(value + offset, times));
+            let repeated: Vec<f64> = repeated.collect();
+            let weighted = |unit: f64, size: usize, are_counts: bool| {
+                let weights: Vec<f64> = weights.iter().map(|weight| weight * unit).collect();
+                let mut sums = Sums::of(&[], None);
+                for (values, weights) in values.chunks(size).zip(weights.chunks(size)) {
+                    sums.merge(&Sums::of(values, Some(weights)));
+                }
+                sums.moments(&Size::of_weights(&sums.rows, are_counts))
+            };
+            let close = |a: Spread, b: Spread| {
+                [(a.mean, b.mean), (a.sd, b.sd), (a.rms, b.rms)].iter().all(|(a, b)| (a - b).abs() <= 1e-14 * a.abs())
+            };
+            prop_assert!(close(weighted(1.0, size, true), in_blocks(&repeated, 7)));
+            prop_assert_eq!(weighted(1.0, size, true), weighted(1.0, values.len(), true));
+            prop_assert!(close(weighted(0.3, size, false), weighted(1e6, 3, false)));
         }
     }
 }

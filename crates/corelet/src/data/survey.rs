@@ -8,7 +8,7 @@ use super::kept_rows::KeptRows;
 use super::levels::Levels;
 use super::place::{Extent, Place};
 use super::source::{Reader, report};
-use super::sums::Sums;
+use super::sums::{Sums, Tally};
 use super::table::MISSING;
 use super::text_cells::Markers;
 use super::view::ValuesView;
@@ -24,6 +24,8 @@ pub(super) struct Asked {
     pub(super) kind: Option<Kind>,
     /// Whether single values matter, as they do for a target and an exposure.
     pub(super) values: bool,
+    /// Whether it has the weights of the rows.
+    pub(super) weighs: bool,
 }
 
 /// All that the first look finds.
@@ -65,8 +67,8 @@ pub(super) enum Found {
     #[default]
     Nothing,
     Numbers(Box<NumberSurvey>),
-    /// How many are false, and true.
-    Bools([usize; 2]),
+    /// Those that are false, and true.
+    Bools([Tally; 2]),
     Texts(Box<Levels>),
     /// Of different kinds in different blocks, and so text, which has to be looked at again.
     Mixed,
@@ -85,8 +87,8 @@ pub(super) struct NumberSurvey {
 /// Values, and those that some model would refuse.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct SingleValues {
-    /// Distinct values, how often each occurs and where first, up to a limit.
-    pub(super) distinct: Vec<(f64, usize, Place)>,
+    /// Distinct values, the rows of each and where it is first, up to a limit.
+    pub(super) distinct: Vec<(f64, Tally, Place)>,
     pub(super) not_count: Option<(Place, f64)>,
     pub(super) not_positive: Option<(Place, f64)>,
 }
@@ -169,10 +171,34 @@ impl<'a> BlockSurvey<'a> {
         }
         let kept: Vec<usize> = (0..batch.rows).filter(|&i| complete[i]).collect();
         kept.iter().for_each(|&i| self.rows.keep(batch.start + i));
+        let weighs = self.asked.iter().position(|asked| asked.weighs);
+        let weights = weighs.and_then(|at| batch.columns[at].values.numbers_of(&kept));
+        let kept = Kept { rows: &kept, weights: weights.as_deref() };
         for ((column, cells), asked) in self.columns.iter_mut().zip(&batch.columns).zip(self.asked) {
             let found = survey_cells(batch, cells, &kept, asked.values, &mut self.scratch);
             column.values.append(&found, Extent::default());
         }
+    }
+}
+
+/// The complete rows of a batch, and their weights where they have any.
+struct Kept<'a> {
+    rows: &'a [usize],
+    weights: Option<&'a [f64]>,
+}
+
+impl Kept<'_> {
+    /// The complete row that stands at this place among them.
+    fn tally(&self, at: usize) -> Tally {
+        Tally::of_row(self.weights.map(|weights| weights[at]))
+    }
+
+    /// Those for which something holds.
+    fn tally_where(&self, holds: impl Fn(usize) -> bool) -> Tally {
+        let mut found = Tally::default();
+        let there = self.rows.iter().enumerate().filter(|&(_, &row)| holds(row));
+        there.for_each(|(at, _)| found.merge(&self.tally(at)));
+        found
     }
 }
 
@@ -203,7 +229,7 @@ pub(super) fn mark_missing(values: &ValuesView<'_>, complete: &mut [bool]) -> us
 fn survey_cells(
     batch: &Batch<'_>,
     cells: &BatchColumn<'_>,
-    kept: &[usize],
+    kept: &Kept<'_>,
     single: bool,
     scratch: &mut Vec<f64>,
 ) -> Found {
@@ -215,28 +241,27 @@ fn survey_cells(
             values.copy_to(scratch);
             let infinite = scratch.iter().position(|value| value.is_infinite());
             let infinite = infinite.map(|i| (batch.place(i), scratch[i]));
-            if kept.len() < scratch.len() {
-                kept.iter().enumerate().for_each(|(to, &from)| scratch[to] = scratch[from]);
-                scratch.truncate(kept.len());
+            if kept.rows.len() < scratch.len() {
+                kept.rows.iter().enumerate().for_each(|(to, &from)| scratch[to] = scratch[from]);
+                scratch.truncate(kept.rows.len());
             }
-            let single = single.then(|| SingleValues::of(scratch, |i| batch.place(kept[i])));
-            Found::Numbers(Box::new(NumberSurvey { sums: Sums::of(scratch), infinite, single }))
+            let single = single.then(|| SingleValues::of(scratch, kept, |row| batch.place(row)));
+            Found::Numbers(Box::new(NumberSurvey { sums: Sums::of(scratch, kept.weights), infinite, single }))
         }
         ValuesView::Bool(values) => {
-            let trues = kept.iter().filter(|&&i| values[i] == Some(true)).count();
-            Found::Bools([kept.len() - trues, trues])
+            Found::Bools([false, true].map(|value| kept.tally_where(|row| values[row] == Some(value))))
         }
         ValuesView::Text { codes, levels } => {
-            let mut counts: Vec<(usize, usize)> = vec![(0, 0); levels.len()];
-            for &i in kept.iter().rev() {
-                if let Some((count, first)) = counts.get_mut(codes[i] as usize) {
-                    *count += 1;
-                    *first = i;
+            let mut counts: Vec<(Tally, usize)> = vec![(Tally::default(), 0); levels.len()];
+            for (at, &row) in kept.rows.iter().enumerate().rev() {
+                if let Some((rows, first)) = counts.get_mut(codes[row] as usize) {
+                    rows.merge(&kept.tally(at));
+                    *first = row;
                 }
             }
             let mut found = Levels::default();
-            for (text, (count, first)) in levels.iter().zip(counts).filter(|(_, (count, _))| *count > 0) {
-                found.add(text, count, batch.place(first));
+            for (text, (rows, first)) in levels.iter().zip(counts).filter(|(_, (rows, _))| rows.rows > 0) {
+                found.add(text, &rows, batch.place(first));
             }
             Found::Texts(Box::new(found))
         }
@@ -277,7 +302,7 @@ impl Found {
                 };
             }
             (Self::Numbers(mine), Self::Numbers(next)) => mine.append(&next.after(before)),
-            (Self::Bools(mine), Self::Bools(next)) => mine.iter_mut().zip(next).for_each(|(a, b)| *a += b),
+            (Self::Bools(mine), Self::Bools(next)) => mine.iter_mut().zip(next).for_each(|(a, b)| a.merge(b)),
             (Self::Texts(mine), Self::Texts(next)) => mine.append(next, before),
             _ => *self = Self::Mixed,
         }
@@ -291,7 +316,7 @@ impl NumberSurvey {
             distinct: single
                 .distinct
                 .iter()
-                .map(|&(value, n, place)| (value, n, place.after(before)))
+                .map(|&(value, rows, place)| (value, rows, place.after(before)))
                 .collect(),
             not_count: moved(single.not_count),
             not_positive: moved(single.not_positive),
@@ -305,31 +330,31 @@ impl NumberSurvey {
         if let (Some(mine), Some(next)) = (&mut self.single, &next.single) {
             mine.not_count = mine.not_count.or(next.not_count);
             mine.not_positive = mine.not_positive.or(next.not_positive);
-            next.distinct.iter().for_each(|&(value, count, place)| mine.add(value, count, || place));
+            next.distinct.iter().for_each(|(value, rows, place)| mine.add(*value, rows, || *place));
         }
     }
 }
 
 impl SingleValues {
-    fn of(values: &[f64], place: impl Fn(usize) -> Place) -> Self {
+    fn of(values: &[f64], kept: &Kept<'_>, place: impl Fn(usize) -> Place) -> Self {
         let mut found = Self::default();
-        for (i, &value) in values.iter().enumerate() {
+        for (at, (&value, &row)) in values.iter().zip(kept.rows).enumerate() {
             if found.not_count.is_none() && (value < 0.0 || value.fract() != 0.0 || value > MOST_COUNT) {
-                found.not_count = Some((place(i), value));
+                found.not_count = Some((place(row), value));
             }
             if found.not_positive.is_none() && !EXPOSURES.contains(&value) {
-                found.not_positive = Some((place(i), value));
+                found.not_positive = Some((place(row), value));
             }
-            found.add(value, 1, || place(i));
+            found.add(value, &kept.tally(at), || place(row));
         }
         found
     }
 
-    fn add(&mut self, value: f64, count: usize, place: impl FnOnce() -> Place) {
+    fn add(&mut self, value: f64, rows: &Tally, place: impl FnOnce() -> Place) {
         if let Some((_, known, _)) = self.distinct.iter_mut().find(|(known, _, _)| *known == value) {
-            *known += count;
+            known.merge(rows);
         } else if self.distinct.len() < MAX_DISTINCT {
-            self.distinct.push((value, count, place()));
+            self.distinct.push((value, *rows, place()));
         }
     }
 }

@@ -144,7 +144,7 @@ impl Examined<'_> {
         let first = match self.found {
             Found::Numbers(numbers) => return Ok(numbers),
             Found::Texts(levels) => first_word(levels),
-            Found::Bools(counts) => (Place { row: 0, line: None }, (counts[1] > 0).to_string()),
+            Found::Bools(counts) => (Place { row: 0, line: None }, (counts[1].rows > 0).to_string()),
             Found::Nothing | Found::Mixed => (Place { row: 0, line: None }, String::new()),
         };
         let (file, column) = self.names();
@@ -222,7 +222,7 @@ impl Examined<'_> {
                 distinct.map(|(value, _, _)| value.to_string()).collect()
             }
             Found::Bools(counts) => {
-                let named = ["false", "true"].into_iter().zip(counts).filter(|&(_, &count)| count > 0);
+                let named = ["false", "true"].into_iter().zip(counts).filter(|(_, rows)| rows.rows > 0);
                 named.map(|(name, _)| name.to_owned()).collect()
             }
             Found::Nothing | Found::Mixed => Vec::new(),

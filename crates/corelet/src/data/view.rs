@@ -165,6 +165,14 @@ impl ValuesView<'_> {
         }
     }
 
+    /// The numbers of these rows; none where the cells are of another kind.
+    pub(super) fn numbers_of(&self, rows: &[usize]) -> Option<Vec<f64>> {
+        match self {
+            Self::Number { values, .. } => Some(rows.iter().map(|&row| values.get(row)).collect()),
+            Self::Bool(_) | Self::Text { .. } => None,
+        }
+    }
+
     /// Number of cells.
     pub fn len(&self) -> usize {
         match self {

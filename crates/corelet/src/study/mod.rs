@@ -157,7 +157,7 @@ impl Study {
     ) -> Result<Self, StudyError> {
         let mut dataset = dataset;
         let mut observations = std::mem::take(&mut dataset.observations);
-        let target = TargetScale::of(&observations.target);
+        let target = TargetScale::of(&observations);
         let fingerprint = observations.fingerprint();
         let classes = specification.model.model.classes(&observations.target);
         let shape = (observations.dim, classes);

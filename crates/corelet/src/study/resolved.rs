@@ -45,7 +45,7 @@ impl Resolved {
         intercept: Option<(usize, f64)>,
     ) -> Self {
         let shape = (observations.dim, specification.model.classes(&observations.target));
-        Self::scaled(specification, shape, &TargetScale::of(&observations.target), intercept)
+        Self::scaled(specification, shape, &TargetScale::of(observations), intercept)
     }
 
     /// The same for so many features and classes of the target, of whose numbers only the scale is known.
