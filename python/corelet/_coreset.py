@@ -247,19 +247,33 @@ class Coreset:
             self, new, idata=idata, kind=kind, exposure=exposure, offset=offset, quantiles=quantiles, seed=seed
         )
 
-    def score(self, new: Any, y: Any = None, *, idata: Any = None) -> Score:
+    def score(
+        self,
+        new: Any,
+        y: Any = None,
+        *,
+        exposure: Any = None,
+        trials: Any = None,
+        event: Any = None,
+        offset: Any = None,
+        idata: Any = None,
+    ) -> Score:
         """The log predictive density of rows whose outcome is known, under the coreset's posterior: `total`, `mean`, `mean_se`, `each`.
 
         Parameters
         ----------
         new, y
             Rows as `corelet.build` took them, the target a column of them or `y`.
+        exposure, trials, event, offset
+            Of each row, where the coreset was built with one: an array, or the name of a column; by default the column that the
+            coreset's rows had it in.
         idata
             Draws of `sample`; by default those of the last verdict, or fresh ones.
         """
         from ._predict import score
 
-        return score(self, new, y, idata=idata)
+        beside = {"exposure": exposure, "trials": trials, "event": event, "offset": offset}
+        return score(self, new, y, beside, idata)
 
     def to_frame(self, library: str = "pandas") -> Any:
         """The chosen rows as a data frame of pandas (or polars): `row`, `weight`, and the columns of the data."""

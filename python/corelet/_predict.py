@@ -86,7 +86,7 @@ def predict(
     if not all(0 <= level <= 1 for level in levels):
         raise CoreletError(f"quantiles are {list(levels)}, but they must be between 0 and 1")
     notes = _notes(coreset)
-    data = _rows(coreset, new, offset)
+    data = _rows(coreset, new, {"offset": offset})
     given = None if exposure is None else _exposure(data, exposure)
     made = _lib.predict(data, notes, _draws(coreset, idata), given, (kind, levels, seed))
     width, classes = int(made["columns"]), tuple(made["classes"])
@@ -95,12 +95,12 @@ def predict(
     return Prediction(made["mean"].reshape(shape), made["sd"].reshape(shape), cuts, levels, kind, classes)
 
 
-def score(coreset: Coreset, new: Any, y: Any = None, *, idata: Any = None) -> Score:
-    """See `Coreset.score`."""
+def score(coreset: Coreset, new: Any, y: Any, beside: Mapping[str, Any], idata: Any) -> Score:
+    """See `Coreset.score`; `beside` has the exposure, the trials, the event and the offset, each where it is given."""
     notes = _notes(coreset)
     if coreset.design is not None:
         y = coreset.design.target_of(new) if y is None else y
-    data = _rows(coreset, new)
+    data = _rows(coreset, new, beside)
     if y is not None:
         name, parts = str(coreset.options["target"]), data[1]
         if not isinstance(parts, list):
@@ -137,12 +137,15 @@ def _notes(coreset: Coreset) -> dict[str, str]:
     return dict(coreset.metadata)
 
 
-def _rows(coreset: Coreset, new: Any, offset: Any = None) -> Rows:
-    """New rows as the native part takes them, with their offset in the column that the coreset's rows had it in."""
-    name = coreset.options.get("offset")
-    if offset is not None and name is None:
-        raise CoreletError("the coreset was built without an offset")
-    given = {} if offset is None else {str(name): new[offset] if isinstance(offset, str) else offset}
+def _rows(coreset: Coreset, new: Any, beside: Mapping[str, Any]) -> Rows:
+    """New rows as the native part takes them, with what is given beside them in the columns that the coreset's rows had it in."""
+    given: dict[str, Any] = {}
+    for role, values in beside.items():
+        name = coreset.options.get(role)
+        if values is not None and name is None:
+            raise CoreletError(f"{role} is given, but the coreset was built without")
+        if values is not None:
+            given[str(name)] = new[values] if isinstance(values, str) else values
     if coreset.design is not None:
         # What a fit alone needs, new rows need not have.
         needless = {str(coreset.options.get(role)): None for role in ("weights", "groups")}
@@ -150,11 +153,11 @@ def _rows(coreset: Coreset, new: Any, offset: Any = None) -> Rows:
     paths = paths_of(new, None, given)
     if paths is not None:
         return (paths, None)
-    parts = [part for part in parts_of(new) if part[0] != [name] or not given]
-    for values in given.values():
-        parts.append(column(str(name), values))
+    parts = [part for part in parts_of(new) if len(part[0]) != 1 or part[0][0] not in given]
+    for name, values in given.items():
+        parts.append(column(name, values))
         if len(parts[-1][1]) != length(parts):
-            raise CoreletError(f"offset has {len(parts[-1][1])} numbers, but there are {length(parts)} new rows")
+            raise CoreletError(f"{name} has {len(parts[-1][1])} numbers, but there are {length(parts)} new rows")
     return ("the new rows", parts)
 
 

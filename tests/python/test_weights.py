@@ -1,11 +1,13 @@
 """Weights, offsets and equal rows taken as one, from Python; fits against scipy."""
 
+import json
 import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.optimize import minimize
+from scipy.stats import poisson
 
 import corelet
 
@@ -107,6 +109,25 @@ def test_it_is_checked_and_sampled(counted):
     assert corelet.check(few, X, COUNTS, weights=TIMES, offset=OFFSET, progress=False, **CHAINS).grade != "A"
 
 
+def test_counts_are_repeated_rows():
+    """The same names, standardisation and priors, and so the same posterior."""
+    often = np.repeat(np.arange(N), TIMES.astype(int))
+    kind = np.where(X[:, 2] > 0.5, "up", np.where(X[:, 1] > 0, "left", "right"))
+    frame = pd.DataFrame({"a": 5 + 2 * X[:, 0], "kind": kind, "size": X[:, 0] + rng.normal(size=N), "f": TIMES})
+    keywords = dict(target="size", model="linear", priors="auto", k=60)
+    weighted = corelet.build(frame, weights="f", **keywords)
+    repeated = corelet.build(frame.iloc[often], exclude=["f"], **keywords)
+    assert weighted.names == repeated.names
+    for key, parts in (("corelet.standardisation", ("means", "scale")), ("corelet.model", ("spreads",))):
+        one, two = (json.loads(coreset.metadata[key]) for coreset in (weighted, repeated))
+        assert all(one[part] == pytest.approx(two[part], rel=1e-9) for part in parts)
+    one, two = (json.loads(coreset.metadata["corelet.model"])["said"] for coreset in (weighted, repeated))
+    scales = [[float(group["prior"].split(",")[1].strip(" )")) for group in said] for said in (one, two)]
+    assert scales[0] == pytest.approx(scales[1], rel=1e-9)
+    mean = [coreset.sample(progress=False, **CHAINS).posterior["original"].values.mean(axis=(0, 1)) for coreset in (weighted, repeated)]
+    assert mean[0] == pytest.approx(mean[1], abs=0.02)
+
+
 def test_fit_and_formulas_know_them():
     frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "late": LABELS, "f": TIMES, "o": OFFSET})
     fit = corelet.fit("late ~ a * b", frame, k=80, weights="f", offset="o", progress=False, **CHAINS)
@@ -140,6 +161,25 @@ def test_trials_events_and_exposures_are_arrays_too():
         arrays = corelet.build(X[:, :2], target, model=model, k=50, **{name: values})
         assert (named.rows == arrays.rows).all() and (named.weights == arrays.weights).all()
         assert corelet.check(arrays, X[:, :2], target, progress=False, **{name: values}, **CHAINS).grade == "A"
+        idata = arrays.sample(progress=False, **CHAINS)
+        scored = arrays.score(X[:90, :2], target[:90], idata=idata, **{name: values[:90]})
+        there = {column: cells[:90] for column, cells in table.items()}
+        assert scored.each == pytest.approx(named.score(there, target[:90], idata=idata).each)
+
+
+def test_scores_take_what_the_coreset_was_built_with(counted):
+    idata = counted.sample(progress=False, **CHAINS)
+    scored = counted.score(X[:80], COUNTS[:80], offset=OFFSET[:80], idata=idata)
+    theta = idata.posterior["original"].values.reshape(-1, 4)
+    eta = theta @ np.column_stack([X[:80], np.ones(80)]).T + OFFSET[:80]
+    density = np.exp(poisson.logpmf(COUNTS[:80], np.exp(eta))).mean(axis=0)
+    assert scored.each == pytest.approx(np.log(density), rel=1e-4)
+    with pytest.raises(corelet.CoreletError, match="there is no column 'offset'"):
+        counted.score(X[:80], COUNTS[:80], idata=idata)
+    with pytest.raises(corelet.CoreletError, match="offset has 3 numbers"):
+        counted.score(X[:80], COUNTS[:80], offset=OFFSET[:3], idata=idata)
+    with pytest.raises(corelet.CoreletError, match="exposure is given, but the coreset was built without"):
+        counted.score(X[:80], COUNTS[:80], offset=OFFSET[:80], exposure=OFFSET[:80], idata=idata)
 
 
 def test_few_distinct_rows_are_exact():

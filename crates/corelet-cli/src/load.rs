@@ -93,8 +93,7 @@ impl Opened {
         let named = || path.display().to_string();
         let observations = self.study.frame().observations_of(&coreset.rows).with_context(named)?;
         coreset.check_rows(&self.source)?;
-        self.study.expect(coreset.fingerprint.as_deref());
-        self.study.expect_priors(coreset.priors.as_ref());
+        self.study.expect_file(&coreset).with_context(named)?;
         Ok((observations, coreset.weights))
     }
 

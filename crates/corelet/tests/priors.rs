@@ -180,6 +180,11 @@ fn weak_priors_know_flags_from_numbers() {
             "(intercept) ~ normal(0, 2.5)"
         ]
     );
+    let mut without = asked(BuiltIn::Logistic, json!("auto"));
+    without.design.intercept = false;
+    let without = Study::open(&source(600, classes), &without).unwrap();
+    let lines: Vec<String> = without.resolved().said.iter().map(|group| group.line()).collect();
+    assert_eq!(lines, said[..2]);
     let linear =
         Study::open(&source(600, |eta| 50.0 + 3.0 * eta), &asked(BuiltIn::Linear, json!("auto"))).unwrap();
     let plain =

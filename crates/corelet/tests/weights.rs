@@ -54,6 +54,13 @@ fn beside(n: usize) -> (Vec<f64>, Vec<f64>) {
     (counts, (0..n).map(|i| (1.3 * i as f64).sin()).collect())
 }
 
+/// Weights, and offsets where a family has a place for them: one number is none of several predictors.
+fn with_beside(family: BuiltIn, n: usize) -> Observations {
+    let (weights, offset) = beside(n);
+    let weighted = rows(family, n, 3).with_weights(weights);
+    if family.takes("offset") { weighted.with_offset(offset) } else { weighted }
+}
+
 /// Each row as often as its weight says.
 fn repeated(rows: &Observations) -> Observations {
     let ids: Vec<usize> =
@@ -84,11 +91,10 @@ fn evaluated(model: &dyn Model, over: Over<'_>, theta: &[f64]) -> (f64, Vec<f64>
 #[test]
 fn log_likelihoods_have_their_weights_and_offsets() {
     let (n, step) = (40, 1e-5);
-    let (weights, offset) = beside(n);
     for (family, numbers) in families() {
         let plain = family.bind(rows(family, n, 3), numbers).unwrap();
-        let all = rows(family, n, 3).with_weights(weights.clone()).with_offset(offset.clone());
-        let model = family.bind(all, numbers).unwrap();
+        let all = with_beside(family, n);
+        let model = family.bind(all.clone(), numbers).unwrap();
         let theta: Vec<f64> = (0..model.dim()).map(|j| 0.3 - 0.2 * j as f64).collect();
         let named = model.name();
         let (value, gradient, hessian) = evaluated(&*model, Over::All, &theta);
@@ -97,8 +103,8 @@ fn log_likelihoods_have_their_weights_and_offsets() {
         // The intercept is the last feature: an offset moves it, for its own row.
         for i in 0..n {
             let mut moved = theta.clone();
-            moved[2] += offset[i];
-            let own = weights[i] * plain.log_likelihood(i, &moved);
+            moved[2] += all.offset(i);
+            let own = all.weight(i) * plain.log_likelihood(i, &moved);
             assert_close(&[model.log_likelihood(i, &theta)], &[own], 1e-12, named);
         }
         for j in 0..theta.len() {
@@ -123,10 +129,8 @@ fn log_likelihoods_have_their_weights_and_offsets() {
 #[test]
 fn differences_have_their_weights_and_offsets() {
     let n = 30;
-    let (weights, offset) = beside(n);
     for (family, numbers) in families() {
-        let all = rows(family, n, 3).with_weights(weights.clone()).with_offset(offset.clone());
-        let model = family.bind(all, numbers).unwrap();
+        let model = family.bind(with_beside(family, n), numbers).unwrap();
         let dim = model.dim();
         let anchor: Vec<f64> = (0..dim).map(|j| 0.2 - 0.1 * j as f64).collect();
         let shifts = Shifts::new((0..7 * dim).map(|at| 0.2 * (0.9 * at as f64).sin()).collect(), dim);
@@ -148,9 +152,8 @@ fn differences_have_their_weights_and_offsets() {
 #[test]
 fn a_weight_is_as_many_equal_rows() {
     let n = 400;
-    let (weights, offset) = beside(n);
     for (family, numbers) in families() {
-        let weighted = rows(family, n, 3).with_weights(weights.clone()).with_offset(offset.clone());
+        let weighted = with_beside(family, n);
         let each = repeated(&weighted);
         assert_eq!(each.len() as f64, weighted.total_weight());
         let (one, two) = (Moments::of(&weighted), Moments::of(&each));
@@ -235,6 +238,10 @@ fn weights_and_offsets_are_checked() {
     let mean = |rows: Observations| GaussianMean::new(rows, &identity).err().unwrap().to_string();
     assert_eq!(mean(plain().with_weights(vec![1.0; n])), "a gaussian model takes no weights");
     assert_eq!(mean(plain().with_offset(vec![1.0; n])), "a gaussian model takes no offset");
+    let classes = rows(BuiltIn::Softmax, n, 3).with_offset(vec![1.0; n]);
+    let numbers = Numbers { classes: 3, ..Numbers::default() };
+    let refused = BuiltIn::Softmax.bind(classes, numbers).err().unwrap().to_string();
+    assert_eq!(refused, "a softmax model takes no offset");
 }
 
 /// Numbers without a pattern.

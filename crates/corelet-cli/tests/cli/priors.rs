@@ -36,12 +36,25 @@ fn a_file_of_priors_is_used_said_and_remembered() {
     let same = place.run(&format!("{evaluate} --priors priors.toml --json e.json"));
     assert!(same.status.success() && !stderr(&same).contains("priors"), "{}", stderr(&same));
     assert!(place.json("e.json")["kl_forward"].as_f64().unwrap() < 0.01);
-    let other = place.run(&evaluate);
-    assert!(stderr(&other).contains("built under other priors"), "{}", stderr(&other));
+    // Those of the file where none are given, and a warning where others are.
+    let kept = place.run(&format!("{evaluate} --json k.json"));
+    assert!(stderr(&kept).contains("no priors are given") && stderr(&kept).contains("its own are taken"));
+    assert_eq!(place.json("k.json")["priors"], priors);
+    assert_eq!(place.json("k.json")["kl_forward"], place.json("e.json")["kl_forward"]);
+    for given in ["--priors auto", "--prior-sd 1"] {
+        let other = place.run(&format!("{evaluate} {given} --json o.json"));
+        assert!(stderr(&other).contains("built under other priors"), "{}", stderr(&other));
+        assert_ne!(place.json("o.json")["priors"], priors);
+    }
 
     let sample = format!("sample data.csv {MODEL} --coreset core.parquet --warmup 100 --draws 250");
     place.succeed(&format!("{sample} --priors priors.toml -o draws.csv --json d.json"));
     assert_eq!(place.json("d.json")["priors"], priors);
+    place.succeed(&format!("{sample} -o again.csv --json d.json"));
+    assert_eq!(
+        (place.json("d.json")["priors"].clone(), place.read("again.csv")),
+        (priors, place.read("draws.csv"))
+    );
 }
 
 #[test]

@@ -50,7 +50,13 @@ impl Softmax {
     }
 
     /// The model of these observations; θ is (β₁, …, β_{C−1}).
+    ///
+    /// # Errors
+    /// See [`ModelError`]; one number a row is no offset of several predictors.
     pub fn model(observations: Observations, classes: usize) -> Result<Joint<Softmax>, ModelError> {
+        if observations.offset.is_some() {
+            return Err(ModelError::NoPlace { model: CARD.name, what: "offset" });
+        }
         Joint::new(observations, Softmax::new(classes)?)
     }
 

@@ -122,7 +122,8 @@ impl<'a> Assignment<'a> {
     fn new(priors: &'a Priors, parameters: &'a Parameters<'a>, weak: Weak) -> Result<Self, PriorError> {
         let standardisation = parameters.standardisation;
         let intercept = standardisation.intercept;
-        if priors.intercept.is_some() && intercept.is_none() {
+        // The weakly informative prior of every parameter is that of those there are.
+        if priors.intercept.is_some_and(|asked| asked.density().is_some()) && intercept.is_none() {
             return Err(PriorError::NoIntercept);
         }
         let (coefficients, others) = parameters.names.split_at(parameters.coefficients);
@@ -260,12 +261,15 @@ pub(super) fn may_be_flag(mean: f64, sd: f64) -> bool {
     (sd * sd / (mean * (1.0 - mean)) - 1.0).abs() < 0.02
 }
 
-/// The features that are 0 or 1. A regression without an intercept knows no means, and so no such feature.
+/// The features that are 0 or 1. A regression without an intercept knows no means: there the rows that are looked at decide alone.
 fn flags(parameters: &Parameters<'_>) -> Vec<bool> {
     /// Single precision has seven digits.
     const ROUNDING: f64 = 1e-4;
-    let Parameters { standardisation, some_rows, .. } = parameters;
-    let Standardisation { columns, means, scale, .. } = standardisation;
+    /// Nothing between 0 and 1 has a larger standard deviation.
+    const WIDEST: f64 = 0.51;
+    let Parameters { standardisation, some_rows, are_points, .. } = parameters;
+    let Standardisation { columns, means, scale, intercept, .. } = standardisation;
+    let shifted = intercept.is_some() || *are_points;
     let mut flags = vec![false; standardisation.features()];
     let Some(rows) = some_rows.as_ref().filter(|_| standardisation.kind != Standardise::Whiten) else {
         return flags;
@@ -273,7 +277,8 @@ fn flags(parameters: &Parameters<'_>) -> Vec<bool> {
     for (&at, (&mean, &sd)) in columns.iter().zip(means.iter().zip(scale)) {
         let raw = |row: usize| mean + sd * f64::from(rows.row(row)[at]);
         let zero_or_one = |x: f64| x.abs() < ROUNDING || (x - 1.0).abs() < ROUNDING;
-        flags[at] = may_be_flag(mean, sd) && (0..rows.len()).all(|row| zero_or_one(raw(row)));
+        let may_be = if shifted { may_be_flag(mean, sd) } else { sd < WIDEST };
+        flags[at] = may_be && (0..rows.len()).all(|row| zero_or_one(raw(row)));
     }
     flags
 }

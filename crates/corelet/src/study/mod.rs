@@ -47,6 +47,8 @@ use sparse_nnls::Info;
 
 use crate::cluster::{Carrier, Distributed, distribute};
 use crate::coreset::{BuildError, Start, start_fit};
+#[cfg(feature = "files")]
+use crate::data::CoresetFile;
 use crate::data::{Dataset, Groups, Outcome, Reading, Source};
 use crate::model::TargetScale;
 use crate::posterior::{Gaussian, Laplace, LaplaceStatus, Prior, SampleProgress};
@@ -65,6 +67,8 @@ const OTHER_DATA: &str = "the coreset was built on other observations: other row
 
 const OTHER_PRIORS: &str =
     "the coreset was built under other priors; what is said of it here is said under these";
+
+const ITS_PRIORS: &str = "no priors are given, and the default ones are not those that the coreset was built under: its own are taken";
 
 /// What a study is doing, as it goes on.
 #[derive(Debug, Clone, Copy)]
@@ -99,6 +103,10 @@ pub struct Study {
     model: Resolved,
     rows: Counted,
     prior: Prior,
+    /// Whether somebody has said which priors are meant.
+    priors_given: bool,
+    /// The scale of a numeric target.
+    target: TargetScale,
     /// The mean weight of a row, where rows have weights.
     weight: Option<f64>,
     /// What is known before a draw is made, and keeps a grade from being an A.
@@ -121,6 +129,7 @@ struct Full {
 struct Asked {
     model: Resolved,
     priors: Priors,
+    priors_given: bool,
     target: TargetScale,
     fingerprint: String,
     weight: Option<f64>,
@@ -171,7 +180,8 @@ impl Study {
         let each = observations.total_weight() / observations.len().max(1) as f64;
         let weight = observations.weights.as_ref().map(|_| each);
         let rows = Box::new(Memory::new(model.bind(observations)?));
-        let held = Asked { model, priors, target, fingerprint, weight, collapsed, rows };
+        let priors_given = specification.model.gives_priors();
+        let held = Asked { model, priors, priors_given, target, fingerprint, weight, collapsed, rows };
         Self::assembled(source, dataset, held, read_seconds)
     }
 
@@ -197,8 +207,8 @@ impl Study {
         let priors = asked.priors.clone().unwrap_or_default();
         // How large the weights are is of use for a warning alone.
         let weight = design.columns.weights.as_ref().map(|_| 1.0);
-        let held =
-            Asked { model, priors, target, fingerprint, weight, collapsed: None, rows: Box::new(rows) };
+        let (priors_given, rows) = (asked.gives_priors(), Box::new(rows));
+        let held = Asked { model, priors, priors_given, target, fingerprint, weight, collapsed: None, rows };
         let mut study = Self::assembled(schema.name(), dataset, held, clock.elapsed().as_secs_f64())?;
         study.frame.partitions = partitions;
         Ok(study)
@@ -208,7 +218,7 @@ impl Study {
     fn assembled(
         source: &str,
         dataset: Dataset,
-        Asked { model, priors, target, fingerprint, weight, collapsed, rows: held }: Asked,
+        Asked { model, priors, priors_given, target, fingerprint, weight, collapsed, rows: held }: Asked,
         read_seconds: f64,
     ) -> Result<Self, StudyError> {
         let Dataset {
@@ -239,9 +249,6 @@ impl Study {
             are_points: model.model.outcome() == Outcome::None,
         };
         let model = model.with_priors(&priors, &parameters, &target)?.with_spreads(&All(&*held))?;
-        let tight = model.tight_prior(&target);
-        let known = tight.iter().map(|_| Reason::TightPrior).collect();
-        warnings.extend(tight);
         let prior = model.prior()?;
         let source = source.to_owned();
         let frame = Frame {
@@ -260,8 +267,30 @@ impl Study {
             classes,
             encoding,
         };
-        let (rows, full) = (Counted::new(held), OnceLock::new());
-        Ok(Self { frame, model, rows, prior, weight, known, warnings, read_seconds, full })
+        let (rows, known, full) = (Counted::new(held), Vec::new(), OnceLock::new());
+        let mut study = Self {
+            frame,
+            model,
+            rows,
+            prior,
+            priors_given,
+            target,
+            weight,
+            known,
+            warnings,
+            read_seconds,
+            full,
+        };
+        study.judge_prior();
+        Ok(study)
+    }
+
+    /// A prior that holds coefficients away from the data is said, and keeps a grade from being an A.
+    fn judge_prior(&mut self) {
+        if let Some(warning) = self.model.tight_prior(&self.target) {
+            self.known.push(Reason::TightPrior);
+            self.warnings.push(warning);
+        }
     }
 
     /// What the rows were made of.
@@ -288,13 +317,38 @@ impl Study {
         }
     }
 
-    /// Compares the priors with those that a coreset was built under, as its summary says them, where that is known. Where they
-    /// differ this is said: what a coreset is judged by are the priors of this study.
-    pub fn expect_priors(&mut self, said: Option<&serde_json::Value>) {
-        let own = serde_json::to_value(&self.model.said).ok();
-        if said.is_some_and(|said| Some(said) != own.as_ref()) {
-            self.warnings.push(OTHER_PRIORS.to_owned());
+    /// Compares the priors with those of the model that a coreset was built under. Where they differ and nobody has said which are
+    /// meant, those of the coreset are taken, if it is one of these observations; else a coreset is judged by the priors of this
+    /// study. Either is said.
+    ///
+    /// # Errors
+    /// Where the priors of the coreset are none.
+    pub fn expect_priors(&mut self, kept: &Resolved) -> Result<(), StudyError> {
+        if kept.said == self.model.said {
+            return Ok(());
         }
+        let shape = |model: &Resolved| (model.model, model.numbers, model.priors.len());
+        let other = shape(kept) != shape(&self.model) || self.known.contains(&Reason::OtherData);
+        if self.priors_given || other {
+            self.warnings.push(OTHER_PRIORS.to_owned());
+            return Ok(());
+        }
+        (self.model, self.prior, self.full) = (kept.clone(), kept.prior()?, OnceLock::new());
+        self.warnings.push(ITS_PRIORS.to_owned());
+        self.judge_prior();
+        Ok(())
+    }
+
+    /// Compares observations and priors with those that a coreset file was built on; see [`expect`](Self::expect) and
+    /// [`expect_priors`](Self::expect_priors).
+    ///
+    /// # Errors
+    /// Where the priors of the coreset are none.
+    #[cfg(feature = "files")]
+    pub fn expect_file(&mut self, coreset: &CoresetFile) -> Result<(), StudyError> {
+        self.expect(coreset.fingerprint.as_deref());
+        let kept = coreset.notes.get(frame::MODEL).and_then(|text| serde_json::from_str(text).ok());
+        kept.map_or(Ok(()), |kept| self.expect_priors(&kept))
     }
 
     /// What is chosen from: groups of rows where there are any, else rows.

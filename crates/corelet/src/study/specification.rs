@@ -61,6 +61,11 @@ pub struct ModelSpecification {
 }
 
 impl ModelSpecification {
+    /// Whether it says which priors are meant.
+    pub(super) fn gives_priors(&self) -> bool {
+        self.prior_sd.is_some() || self.priors.is_some()
+    }
+
     /// What the likelihood needs besides its data.
     pub(super) fn numbers(&self) -> Numbers {
         Numbers {

@@ -32,8 +32,6 @@ pub struct CoresetFile {
     pub weights: Vec<f64>,
     /// What tells the observations that it was built on from others; CSV has no place for it.
     pub fingerprint: Option<String>,
-    /// The priors that it was built under, as its summary says them; CSV has no place for them.
-    pub priors: Option<Value>,
     /// What else was written about it, by key; nothing in CSV.
     pub notes: BTreeMap<String, String>,
     file: String,
@@ -62,8 +60,8 @@ pub fn read_coreset(path: &Path) -> Result<CoresetFile, DataError> {
     check(&rows, &weights).map_err(|reason| DataError::NotCoreset { file: file.clone(), reason })?;
     let rows = rows.into_iter().map(|row| row as usize).collect();
     let known = notes.get(SUMMARY).map(|summary| Known::of_summary(summary)).unwrap_or_default();
-    let Known { fingerprint, priors } = known;
-    Ok(CoresetFile { rows, weights, fingerprint, priors, notes, file, cells })
+    let Known { fingerprint } = known;
+    Ok(CoresetFile { rows, weights, fingerprint, notes, file, cells })
 }
 
 /// What is in a coreset file, before it is looked at.
@@ -74,11 +72,10 @@ struct Written {
     notes: BTreeMap<String, String>,
 }
 
-/// What a summary says of the observations and the posterior that it is about.
+/// What a summary says of the observations that it is about.
 #[derive(Default, Deserialize)]
 struct Known {
     fingerprint: Option<String>,
-    priors: Option<Value>,
 }
 
 impl Known {
