@@ -131,6 +131,48 @@ seconds_check = time.perf_counter() - start
 print(verdict)
 
 # %% [markdown]
+# ## Other models, priors and data
+#
+# `model=` is also softmax or ordinal for several classes, binomial, poisson, negative-binomial, linear, student, gamma, weibull or
+# exponential; what these estimate besides (a size, σ, a shape) is a parameter like any other. Formulas, exposures and offsets, priors
+# by name and predictions are as in other packages: claims of policies by age and region, more scattered than a Poisson allows.
+
+# %%
+import pandas as pd
+
+count = 5_000
+policies = pd.DataFrame(
+    {
+        "age": generator.integers(18, 80, count),
+        "region": generator.choice(["north", "south", "west"], count, p=[0.6, 0.3, 0.1]),
+        "years": generator.uniform(0.5, 3.0, count),
+    }
+)
+rate = policies.years * np.exp(-1.0 + 0.0004 * (policies.age - 50) ** 2 + 0.3 * (policies.region == "south"))
+policies["claims"] = generator.poisson(rate * generator.gamma(2.0, 0.5, count))
+claims = corelet.build(
+    "claims ~ region + bs(age, df=4)",
+    policies,
+    model="negative-binomial",
+    exposure="years",
+    priors={"default": "auto", "intercept": "student_t(4, 0, 5)", "coefficients": {"region*": "laplace(0, 1)"}},
+    k=80,
+)
+print(claims)
+print(claims.predict(policies.head(3), kind="outcome").quantiles)
+
+# %% [markdown]
+# Rows that stand for several carry weights, counts or survey weights; the model is that of the repeated rows. Where few rows are
+# distinct, `collapse=True` takes equal ones together, and if k suffices these are the coreset, exactly.
+
+# %%
+counted = policies.groupby(["region", policies.age // 10, policies.claims > 0], as_index=False).size()
+counted.columns = ["region", "decade", "any", "times"]
+weighted = corelet.build(counted, target="any", weights="times", k=len(counted))
+repeated = corelet.build(counted.loc[counted.index.repeat(counted.times)].drop(columns="times"), target="any", collapse=True)
+print(f"{len(counted)} rows with weights and {len(repeated)} distinct ones of {count}: {weighted.weights.sum():.0f} in all")
+
+# %% [markdown]
 # ## The slow way, to compare
 #
 # The same sampler on all rows, and on as many rows as the coreset has, chosen at random.
