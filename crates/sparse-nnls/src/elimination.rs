@@ -5,7 +5,7 @@
 //! projects the other duals off tⱼ. The duals stay as they are: with an orthonormal basis of those that are gone, a deletion is
 //! one look at the triangle R⁻¹, without squaring the condition number.
 
-use crate::kernel::{axpy, dot, norm};
+use crate::kernel::{axpy, dot, invert_row, norm};
 use crate::parallel::by_blocks;
 
 /// Duals that one worker takes.
@@ -40,14 +40,8 @@ impl Elimination {
         let size = weights.len();
         let mut duals = vec![0.0; size * size];
         for i in (0..size).rev() {
-            let row = row(i);
             let (head, below) = duals.split_at_mut((i + 1) * size);
-            let dual = &mut head[i * size..];
-            for (j, (other, r)) in below.chunks_exact(size).zip(&row[1..]).enumerate() {
-                // An upper triangle: what is left of the diagonal is zero.
-                axpy(-r / row[0], &other[i + 1 + j..], &mut dual[i + 1 + j..]);
-            }
-            dual[i] = 1.0 / row[0];
+            invert_row(row(i), below, size, &mut head[i * size + i..]);
         }
         let lengths: Vec<f64> = duals.chunks_exact(size.max(1)).map(|t| dot(t, t)).collect();
         Self {

@@ -175,17 +175,19 @@ dispatched! {
 
 dispatched! {
     /// out[i·n + j] ← ⟨vector `ids[i]` of the pool, column j of n⟩ over contiguous vectors of length `dim`: a product of matrices, a part
-    /// of the coordinates at a time, so that what is multiplied stays in a cache.
+    /// of the coordinates and of the columns at a time, so that what is multiplied stays in a cache.
     fn inner_products<'a>(pool: &'a [f64], ids: &'a [usize], columns: &'a [f64], dim: usize, out: &'a mut [f64]) |simd| {
         const PART: usize = 512;
+        const SIDE: usize = 32;
         let (m, n) = (ids.len(), columns.len() / dim);
         out.fill(0.0);
-        for start in (0..dim).step_by(PART) {
-            let end = dim.min(start + PART);
+        let parts = (0..dim).step_by(PART).flat_map(|start| (0..n).step_by(SIDE).map(move |left| (start, left)));
+        for (start, left) in parts {
+            let (end, right) = (dim.min(start + PART), n.min(left + SIDE));
             let row = |i: usize| &pool[ids[i] * dim + start..ids[i] * dim + end];
             let column = |j: usize| &columns[j * dim + start..j * dim + end];
             for i in (0..m).step_by(4) {
-                for j in (0..n).step_by(2) {
+                for j in (left..right).step_by(2) {
                     if i + 4 <= m && j + 2 <= n {
                         let four = [row(i), row(i + 1), row(i + 2), row(i + 3)];
                         let [a, b] = dots_four_by_two(simd, four, [column(j), column(j + 1)]);
@@ -219,6 +221,31 @@ dispatched! {
         for (column, &s) in columns.chunks_exact(out.len()).zip(coefficients) {
             for (out, x) in out.iter_mut().zip(column) {
                 *out = fused(simd, x.wide(), s, *out);
+            }
+        }
+    }
+}
+
+dispatched! {
+    /// x ← R⁻¹b, R upper triangular, by rows `stride` apart.
+    fn solve_triangle<'a>(triangle: &'a [f64], stride: usize, b: &'a [f64], x: &'a mut [f64]) |simd| {
+        for i in (0..b.len()).rev() {
+            let row = &triangle[i * stride + i..i * stride + b.len()];
+            x[i] = (b[i] - dot_f64(simd, &row[1..], &x[i + 1..])) / row[0];
+        }
+    }
+}
+
+dispatched! {
+    /// A row of R⁻¹ from the diagonal on, given that of R and the rows of R⁻¹ below, each of `size` numbers.
+    fn invert_row<'a>(row: &'a [f64], below: &'a [f64], size: usize, out: &'a mut [f64]) |simd| {
+        let first = size - row.len();
+        out.fill(0.0);
+        out[0] = 1.0 / row[0];
+        for (j, (other, r)) in below.chunks_exact(size).zip(&row[1..]).enumerate() {
+            // An upper triangle: what is left of the diagonal is zero.
+            for (out, x) in out[j + 1..].iter_mut().zip(&other[first + j + 1..]) {
+                *out = fused(simd, *x, -r / row[0], *out);
             }
         }
     }
@@ -296,6 +323,40 @@ mod tests {
             for (column, out) in columns.chunks(dim).zip(&out) {
                 let plain: f64 = basis.chunks(dim).map(|q| plain_dot(q, column).powi(2)).sum();
                 prop_assert!((plain - out).abs() <= 1e-12 * (1.0 + plain));
+            }
+        }
+
+        #[test]
+        fn blocked_products_match_plain_ones(dim in 1..600_usize, m in 1..7_usize, n in 1..70_usize, seed in any::<u64>()) {
+            let number = |i: usize| crate::random::uniform(seed, crate::random::Purpose::Race, i) - 0.5;
+            let pool: Vec<f64> = (0..(m + 2) * dim).map(number).collect();
+            let columns: Vec<f64> = (0..n * dim).map(|i| number(i + 10_000)).collect();
+            let ids: Vec<usize> = (0..m).map(|i| m + 1 - i).collect();
+            let mut out = vec![f64::NAN; m * n];
+            inner_products(&pool, &ids, &columns, dim, &mut out);
+            for (out, id) in out.chunks(n).zip(ids) {
+                for (out, column) in out.iter().zip(columns.chunks(dim)) {
+                    let plain = plain_dot(&pool[id * dim..(id + 1) * dim], column);
+                    prop_assert!((plain - out).abs() <= 1e-12 * (1.0 + dim as f64));
+                }
+            }
+        }
+
+        #[test]
+        fn triangles_are_solved_and_inverted(size in 1..40_usize, spare in 0..3_usize, seed in any::<u64>()) {
+            let number = |i: usize| crate::random::uniform(seed, crate::random::Purpose::Race, i) - 0.5;
+            let stride = size + spare;
+            let entry = |i: usize, j: usize| if i == j { 2.0 } else { number(i * stride + j) / size as f64 };
+            let triangle: Vec<f64> = (0..size * stride).map(|at| entry(at / stride, at % stride)).collect();
+            let b: Vec<f64> = (0..size).map(|i| number(i + 10_000)).collect();
+            let (mut x, mut inverse) = (vec![0.0; size], vec![0.0; size * size]);
+            solve_triangle(&triangle, stride, &b, &mut x);
+            for i in (0..size).rev() {
+                let row = &triangle[i * stride + i..i * stride + size];
+                prop_assert!((plain_dot(row, &x[i..]) - b[i]).abs() <= 1e-12);
+                let (above, below) = inverse.split_at_mut((i + 1) * size);
+                invert_row(row, below, size, &mut above[i * size + i..]);
+                prop_assert!((plain_dot(&above[i * size..], &b) - x[i]).abs() <= 1e-12);
             }
         }
 

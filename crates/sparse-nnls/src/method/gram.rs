@@ -1,7 +1,6 @@
 //! The inner products of a pool's unit columns, by rows, computed by blocks and kept: the search reads the columns for nothing else.
 
 use crate::kernel::{correlate, inner_products};
-use crate::method::tiles::LANES;
 use crate::parallel::by_blocks;
 
 /// Columns that one worker takes.
@@ -28,22 +27,13 @@ pub(super) struct Gram {
 }
 
 impl Gram {
-    /// Takes in more unit columns.
+    /// Takes in more unit columns. Products with them are computed where they are asked for.
     pub(super) fn extend(&mut self, columns: &[f64], target: &[f64]) {
-        let (dim, known) = (target.len(), self.len());
+        let known = self.len();
         self.columns.extend_from_slice(columns);
-        let len = self.columns.len() / dim;
-        self.with_target.resize(len, 0.0);
+        self.with_target.resize(self.columns.len() / target.len(), 0.0);
         correlate(columns, target, &mut self.with_target[known..]);
-        let asked: Vec<usize> = (0..known).filter(|&column| self.places[column] != ABSENT).collect();
-        self.places.resize(len, ABSENT);
-        let products = self.products(&asked, &(known..len).collect::<Vec<_>>());
-        for (at, column) in asked.iter().enumerate() {
-            let row = &mut self.rows[self.places[*column]];
-            row.truncate(known);
-            row.extend(products.iter().skip(at).step_by(asked.len()));
-            row.resize(len.next_multiple_of(LANES), 0.0);
-        }
+        self.places.resize(self.len(), ABSENT);
     }
 
     /// Number of columns.
@@ -72,23 +62,41 @@ impl Gram {
         (room / 2).clamp(FEW, most)
     }
 
-    /// Computes the products of these columns with all others, where they are not known yet. Those with a column that was asked
-    /// for before are among its own.
+    /// Computes the products of these columns with all others, where they are not known yet. Those with a column whose own are
+    /// all known are among these.
     pub(super) fn ask(&mut self, columns: &[usize]) {
+        self.complete(columns);
         let asked: Vec<usize> = columns.iter().copied().filter(|&at| self.places[at] == ABSENT).collect();
-        let unknown: Vec<usize> = (0..self.len()).filter(|&at| self.places[at] == ABSENT).collect();
+        let unknown: Vec<usize> = (0..self.len()).filter(|&at| !self.knows(at)).collect();
         let products = self.products(&asked, &unknown);
-        for (at, &column) in asked.iter().enumerate() {
-            let mut row = vec![0.0; self.len().next_multiple_of(LANES)];
-            for (product, &place) in row.iter_mut().zip(&self.places).filter(|pair| *pair.1 != ABSENT) {
-                *product = self.rows[place][column];
-            }
-            let new = products.iter().skip(at).step_by(asked.len());
-            unknown.iter().zip(new).for_each(|(&other, product)| row[other] = *product);
+        let mut rows = vec![vec![0.0; self.len()]; asked.len()];
+        for (other, place) in self.places.iter().enumerate().filter(|&(at, _)| self.knows(at)) {
+            rows.iter_mut().zip(&asked).for_each(|(row, &column)| row[other] = self.rows[*place][column]);
+        }
+        for (products, &other) in products.chunks_exact(asked.len().max(1)).zip(&unknown) {
+            rows.iter_mut().zip(products).for_each(|(row, product)| row[other] = *product);
+        }
+        for (row, column) in rows.into_iter().zip(asked) {
+            self.places[column] = self.rows.len();
             self.rows.push(row);
         }
-        let first = self.rows.len() - asked.len();
-        asked.into_iter().enumerate().for_each(|(at, column)| self.places[column] = first + at);
+    }
+
+    /// Computes the products of those of these columns that were asked for before with the columns that have come since.
+    fn complete(&mut self, columns: &[usize]) {
+        let behind = |at: &usize| self.places[*at] != ABSENT && !self.knows(*at);
+        let mut behind: Vec<usize> = columns.iter().copied().filter(behind).collect();
+        while let Some(known) = behind.first().map(|&at| self.row(at).len()) {
+            let (asked, others): (Vec<usize>, Vec<usize>) =
+                behind.into_iter().partition(|&at| self.row(at).len() == known);
+            let products = self.products(&asked, &(known..self.len()).collect::<Vec<_>>());
+            for products in products.chunks_exact(asked.len()) {
+                for (&column, product) in asked.iter().zip(products) {
+                    self.rows[self.places[column]].push(*product);
+                }
+            }
+            behind = others;
+        }
     }
 
     /// The products of `asked` with the columns `others`, those of one of the latter side by side.
@@ -105,12 +113,12 @@ impl Gram {
         out
     }
 
-    /// Whether the products of a column are known.
+    /// Whether the products of a column with all others are known.
     pub(super) fn knows(&self, at: usize) -> bool {
-        self.places[at] != ABSENT
+        self.places[at] != ABSENT && self.row(at).len() == self.len()
     }
 
-    /// ⟨aᵢ, aⱼ⟩ for all j of a column that was asked for, with zeros up to a multiple of [`LANES`].
+    /// ⟨aᵢ, aⱼ⟩ of a column that was asked for, for all j that were there when it last was.
     pub(super) fn row(&self, i: usize) -> &[f64] {
         &self.rows[self.places[i]]
     }
@@ -125,5 +133,30 @@ impl Gram {
         out.resize(self.len(), 0.0);
         let columns = (&self.columns[..], CHUNK * v.len());
         by_blocks(self.columns.len(), columns, (out, CHUNK), |columns, out| correlate(columns, v, out));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::dot;
+
+    #[test]
+    fn products_are_complete_once_asked_for_whenever_columns_came() {
+        let (dim, target) = (9, [1.0; 9]);
+        let columns: Vec<f64> = (0..20 * dim).map(|i| ((i * 7919) as f64 * 0.137).sin()).collect();
+        let mut gram = Gram::default();
+        gram.extend(&columns[..8 * dim], &target);
+        gram.ask(&[1, 5]);
+        gram.extend(&columns[8 * dim..11 * dim], &target);
+        gram.ask(&[5, 9]);
+        gram.extend(&columns[11 * dim..], &target);
+        assert!(!gram.knows(1) && !gram.knows(9) && !gram.knows(15));
+        gram.ask(&[1, 5, 9, 15]);
+        for asked in [1, 5, 9, 15] {
+            assert!(gram.knows(asked));
+            let plain = columns.chunks(dim).map(|other| dot(gram.column(asked), other));
+            assert!(gram.row(asked).iter().zip(plain).all(|(got, plain)| (got - plain).abs() < 1e-14));
+        }
     }
 }

@@ -219,8 +219,13 @@ impl Engine {
 
     /// A growth has come to its end: what comes next.
     fn grown(&mut self, problem: &Problem, oracle: &Oracle<'_>) -> Step {
-        self.search.settle(&problem.target);
-        let (points, residual) = (self.search.tableau.len(), self.search.tableau.residual_norm());
+        let points = self.search.tableau.len();
+        let looking = self.looks.left > 0 && self.may_look(points, f64::NEG_INFINITY, oracle);
+        if points <= self.k || looking {
+            // Otherwise it is cut first.
+            self.search.settle(&problem.target);
+        }
+        let residual = self.search.tableau.residual_norm();
         if points <= self.k && residual <= FLOOR * problem.target_norm {
             self.stage = Stage::Floor;
             return Step::Continue;
@@ -228,7 +233,7 @@ impl Engine {
         if points <= self.k && residual <= self.target_residual() {
             return self.finish(Status::TargetReached);
         }
-        if self.looks.left > 0 && self.may_look(points, f64::NEG_INFINITY, oracle) {
+        if looking {
             self.looks.left -= 1;
             self.stage = Stage::Look;
             return Step::Continue;

@@ -60,8 +60,8 @@ impl Search {
         oracle: &Oracle<'_>,
     ) -> Result<(), Error> {
         self.pool.add(candidates, problem, oracle)?;
-        self.tableau.extend(&self.pool.gram);
-        self.best.extend(&self.pool.gram);
+        self.tableau.extend(&mut self.pool.gram);
+        self.best.extend(&mut self.pool.gram);
         Ok(())
     }
 
@@ -156,9 +156,14 @@ impl Search {
         let gram = &mut self.pool.gram;
         let least = LEAST_FALL * self.tableau.residual_norm().powi(2);
         let (mut helped, mut failures) = (false, 0);
-        for (leaves, enters) in self.tableau.exchanges(least, gram) {
+        let exchanges = self.tableau.exchanges(least, gram);
+        for (tried, &(leaves, enters)) in exchanges.iter().enumerate() {
             if failures == PATIENCE {
                 break;
+            }
+            if !gram.knows(enters) {
+                let next: Vec<usize> = exchanges[tried..].iter().take(PATIENCE).map(|pair| pair.1).collect();
+                gram.ask(&next);
             }
             let Some(place) = self.tableau.support().iter().position(|&at| at == leaves) else { continue };
             if self.tableau.support().contains(&enters) {

@@ -6,7 +6,7 @@
 //! of the support are not admitted, and residuals below a millionth of y are left to the factorisation proper.
 
 use crate::elimination::Elimination;
-use crate::kernel::{axpy, dot, norm, rotate};
+use crate::kernel::{axpy, dot, norm, rotate, solve_triangle};
 use crate::method::gram::Gram;
 use crate::method::tiles::{Change, Tiles};
 
@@ -68,8 +68,9 @@ impl Tableau {
     }
 
     /// Takes note of columns that have joined the pool: those of the support enter for them alone.
-    pub(super) fn extend(&mut self, gram: &Gram) {
+    pub(super) fn extend(&mut self, gram: &mut Gram) {
         self.bring_up_to_date(gram);
+        gram.ask(&self.support);
         let stride = self.capacity;
         let entry = |(place, &column): (usize, &usize)| Change::Enter {
             column,
@@ -316,10 +317,7 @@ impl Tableau {
         let mut solution = std::mem::take(&mut self.solution);
         solution.clear();
         solution.resize(size, 0.0);
-        for i in (0..size).rev() {
-            let row = self.row(i);
-            solution[i] = (self.shares[i] - dot(&row[1..], &solution[i + 1..])) / row[0];
-        }
+        solve_triangle(&self.triangle, self.capacity, &self.shares, &mut solution);
         self.solution = solution;
     }
 

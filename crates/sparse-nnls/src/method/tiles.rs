@@ -155,10 +155,12 @@ impl Tiles {
                     match change {
                         Change::Enter { column, coefficients, height, share } => {
                             let row = gram.row(*column);
-                            let products = match columns {
-                                None => row.as_chunks().0[at],
-                                Some(columns) => std::array::from_fn(|lane| {
-                                    columns.get(at * LANES + lane).map_or(0.0, |&other| row[other])
+                            let product = |other: usize| row.get(other).copied().unwrap_or(0.0);
+                            let products = match (columns, row.as_chunks().0.get(at)) {
+                                (None, Some(whole)) => *whole,
+                                (None, None) => std::array::from_fn(|lane| product(at * LANES + lane)),
+                                (Some(columns), _) => std::array::from_fn(|lane| {
+                                    columns.get(at * LANES + lane).map_or(0.0, |&other| product(other))
                                 }),
                             };
                             enter(tile, coefficients, &products, 1.0 / height, *share, scores);
