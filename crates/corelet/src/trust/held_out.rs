@@ -1,7 +1,7 @@
 //! Draws from π̂ that no method sees: the residual on them is an honest estimate of what a coreset gets wrong.
 
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::model::Shifts;
 use crate::parallel;
@@ -33,6 +33,15 @@ pub struct HeldOut<'a> {
     anchor: Vec<f64>,
     shifts: Shifts,
     target: OnceLock<Vec<f64>>,
+    /// What was last asked for: the same coreset is judged by the search, by the rounds and by whoever reports it.
+    last: Mutex<Option<Judged>>,
+}
+
+/// Weighted rows, and what they leave over at each draw.
+struct Judged {
+    ids: Vec<usize>,
+    weights: Vec<f64>,
+    rest: Vec<f64>,
 }
 
 impl<'a> HeldOut<'a> {
@@ -45,7 +54,7 @@ impl<'a> HeldOut<'a> {
     /// So many draws: the first of them are those that fewer would be.
     pub fn with_draws(rows: &'a dyn Rows, posterior: &Gaussian, seed: u64, count: usize) -> Self {
         let shifts = posterior.shifts(count, seed, Stream::HeldOut);
-        Self { rows, anchor: posterior.mean.clone(), shifts, target: OnceLock::new() }
+        Self { rows, anchor: posterior.mean.clone(), shifts, target: OnceLock::new(), last: Mutex::new(None) }
     }
 
     /// Number of draws.
@@ -74,8 +83,19 @@ impl<'a> HeldOut<'a> {
         Ok(Estimate { residual: variance.sqrt(), standard_error: 0.5 * (spread / count).sqrt() })
     }
 
-    /// L − L_w at each draw, less its mean; some of the rows at a time, since there may be many where they come in groups.
+    /// L − L_w at each draw, less its mean.
     fn rest(&self, ids: &[usize], weights: &[f64]) -> Result<Vec<f64>, RowsError> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(judged) = last.as_ref().filter(|judged| judged.ids == ids && judged.weights == weights) {
+            return Ok(judged.rest.clone());
+        }
+        let rest = self.compute_rest(ids, weights)?;
+        *last = Some(Judged { ids: ids.to_vec(), weights: weights.to_vec(), rest: rest.clone() });
+        Ok(rest)
+    }
+
+    /// The same computed; some of the rows at a time, since there may be many where they come in groups.
+    fn compute_rest(&self, ids: &[usize], weights: &[f64]) -> Result<Vec<f64>, RowsError> {
         let mut rest = self.target()?.to_vec();
         for (ids, weights) in ids.chunks(AT_ONCE).zip(weights.chunks(AT_ONCE)) {
             for (column, weight) in self.columns(ids)?.chunks_exact(self.draws()).zip(weights) {
