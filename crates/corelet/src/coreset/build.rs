@@ -234,9 +234,9 @@ fn build_below(
     }
 }
 
-/// Whether the residual is at its floor.
+/// Whether the residual is at its floor, or so low that what the embedding drops is all that is left.
 fn is_spent(status: Status) -> bool {
-    matches!(status, Status::NumericalFloor | Status::Optimal)
+    matches!(status, Status::NumericalFloor | Status::Optimal | Status::TargetReached)
 }
 
 /// What the smallest coreset must meet.

@@ -8,7 +8,7 @@ use sparse_nnls::{Dense, Method, PathPoint, Pursuit, Settings, Solution, solve};
 
 use crate::coreset::build::Callback;
 use crate::coreset::{BuildError, BuildOptions, Selector};
-use crate::embed::{Choice, Description, Embedded, Embedding, Recipe, embed, richer};
+use crate::embed::{Choice, Description, Embedded, Embedding, Recipe, embed, may_be_richer, richer};
 use crate::posterior::Gaussian;
 use crate::rows::{Gather, Gathered, Rows};
 use crate::trust::{Columns, HeldOut};
@@ -18,6 +18,9 @@ const GOOD_NATS: f64 = 1e-3;
 
 /// The embedding is what limits where fresh draws see so many times the divergence that it sees.
 pub(super) const LIMITED: f64 = 2.0;
+
+/// Share of the divergence asked for that a first embedding need not be solved beyond: what limits it then is what it drops.
+const AS_GOOD_AS_NONE: f64 = 1e-5;
 
 /// An estimate under π̂ beyond which a coreset is of no use: its own posterior is then further off by far.
 const USELESS_NATS: f64 = 2.0;
@@ -84,7 +87,7 @@ impl Need<'_> {
     pub(super) fn solve(&self, k: usize, callback: &mut Callback<'_>) -> Result<Sought, BuildError> {
         let options = self.options;
         let embedding = embed(self.rows, self.posterior, options.embedding, k, options.seed)?;
-        let solution = solve(&embedding, None, options.solver()?, &options.settings(k), callback)?;
+        let solution = solve(&embedding, None, &self.first(&embedding)?, &options.settings(k), callback)?;
         let description = embedding.description().clone();
         let mut sought = Sought { solution, embedding: description, too_few: None };
         let pursuit = matches!(options.method, Selector::Embedded(Method::Pursuit(_)));
@@ -93,7 +96,8 @@ impl Need<'_> {
         }
         let parameters = self.rows.dim();
         let mut columns = Columns::new(self.held_out);
-        let nats = held_out_nats(&mut columns, &sought.solution)?;
+        let weights = &sought.solution.weights;
+        let nats = 0.5 * self.held_out.residual(&weights.ids, &weights.values)?.powi(2);
         if options.max_kl.is_none() && (k < parameters || nats > USELESS_NATS) {
             let enough = self.enough(&embedding, &mut columns)?;
             sought.too_few = Some(TooFew { parameters, enough });
@@ -102,13 +106,31 @@ impl Need<'_> {
         let limited = nats > LIMITED * 0.5 * sought.solution.residual.powi(2);
         if options.embedding == Choice::Auto
             && limited
-            && nats > options.max_kl.unwrap_or(GOOD_NATS)
+            && nats > self.asked()
             && let Some(recipe) = richer(&embedding, self.posterior, k, options.seed)?
         {
             let found = self.solve_among(&embedding.pool(), recipe, k, callback)?;
             sought.keep_better(found, nats, &mut columns)?;
         }
         Ok(sought)
+    }
+
+    /// The divergence that is good enough, in nats.
+    fn asked(&self) -> f64 {
+        self.options.max_kl.unwrap_or(GOOD_NATS)
+    }
+
+    /// The method in the first embedding. Where a richer one may follow, its last digits are worth nothing.
+    fn first(&self, embedding: &Embedded<'_>) -> Result<Method, BuildError> {
+        Ok(match *self.options.solver()? {
+            Method::Pursuit(settings)
+                if self.options.embedding == Choice::Auto && may_be_richer(embedding) =>
+            {
+                let residual = settings.residual.unwrap_or((2.0 * AS_GOOD_AS_NONE * self.asked()).sqrt());
+                Method::Pursuit(Pursuit { residual: Some(residual), ..settings })
+            }
+            method => method,
+        })
     }
 
     /// Chooses among these rows only, toward the sum of all: one pass.

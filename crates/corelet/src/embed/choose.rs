@@ -91,6 +91,11 @@ pub fn embed<'a>(
     }
 }
 
+/// Whether an embedding is one that `auto` may go on from: order 2, and more than nothing dropped.
+pub(crate) fn may_be_richer(embedding: &Embedded<'_>) -> bool {
+    matches!(**embedding.recipe(), Recipe::Hermite { order: 2, .. }) && embedding.description().tail > 0.0
+}
+
 /// What `auto` goes on with for `k` points where order 2 turns out to be the limit; none where it has nothing better.
 ///
 /// # Errors
@@ -101,9 +106,7 @@ pub fn richer(
     k: usize,
     seed: u64,
 ) -> Result<Option<Recipe>, EmbedError> {
-    if !matches!(**embedding.recipe(), Recipe::Hermite { order: 2, .. })
-        || embedding.description().tail == 0.0
-    {
+    if !may_be_richer(embedding) {
         return Ok(None);
     }
     let recipes = Recipes::new(posterior, Choice::Auto, k, seed)?;
