@@ -10,13 +10,14 @@ from typing import Any, Optional
 import numpy as np
 
 from . import _lib
-from ._build import BESIDE, _count, build, native
+from ._build import BESIDE, _count, arrays_in, build, native
 from ._coreset import Coreset, Quality
 from ._draws import Draws
 from ._fit import Fit, FitProgressOption, _reporter
 from ._formula import resolved
 from ._judge import judge
 from ._rounds import FitProgress, Round
+from ._spool import repeatable
 from ._types import Execution
 from ._verdict import Verdict, chain_settings, check, drawn, verdict_from
 
@@ -84,7 +85,8 @@ def fit(
         draws=draws, warmup=tune, chains=chains, target_accept=target_accept, max_depth=max_depth, seed=seed
     )
     X, y, asked, design = resolved(X, y, dict(model=model, seed=seed, **keywords))
-    with warnings.catch_warnings(record=True) as caught:
+    alone = y is None and not arrays_in({name: asked.get(name) for name in BESIDE})
+    with warnings.catch_warnings(record=True) as caught, repeatable(X, alone, asked.get("scratch")) as X:
         warnings.simplefilter("always")
         known = Known(X, y, asked, settings, threads, FitReport(progress))
         result = known.all_rows() if full else known.rounds_from(k, 4 * k if max_k is None else max_k)

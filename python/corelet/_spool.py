@@ -6,10 +6,25 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from os import PathLike
 from typing import IO, Any, Optional, Union
 
 from ._columns import is_in_memory
+from ._lib import CoreletError
+
+
+READ_ALREADY = (
+    "the stream has no rows; one that can be read once only is empty the second time, so hand over a new one, or what can be "
+    "read again: a table, a dataset, a file"
+)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A stream that is in a scratch file, to be read as often as wanted."""
+
+    handle: int
 
 
 @contextmanager
@@ -18,6 +33,9 @@ def spooled(data: Any, folder: Union[str, PathLike[str], None] = None) -> Iterat
 
     The file has no name where the system allows it, and is gone when the block ends, however it ends.
     """
+    if isinstance(data, Kept):
+        yield data.handle
+        return
     if not is_stream(data):
         yield None
         return
@@ -25,6 +43,16 @@ def spooled(data: Any, folder: Union[str, PathLike[str], None] = None) -> Iterat
         _write(data, file)
         file.flush()
         yield file.fileno()
+
+
+@contextmanager
+def repeatable(data: Any, alone: bool, folder: Union[str, PathLike[str], None] = None) -> Iterator[Any]:
+    """Data that can be read more than once: a stream is kept in a scratch file, or, where arrays stand beside it, collected."""
+    if is_stream(data) and not alone:
+        yield data.collect() if _is_lazy(data) else _reader(data).read_all()
+        return
+    with spooled(data, folder) as handle:
+        yield data if handle is None else Kept(handle)
 
 
 def is_stream(data: Any) -> bool:
@@ -38,14 +66,30 @@ def _write(data: Any, file: IO[bytes]) -> None:
     if _is_lazy(data):
         data.sink_ipc(file)
         return
+    import pyarrow as pa
+
+    reader, rows = _reader(data), 0
+    try:
+        with pa.ipc.new_stream(file, reader.schema) as writer:
+            for batch in reader:
+                rows += batch.num_rows
+                writer.write_batch(batch)
+    except pa.ArrowException as error:
+        if "KeyboardInterrupt" in str(error):  # Ctrl-C within Python code that makes the batches: Arrow has only its words.
+            raise KeyboardInterrupt from error
+        raise
+    if rows == 0:
+        raise CoreletError(READ_ALREADY)
+
+
+def _reader(data: Any) -> Any:
     try:
         import pyarrow as pa
     except ImportError:
         raise TypeError(f"X is of type {type(data).__name__}; install pyarrow so that corelet can read it") from None
-    reader = data.scanner().to_reader() if _is_dataset(data) else pa.RecordBatchReader.from_stream(data)
-    with pa.ipc.new_stream(file, reader.schema) as writer:
-        for batch in reader:
-            writer.write_batch(batch)
+    if _is_dataset(data):
+        return data.scanner().to_reader()
+    return pa.RecordBatchReader.from_stream(data)
 
 
 def _is_lazy(data: Any) -> bool:

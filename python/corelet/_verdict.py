@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _lib
-from ._build import _count, data_parts, paths_of
+from ._build import _count, arrays_in, data_parts, paths_of
 from ._columns import cells_of, length, same_cells
 from ._coreset import Coreset
 from ._check import check_loglik
@@ -20,6 +20,7 @@ from ._draws import Draws
 from ._judge import Mixing
 from ._predict import pointwise
 from ._progress import ProgressOption, reporter
+from ._spool import spooled
 from ._types import Execution, Part
 
 
@@ -247,6 +248,11 @@ def drawn(
     paths = paths_of(*given)
     if paths is not None:
         return _lib.check((paths, format), keywords, chosen, settings, execution)
+    alone = given[1] is None and not arrays_in(given[2])
+    folder: Any = keywords.get("scratch")
+    with spooled(given[0] if alone else None, folder) as handle:
+        if handle is not None:
+            return _lib.check(handle, keywords, chosen, settings, execution)
     parts = data_parts(*given, keywords)
     if coreset is not None:
         _check_rows(parts, coreset)

@@ -387,6 +387,36 @@ def test_ctrl_c_interrupts():
     assert done.stdout.startswith("interrupted"), done.stdout + done.stderr
 
 
+READING = """
+import os, signal, sys, threading
+import pyarrow as pa, corelet
+asked = threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT))
+def forever():
+    asked.start()
+    while True:
+        yield pa.record_batch({"x": [0.5] * 1000, "y": [0, 1] * 500})
+def file():
+    asked.start()
+    return sys.argv[2]
+def stream():
+    batches = forever()
+    return pa.RecordBatchReader.from_batches(next(batches).schema, batches)
+try:
+    corelet.build({"file": file, "stream": stream}[sys.argv[1]](), target="y", k=5)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+@pytest.mark.parametrize("kind", ["file", "stream"])
+def test_ctrl_c_interrupts_while_rows_are_read(kind, tmp_path):
+    path = tmp_path / "many.csv"
+    if kind == "file":  # Read to its end, it would be refused.
+        path.write_bytes(b"x,y\n" + b"0.123456789,1\n-1.23456789,0\n" * 10_000_000 + b"none,1\n")
+    done = subprocess.run([sys.executable, "-c", READING, kind, path], capture_output=True, text=True, timeout=120)
+    assert done.stdout == "interrupted\n", done.stdout + done.stderr
+
+
 def test_the_version_is_that_of_the_crate():
     from importlib.metadata import version
 

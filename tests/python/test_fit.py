@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 
 import corelet
@@ -38,15 +39,38 @@ def test_it_is_build_and_check_in_one(counts, fitted):
     assert "A - trusted" in repr(fitted) and "certified" in repr(fitted)
 
 
-@pytest.mark.parametrize("form", ["arrays", "lazy", "parquet", "csv"])
+def once(table):
+    """A stream of batches that can be read once."""
+    whole = pa.Table.from_pandas(table, preserve_index=False)
+    return pa.RecordBatchReader.from_batches(whole.schema, iter(whole.to_batches(max_chunksize=700)))
+
+
+def test_a_stream_is_checked_once(counts, fitted):
+    assert corelet.check(fitted.coreset, once(counts), draws=500, tune=300, chains=2).grade == "A"
+    full = corelet.fit(once(counts), full=True, **ASKED, **CHAINS)
+    assert full.verdict.grade == "A"
+    stream = once(counts)
+    coreset = corelet.build(stream, **ASKED)
+    with pytest.raises(corelet.CoreletError, match="can be read once only is empty the second time"):
+        corelet.check(coreset, stream)
+    other = corelet.check(coreset, once(counts.assign(a=counts["a"].to_numpy()[::-1])))
+    assert other.grade == "C" and "was built on other observations than these" in repr(other)
+
+
+@pytest.mark.parametrize("form", ["arrays", "lazy", "reader", "reader beside arrays", "parquet", "csv"])
 def test_every_kind_of_data_gives_the_same(counts, fitted, form, tmp_path):
     asked = dict(ASKED)
     if form == "arrays":
         asked.update(exposure=counts["days"].to_numpy(), target=None)
         fit = corelet.fit(counts[["a", "b"]], counts["count"], **asked, **CHAINS)
+    elif form == "reader beside arrays":
+        asked.update(target=None)
+        fit = corelet.fit(once(counts[["a", "b", "days"]]), counts["count"], **asked, **CHAINS)
     else:
         path = tmp_path / f"counts.{form}"
-        if form == "lazy":
+        if form == "reader":
+            data = once(counts)
+        elif form == "lazy":
             data = pl.DataFrame({name: counts[name].to_numpy() for name in counts}).lazy()
         elif form == "parquet":
             counts.to_parquet(data := path, index=False)
