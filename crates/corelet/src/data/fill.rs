@@ -21,8 +21,9 @@ use super::text_cells::Markers;
 use super::view::ValuesView;
 use crate::rows::Observations;
 
-/// Numbers of raw rows that are made at a time.
+/// Numbers of raw rows that are made at a time, and rows at most: they should still be in a cache when they are standardised.
 const SCRATCH: usize = 1 << 18;
+const SCRATCH_ROWS: usize = 2048;
 
 /// How rows of the file become rows of the design.
 pub(super) struct Encoder<'a> {
@@ -219,7 +220,7 @@ impl BlockFill<'_, '_> {
         }
         let kept: Vec<usize> = (0..batch.rows).filter(|&i| complete[i]).collect();
         let codes = Codes::new(self.encoder.features, batch);
-        let step = (SCRATCH / self.encoder.features.len().max(1)).max(16);
+        let step = (SCRATCH / self.encoder.features.len().max(1)).clamp(16, SCRATCH_ROWS);
         let mut raw = Vec::new();
         for kept in kept.chunks(step) {
             self.encoder.encode(batch, &codes, kept, &mut raw);

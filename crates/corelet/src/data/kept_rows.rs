@@ -1,5 +1,7 @@
 //! Which row of the file each observation came from.
 
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 
 use super::place::Runs;
@@ -66,6 +68,15 @@ impl KeptRows {
         self.total = self.total.max(row + 1);
     }
 
+    /// Appends consecutive rows of the file that were kept.
+    pub(super) fn keep_all(&mut self, rows: Range<usize>) {
+        if !rows.is_empty() {
+            self.runs.note(self.len, rows.start as u64);
+            self.len += rows.len();
+            self.total = self.total.max(rows.end);
+        }
+    }
+
     /// Ends a part of the file that has `rows` rows in all.
     pub(super) fn end(&mut self, rows: usize) {
         self.total = rows;
@@ -85,6 +96,13 @@ mod tests {
 
     #[test]
     fn observations_and_rows_find_each_other() {
+        let mut run = KeptRows::default();
+        run.keep_all(0..0);
+        run.keep_all(2..5);
+        run.keep(7);
+        run.keep_all(8..10);
+        run.end(12);
+        assert_eq!((run.iter().collect::<Vec<_>>(), run.total()), (vec![2, 3, 4, 7, 8, 9], 12));
         let of = |rows: &[usize], total| {
             let mut kept = KeptRows::default();
             rows.iter().for_each(|&row| kept.keep(row));

@@ -5,6 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::vector_math::{Kernel, dispatch};
+
 /// What standardisation needs to know about one feature.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct Spread {
@@ -109,26 +111,11 @@ pub(super) struct Sums {
 impl Sums {
     /// Sums of all `values`, of these weights where they have any.
     pub(super) fn of(values: &[f64], weights: Option<&[f64]>) -> Self {
-        let shift = values.first().copied().unwrap_or_default();
-        let (rows, [first, second]) = match weights {
-            None => (Tally::of_rows(values.len()), Self::plain(values, shift)),
-            Some(weights) => Self::weighted(values, weights, shift),
-        };
-        let min = values.iter().copied().fold(f64::INFINITY, f64::min);
-        let max = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        Self { rows, shift, first, second, min, max }
-    }
-
-    fn plain(values: &[f64], shift: f64) -> [Twofold; 2] {
-        const LANES: usize = 4;
-        let mut lanes = [Lane::default(); LANES];
-        let mut chunks = values.chunks_exact(LANES);
-        for chunk in &mut chunks {
-            lanes.iter_mut().zip(chunk).for_each(|(lane, &value)| lane.add(value, shift));
-        }
-        lanes.iter_mut().zip(chunks.remainder()).for_each(|(lane, &value)| lane.add(value, shift));
-        let sum = |part: fn(&Lane) -> Twofold| lanes.iter().map(part).fold(Twofold::default(), Twofold::plus);
-        [sum(|lane| lane.first), sum(|lane| lane.second)]
+        let plain = dispatch(SumUp(values));
+        weights.map_or(plain, |weights| {
+            let (rows, [first, second]) = Self::weighted(values, weights, plain.shift);
+            Self { rows, first, second, ..plain }
+        })
     }
 
     fn weighted(values: &[f64], weights: &[f64], shift: f64) -> (Tally, [Twofold; 2]) {
@@ -175,22 +162,73 @@ impl Sums {
     }
 }
 
-/// Two running sums, each with what its roundings have lost.
-#[derive(Debug, Clone, Copy, Default)]
-struct Lane {
-    first: Twofold,
-    second: Twofold,
+/// Numbers that are added side by side.
+const LANES: usize = 8;
+
+/// [`Sums::of`], with registers of numbers side by side.
+struct SumUp<'a>(&'a [f64]);
+
+impl Kernel for SumUp<'_> {
+    type Output = Sums;
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) -> Sums {
+        let SumUp(values) = self;
+        let shift = values.first().copied().unwrap_or_default();
+        let mut lanes = Lanes::new();
+        let (chunks, rest) = values.as_chunks::<LANES>();
+        chunks.iter().for_each(|chunk| lanes.add::<FMA>(chunk, shift));
+        // The shift itself adds nothing to any sum, and is one of the values.
+        let mut last = [shift; LANES];
+        last[..rest.len()].copy_from_slice(rest);
+        if !rest.is_empty() {
+            lanes.add::<FMA>(&last, shift);
+        }
+        let sum = |[high, low]: &[[f64; LANES]; 2]| {
+            let lanes = high.iter().zip(low).map(|(&high, &low)| Twofold { high, low });
+            lanes.fold(Twofold::default(), Twofold::plus)
+        };
+        Sums {
+            rows: Tally::of_rows(values.len()),
+            shift,
+            first: sum(&lanes.first),
+            second: sum(&lanes.second),
+            min: lanes.min.iter().copied().fold(f64::INFINITY, f64::min),
+            max: lanes.max.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+        }
+    }
 }
 
-impl Lane {
-    #[inline]
-    fn add(&mut self, value: f64, shift: f64) {
-        let (d, lost) = two_sum(value, -shift);
-        let (sum, rounding) = two_sum(self.first.high, d);
-        self.first = Twofold { high: sum, low: self.first.low + (rounding + lost) };
-        let (square, rest) = two_product(d, d);
-        let (sum, rounding) = two_sum(self.second.high, square);
-        self.second = Twofold { high: sum, low: self.second.low + (rounding + (rest + 2.0 * d * lost)) };
+/// Running sums, each with what its roundings have lost, and the range.
+struct Lanes {
+    first: [[f64; LANES]; 2],
+    second: [[f64; LANES]; 2],
+    min: [f64; LANES],
+    max: [f64; LANES],
+}
+
+impl Lanes {
+    #[inline(always)]
+    fn new() -> Self {
+        let zero = [[0.0; LANES]; 2];
+        Self { first: zero, second: zero, min: [f64::INFINITY; LANES], max: [f64::NEG_INFINITY; LANES] }
+    }
+
+    #[inline(always)]
+    fn add<const FMA: bool>(&mut self, values: &[f64; LANES], shift: f64) {
+        for (lane, &value) in values.iter().enumerate() {
+            let (d, lost) = two_sum(value, -shift);
+            let (sum, rounding) = two_sum(self.first[0][lane], d);
+            self.first[0][lane] = sum;
+            self.first[1][lane] += rounding + lost;
+            // Fused, the rounding of the square is one operation.
+            let (square, rest) = if FMA { (d * d, d.mul_add(d, -(d * d))) } else { two_product(d, d) };
+            let (sum, rounding) = two_sum(self.second[0][lane], square);
+            self.second[0][lane] = sum;
+            self.second[1][lane] += rounding + (rest + 2.0 * d * lost);
+            self.min[lane] = if value < self.min[lane] { value } else { self.min[lane] };
+            self.max[lane] = if value > self.max[lane] { value } else { self.max[lane] };
+        }
     }
 }
 
@@ -247,15 +285,15 @@ impl Twofold {
 }
 
 /// a + b as the rounded sum and the rounding (Knuth).
-#[inline]
+#[inline(always)]
 fn two_sum(a: f64, b: f64) -> (f64, f64) {
     let sum = a + b;
     let b_in_sum = sum - a;
     (sum, (a - (sum - b_in_sum)) + (b - b_in_sum))
 }
 
-/// a·b as the rounded product and the rounding (Dekker). No fused multiply-add, which many machines do in software.
-#[inline]
+/// a·b as the rounded product and the rounding (Dekker). No fused multiply-add, which some machines do in software.
+#[inline(always)]
 fn two_product(a: f64, b: f64) -> (f64, f64) {
     let product = a * b;
     let ((a_high, a_low), (b_high, b_low)) = (halves(a), halves(b));
@@ -263,7 +301,7 @@ fn two_product(a: f64, b: f64) -> (f64, f64) {
 }
 
 /// A double as two numbers of 26 bits (Veltkamp).
-#[inline]
+#[inline(always)]
 fn halves(a: f64) -> (f64, f64) {
     const SPLIT: f64 = 134_217_729.0;
     let scaled = SPLIT * a;

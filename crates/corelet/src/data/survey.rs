@@ -170,7 +170,11 @@ impl<'a> BlockSurvey<'a> {
             column.missing += mark_missing(&cells.values, &mut complete);
         }
         let kept: Vec<usize> = (0..batch.rows).filter(|&i| complete[i]).collect();
-        kept.iter().for_each(|&i| self.rows.keep(batch.start + i));
+        if kept.len() == batch.rows {
+            self.rows.keep_all(batch.start..batch.start + batch.rows);
+        } else {
+            kept.iter().for_each(|&i| self.rows.keep(batch.start + i));
+        }
         let weighs = self.asked.iter().position(|asked| asked.weighs);
         let weights = weighs.and_then(|at| batch.columns[at].values.numbers_of(&kept));
         let kept = Kept { rows: &kept, weights: weights.as_deref() };
@@ -210,6 +214,7 @@ pub(super) fn mark_missing(values: &ValuesView<'_>, complete: &mut [bool]) -> us
         count += usize::from(missing);
     };
     match values {
+        ValuesView::Number { values, .. } if !values.has_gaps() => {}
         ValuesView::Number { values, .. } => {
             complete
                 .iter_mut()
@@ -239,7 +244,8 @@ fn survey_cells(
     match &cells.values {
         ValuesView::Number { values, .. } => {
             values.copy_to(scratch);
-            let infinite = scratch.iter().position(|value| value.is_infinite());
+            let any = scratch.iter().fold(false, |any, value| any | value.is_infinite());
+            let infinite = if any { scratch.iter().position(|value| value.is_infinite()) } else { None };
             let infinite = infinite.map(|i| (batch.place(i), scratch[i]));
             if kept.rows.len() < scratch.len() {
                 kept.rows.iter().enumerate().for_each(|(to, &from)| scratch[to] = scratch[from]);

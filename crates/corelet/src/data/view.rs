@@ -91,6 +91,15 @@ impl<'a, T: Copy> Strided<'a, T> {
         self.entries[self.start.min(self.entries.len())..].iter().step_by(self.stride).copied()
     }
 
+    /// Whether one of them is so; without a branch where they follow one another.
+    fn any(&self, is_so: impl Fn(T) -> bool) -> bool {
+        if self.stride > 1 {
+            return self.iter().any(is_so);
+        }
+        let entries = &self.entries[self.start.min(self.entries.len())..];
+        entries.chunks(1024).any(|part| part.iter().fold(false, |any, &entry| any | is_so(entry)))
+    }
+
     fn slice(&self, rows: Range<usize>) -> Self {
         let (start, end) = (rows.start * self.stride, rows.end * self.stride);
         let entries = &self.entries[start.min(self.entries.len())..end.min(self.entries.len())];
@@ -119,6 +128,15 @@ impl Numbers<'_> {
             Self::Double(values) => values.get(row),
             Self::Single(values) => f64::from(values.get(row)),
             Self::Long(values) => values.get(row) as f64,
+        }
+    }
+
+    /// Whether one of them is missing.
+    pub(super) fn has_gaps(&self) -> bool {
+        match self {
+            Self::Double(values) => values.any(f64::is_nan),
+            Self::Single(values) => values.any(f32::is_nan),
+            Self::Long(_) => false,
         }
     }
 

@@ -136,21 +136,46 @@ impl Observations {
 
     /// The sum over these rows, of which the first is row `first` of all.
     pub(crate) fn fingerprint_sum(&self, first: usize) -> u64 {
-        let of_row = |i: usize| mix(self.hash(i, true).wrapping_add(((first + i) as u64).wrapping_mul(ODD)));
-        let of_block = |rows: Range<usize>| rows.map(of_row).fold(0, u64::wrapping_add);
+        // Several rows side by side, each of which waits for its own cells alone.
+        const TOGETHER: usize = 8;
+        let term = |i: usize, hash: u64| mix(hash.wrapping_add(((first + i) as u64).wrapping_mul(ODD)));
+        let of_block = |Range { start, end }: Range<usize>| {
+            let (mut sum, mut at) = (0_u64, start);
+            while at + TOGETHER <= end {
+                let hashes = self.hashes::<TOGETHER>(at, true);
+                sum = (at..).zip(hashes).fold(sum, |sum, (i, hash)| sum.wrapping_add(term(i, hash)));
+                at += TOGETHER;
+            }
+            (at..end).fold(sum, |sum, i| sum.wrapping_add(term(i, self.hash(i, true))))
+        };
         parallel::map(parallel::parts(self.len(), BLOCK), of_block).into_iter().fold(0, u64::wrapping_add)
     }
 
     /// Of the numbers of row `i`, its weight left out where that does not matter; −0 is 0.
     pub(super) fn hash(&self, i: usize, weighted: bool) -> u64 {
-        let (target, exposure) = self.target(i);
-        let cells = self.row(i).iter().map(|&x| u64::from((x + 0.0).to_bits()));
-        let weight = self.weights.as_ref().filter(|_| weighted);
-        let others = [weight, self.offset.as_ref()].into_iter().flatten().map(|column| column[i].to_bits());
-        cells
-            .chain([target.to_bits(), exposure.to_bits()])
-            .chain(others)
-            .fold(0, |hash, bits| mix(hash ^ bits))
+        let [hash] = self.hashes(i, weighted);
+        hash
+    }
+
+    /// The same of rows `first` … `first + N − 1`.
+    fn hashes<const N: usize>(&self, first: usize, weighted: bool) -> [u64; N] {
+        let mut hashes = [0; N];
+        let rows = &self.features[first * self.dim..(first + N) * self.dim];
+        for j in 0..self.dim {
+            for (at, hash) in hashes.iter_mut().enumerate() {
+                *hash = mix(*hash ^ u64::from((rows[at * self.dim + j] + 0.0).to_bits()));
+            }
+        }
+        for (at, hash) in hashes.iter_mut().enumerate() {
+            let (target, exposure) = self.target(first + at);
+            *hash = mix(mix(*hash ^ target.to_bits()) ^ exposure.to_bits());
+        }
+        let weights = self.weights.as_ref().filter(|_| weighted);
+        for column in [weights, self.offset.as_ref()].into_iter().flatten() {
+            let column = &column[first..first + N];
+            hashes.iter_mut().zip(column).for_each(|(hash, x)| *hash = mix(*hash ^ x.to_bits()));
+        }
+        hashes
     }
 
     /// Appends the rows of `other`, which must have the same columns.
@@ -199,6 +224,11 @@ mod tests {
             one.select(&[0]),
         ];
         assert_eq!(one.fingerprint(), rows([1.0, 2.0, 3.0, 4.0], [0.0, 1.0]).fingerprint());
+        // Side by side as one by one.
+        let many: Vec<f64> = (0..60).map(|i| (0.7 * f64::from(i)).sin()).collect();
+        let many = Observations::new(&many, 2, vec![0.5; 30]).with_weights(vec![1.5; 30]);
+        let term = |i: usize| mix(many.hash(i, true).wrapping_add((i as u64).wrapping_mul(ODD)));
+        assert_eq!(many.fingerprint_sum(0), (0..30).fold(0, |sum: u64, i| sum.wrapping_add(term(i))));
         for other in others {
             assert_ne!(one.fingerprint(), other.fingerprint());
         }
