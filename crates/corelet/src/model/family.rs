@@ -30,6 +30,13 @@ pub trait Family: Send + Sync {
         rows.fill(|eta, y, exposure| self.jet(eta, y, exposure));
     }
 
+    /// Fills in the first three derivatives of many rows.
+    ///
+    /// The default calls [`derivatives`](Family::derivatives); a family that is used at scale computes them a register at a time.
+    fn slopes(&self, rows: &mut Slopes) {
+        rows.fill(|eta, y, exposure| self.derivatives(eta, y, exposure));
+    }
+
     /// c₁ … c₇ with ℓ(η + δ) − ℓ(η) = Σ cₖδᵏ to full relative precision of f32 for |δ| ≤
     /// [`SERIES_RANGE`](crate::vector_math::SERIES_RANGE), where there are such.
     fn series(&self, _eta: f64, _y: f64, _exposure: f64) -> Option<[f64; 7]> {
@@ -86,18 +93,48 @@ pub struct Jets {
     pub second: Vec<f64>,
 }
 
-impl Jets {
-    /// Other rows, with these targets and exposures; their predictors have been set.
-    pub(super) fn ask(&mut self, targets: impl Iterator<Item = (f64, f64)>) {
-        self.y.clear();
-        self.exposure.clear();
-        for (y, exposure) in targets {
-            self.y.push(y);
-            self.exposure.push(exposure);
+/// The predictor, target and exposure of some rows, and the first three derivatives of the log-likelihood of each.
+#[derive(Debug, Clone, Default)]
+pub struct Slopes {
+    /// η.
+    pub eta: Vec<f64>,
+    /// y.
+    pub y: Vec<f64>,
+    /// e.
+    pub exposure: Vec<f64>,
+    /// ∂ℓ/∂η.
+    pub first: Vec<f64>,
+    /// ∂²ℓ/∂η².
+    pub second: Vec<f64>,
+    /// ∂³ℓ/∂η³.
+    pub third: Vec<f64>,
+}
+
+impl Slopes {
+    /// The same with room for the answers: predictors, targets and exposures have been set.
+    pub(crate) fn asked(&mut self) -> &mut Self {
+        for answer in [&mut self.first, &mut self.second, &mut self.third] {
+            answer.resize(self.eta.len(), 0.0);
         }
+        self
+    }
+
+    /// Fills in the answers, row by row.
+    pub(super) fn fill(&mut self, derivatives: impl Fn(f64, f64, f64) -> [f64; 3]) {
+        for i in 0..self.eta.len() {
+            [self.first[i], self.second[i], self.third[i]] =
+                derivatives(self.eta[i], self.y[i], self.exposure[i]);
+        }
+    }
+}
+
+impl Jets {
+    /// The same with room for the answers: predictors, targets and exposures have been set.
+    pub(super) fn asked(&mut self) -> &mut Self {
         for answer in [&mut self.value, &mut self.first, &mut self.second] {
             answer.resize(self.eta.len(), 0.0);
         }
+        self
     }
 
     /// Fills in the answers, row by row.
@@ -122,7 +159,7 @@ mod tests {
     use crate::model::{Link, Logistic, Poisson};
 
     #[test]
-    fn many_rows_have_the_jets_of_each() {
+    fn many_rows_have_the_derivatives_of_each() {
         let families: [(&dyn Family, f64); 3] = [
             (&Logistic, -1.0),
             (&Poisson { link: Link::Log }, 3.0),
@@ -130,12 +167,17 @@ mod tests {
         ];
         for (family, y) in families {
             let eta: Vec<f64> = (-60..=60).map(|i| 0.61 * f64::from(i)).chain([-800.0, 300.0]).collect();
-            let mut rows = Jets { eta: eta.clone(), ..Jets::default() };
-            rows.ask(eta.iter().map(|_| (y, 0.7)));
-            family.jets(&mut rows);
+            let (y_of_each, exposure) = (vec![y; eta.len()], vec![0.7; eta.len()]);
+            let mut rows = Jets { eta: eta.clone(), y: y_of_each, exposure, ..Jets::default() };
+            family.jets(rows.asked());
+            let (y_of_each, exposure) = (rows.y.clone(), rows.exposure.clone());
+            let mut slopes = Slopes { eta: eta.clone(), y: y_of_each, exposure, ..Slopes::default() };
+            family.slopes(slopes.asked());
             for (i, &eta) in eta.iter().enumerate() {
-                let want = family.jet(eta, y, 0.7);
-                for (got, want) in [rows.value[i], rows.first[i], rows.second[i]].into_iter().zip(want) {
+                let want = family.jet(eta, y, 0.7).into_iter().chain(family.derivatives(eta, y, 0.7));
+                let jet = [rows.value[i], rows.first[i], rows.second[i]];
+                let got = jet.into_iter().chain([slopes.first[i], slopes.second[i], slopes.third[i]]);
+                for (got, want) in got.zip(want) {
                     let near = (got - want).abs() <= 1e-14 * want.abs() + 1e-300;
                     assert!(near, "{} at {eta}: {got} {want}", family.name());
                 }

@@ -1,12 +1,13 @@
 //! A model with a linear predictor: observations and a family make ℓᵢ(θ) = fᵢ·ℓ(xᵢᵀθ + oᵢ; yᵢ, eᵢ).
 
-use super::blocks::sum_in_blocks;
-use super::outer::{add_outer_products, add_scaled_rows, products};
+use super::blocks::{PART, sum_in_blocks};
+use super::outer::{LARGE, Scratch, add_outer_products, add_scaled_rows, products};
 use super::prepared::PreparedGlm;
 use super::{Derivatives, Differences, Family, Jets, LinearPredictor, Model, ModelError, Over, Shifts};
-use crate::linalg::mirror_lower;
-use crate::parallel::first;
-use crate::rows::Observations;
+use crate::linalg::{dot, mirror_lower};
+use crate::parallel::{self, first};
+use crate::rows::{Held, Observations};
+use crate::vector_math::{Planes, WIDTH};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -31,49 +32,46 @@ impl<F: Family + 'static> Glm<F> {
         &self.family
     }
 
-    /// Adds the log-likelihoods of `rows`, times the number beside each, to `sums`.
-    fn accumulate(&self, features: &[f64], rows: &[(usize, f64)], theta: &[f64], sums: &mut Sums) {
-        let Sums { value, gradient, hessian, jets, scratch } = sums;
-        products(features, theta, &mut jets.eta);
-        if let Some(offset) = &self.observations.offset {
-            jets.eta.iter_mut().zip(rows).for_each(|(eta, &(i, _))| *eta += offset[i]);
+    /// Adds the log-likelihoods of some rows, whose features are given, to `sums`.
+    fn accumulate(&self, features: &[f32], rows: &Picked<'_>, theta: &[f64], sums: &mut Sums) {
+        let Observations { target, exposure, weights, offset, .. } = &*self.observations;
+        let Sums { value, gradient, hessian, at_hand, jets, weights: factors } = sums;
+        at_hand.load(features, self.dim());
+        at_hand.products(theta, &mut jets.eta);
+        if let Some(offset) = offset {
+            rows.ids().zip(&mut jets.eta).for_each(|(i, eta)| *eta += offset[i]);
+        }
+        rows.column(Some(target), 0.0, &mut jets.y);
+        rows.column(exposure.as_ref(), 1.0, &mut jets.exposure);
+        rows.column(weights.as_ref(), 1.0, factors);
+        if let Picked::Weighted { weights, .. } = rows {
+            factors.iter_mut().zip(*weights).for_each(|(factor, weight)| *factor *= weight);
         }
         if gradient.is_empty() && hessian.is_empty() {
-            for (&eta, &(i, weight)) in jets.eta.iter().zip(rows) {
-                let (y, exposure) = self.observations.target(i);
-                let weight = weight * self.observations.weight(i);
-                *value += weight * self.family.value(eta, y, exposure);
-            }
+            let of = |((eta, y), exposure): ((&f64, &f64), &f64)| self.family.value(*eta, *y, *exposure);
+            let values = jets.eta.iter().zip(&jets.y).zip(&jets.exposure).map(of);
+            *value += values.zip(&*factors).map(|(value, factor)| factor * value).sum::<f64>();
             return;
         }
-        jets.ask(rows.iter().map(|&(i, _)| self.observations.target(i)));
-        self.family.jets(jets);
-        for (at, &(i, weight)) in rows.iter().enumerate() {
-            let weight = weight * self.observations.weight(i);
-            *value += weight * jets.value[at];
-            jets.first[at] *= weight;
-            jets.second[at] *= weight;
+        self.family.jets(jets.asked());
+        *value += dot(&jets.value, factors);
+        for derivative in [&mut jets.first, &mut jets.second] {
+            derivative.iter_mut().zip(&*factors).for_each(|(derivative, factor)| *derivative *= factor);
         }
         if !gradient.is_empty() {
-            add_scaled_rows(gradient, &jets.first, features);
+            at_hand.add_scaled_rows(gradient, &jets.first);
         }
         if !hessian.is_empty() {
-            add_outer_products(hessian, &jets.second, features, self.dim(), scratch);
+            at_hand.add_outer_products(hessian, &jets.second);
         }
     }
 
     fn accumulate_range(&self, rows: Range<usize>, theta: &[f64], sums: &mut Sums) {
         let dim = self.dim();
-        let mut chunk = Vec::with_capacity(CHUNK);
-        let mut features = Vec::with_capacity(CHUNK * dim);
         for start in rows.clone().step_by(CHUNK) {
             let end = rows.end.min(start + CHUNK);
-            chunk.clear();
-            chunk.extend((start..end).map(|i| (i, 1.0)));
-            features.clear();
-            let narrow = &self.observations.features[start * dim..end * dim];
-            features.extend(narrow.iter().copied().map(f64::from));
-            self.accumulate(&features, &chunk, theta, sums);
+            let features = &self.observations.features[start * dim..end * dim];
+            self.accumulate(features, &Picked::Range(start..end), theta, sums);
         }
     }
 
@@ -81,25 +79,94 @@ impl<F: Family + 'static> Glm<F> {
         let mut features = Vec::with_capacity(CHUNK * self.dim());
         for (ids, weights) in ids.chunks(CHUNK).zip(weights.chunks(CHUNK)) {
             features.clear();
-            let rows = ids.iter().flat_map(|&i| self.observations.row(i));
-            features.extend(rows.copied().map(f64::from));
-            let chunk: Vec<_> = ids.iter().copied().zip(weights.iter().copied()).collect();
-            self.accumulate(&features, &chunk, theta, sums);
+            ids.iter().for_each(|&i| features.extend_from_slice(self.observations.row(i)));
+            self.accumulate(&features, &Picked::Weighted { ids, weights }, theta, sums);
         }
     }
 }
 
-/// Rows whose curvatures are kept before they go into the Hessian.
-const CHUNK: usize = 256;
+/// Rows that are summed at a time.
+const CHUNK: usize = WIDTH;
+
+/// Which rows are at hand.
+enum Picked<'a> {
+    Range(Range<usize>),
+    /// With what each counts.
+    Weighted {
+        ids: &'a [usize],
+        weights: &'a [f64],
+    },
+}
+
+impl Picked<'_> {
+    fn ids(&self) -> impl Iterator<Item = usize> {
+        let (range, ids) = match self {
+            Self::Range(range) => (range.clone(), &[][..]),
+            Self::Weighted { ids, .. } => (0..0, *ids),
+        };
+        range.chain(ids.iter().copied())
+    }
+
+    /// Their numbers in a column, or as many times `without` where there is none.
+    fn column(&self, column: Option<&Held<f64>>, without: f64, out: &mut Vec<f64>) {
+        out.clear();
+        match (self, column.filter(|column| !column.is_empty())) {
+            (Self::Range(range), Some(column)) => out.extend_from_slice(&column[range.clone()]),
+            (Self::Weighted { ids, .. }, Some(column)) => out.extend(ids.iter().map(|&i| column[i])),
+            (_, None) => out.extend(self.ids().map(|_| without)),
+        }
+    }
+}
+
+/// The features of the rows at hand: side by side where they are few.
+#[derive(Default)]
+struct AtHand {
+    planes: Planes,
+    rows: Vec<f64>,
+    scratch: Scratch,
+    dim: usize,
+}
+
+impl AtHand {
+    fn load(&mut self, features: &[f32], dim: usize) {
+        self.dim = dim;
+        if dim < LARGE {
+            return self.planes.load(features, dim);
+        }
+        self.rows.clear();
+        self.rows.extend(features.iter().copied().map(f64::from));
+    }
+
+    fn products(&self, theta: &[f64], out: &mut Vec<f64>) {
+        if self.dim < LARGE { self.planes.products(theta, out) } else { products(&self.rows, theta, out) }
+    }
+
+    fn add_scaled_rows(&mut self, sum: &mut [f64], scales: &[f64]) {
+        if self.dim < LARGE {
+            self.planes.add_scaled_rows(scales, sum);
+        } else {
+            add_scaled_rows(sum, scales, &self.rows);
+        }
+    }
+
+    fn add_outer_products(&mut self, sum: &mut [f64], scales: &[f64]) {
+        if self.dim < LARGE {
+            self.planes.add_outer_products(scales, sum);
+        } else {
+            add_outer_products(sum, scales, &self.rows, self.dim, &mut self.scratch);
+        }
+    }
+}
 
 /// Partial sums of one block; an empty derivative is not asked for.
 struct Sums {
     value: f64,
     gradient: Vec<f64>,
     hessian: Vec<f64>,
-    /// Of the rows at hand.
+    /// Of the rows at hand, with what the log-likelihood of each is multiplied by.
+    at_hand: AtHand,
     jets: Jets,
-    scratch: Vec<f64>,
+    weights: Vec<f64>,
 }
 
 impl Sums {
@@ -109,8 +176,9 @@ impl Sums {
             value: 0.0,
             gradient: zeros(gradient, dim),
             hessian: zeros(hessian, dim * dim),
+            at_hand: AtHand::default(),
             jets: Jets::default(),
-            scratch: Vec::new(),
+            weights: Vec::new(),
         }
     }
 
@@ -153,7 +221,17 @@ impl<F: Family + 'static> Model for Glm<F> {
                 };
                 sums = sum_in_blocks(self.len(), zero, partial, |total, sums| total.add(&sums));
             }
-            Over::Weighted { ids, weights } => self.accumulate_weighted(ids, weights, theta, &mut sums),
+            Over::Weighted { ids, weights } if ids.len() <= PART => {
+                self.accumulate_weighted(ids, weights, theta, &mut sums);
+            }
+            Over::Weighted { ids, weights } => {
+                let partials = parallel::map(ids.chunks(PART).zip(weights.chunks(PART)), |(ids, weights)| {
+                    let mut sums = zero();
+                    self.accumulate_weighted(ids, weights, theta, &mut sums);
+                    sums
+                });
+                partials.iter().for_each(|partial| sums.add(partial));
+            }
         }
         if let Some(gradient) = derivatives.gradient {
             gradient.copy_from_slice(&sums.gradient);

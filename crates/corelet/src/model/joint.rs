@@ -3,7 +3,7 @@
 use super::blocks::sum_in_blocks;
 use super::glm::{check_column, check_features, check_weights};
 use super::joint_family::{Inputs, JointFamily, Layout};
-use super::outer::{add_outer_products, add_scaled_rows, products};
+use super::outer::{Scratch, add_outer_products, add_scaled_rows, products};
 use super::{Derivatives, Differences, JointPredictors, Model, ModelError, Over, Shifts};
 use crate::rows::Observations;
 use std::ops::Range;
@@ -123,7 +123,7 @@ struct Sums {
     predictors: Vec<Vec<f64>>,
     slopes: Vec<Vec<f64>>,
     curvatures: Vec<Vec<f64>>,
-    scratch: Vec<f64>,
+    scratch: Scratch,
 }
 
 impl Sums {
@@ -144,7 +144,7 @@ impl Sums {
             slopes: vec![Vec::new(); r],
             curvatures: vec![Vec::new(); pairs.len()],
             pairs,
-            scratch: Vec::new(),
+            scratch: Scratch::default(),
         }
     }
 

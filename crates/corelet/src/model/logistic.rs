@@ -5,7 +5,7 @@ use super::predictive::happens;
 use super::special::{
     log_sigmoid_difference, log_sigmoid_long_series, log_sigmoid_series, sigmoid, softplus,
 };
-use super::{Family, Glm, Jets, ModelError, Predictive};
+use super::{Family, Glm, Jets, ModelError, Predictive, Slopes};
 use crate::data::Outcome;
 use crate::rows::Observations;
 use crate::vector_math::{
@@ -74,6 +74,10 @@ impl Family for Logistic {
         dispatch(LogisticJets(rows));
     }
 
+    fn slopes(&self, rows: &mut Slopes) {
+        dispatch(LogisticSlopes(rows));
+    }
+
     fn series(&self, eta: f64, y: f64, _exposure: f64) -> Option<[f64; 7]> {
         Some(in_delta(log_sigmoid_series(y * eta), y))
     }
@@ -114,6 +118,26 @@ impl Kernel for LogisticJets<'_> {
             *value = (if t < 0.0 { t } else { 0.0 }) - log1p::<f64, FMA>(small);
             *first = y * p;
             *second = -p * q;
+        }
+    }
+}
+
+/// [`Logistic::derivatives`] of many rows.
+struct LogisticSlopes<'a>(&'a mut Slopes);
+
+impl Kernel for LogisticSlopes<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let Slopes { eta, y, first, second, third, .. } = self.0;
+        let out = first.iter_mut().zip(second).zip(third);
+        for ((eta, y), ((first, second), third)) in eta.iter().zip(&*y).zip(out) {
+            let t = y * eta;
+            let (p, q) = sigmoids(t, exp_minus::<f64, FMA>(-t.abs(), 0.0));
+            *first = y * p;
+            *second = -p * q;
+            *third = y * (q - p) * p * q;
         }
     }
 }

@@ -30,7 +30,7 @@ pub mod weibull;
 pub use binomial::Binomial;
 pub(crate) use blocks::BLOCK;
 pub use built_in::{BuiltIn, Dispersion, Numbers, TargetScale};
-pub use family::{Family, Jets};
+pub use family::{Family, Jets, Slopes};
 pub use gamma::Gamma;
 pub use gaussian::GaussianMean;
 pub use glm::Glm;

@@ -3,8 +3,17 @@
 use pulp::{Simd, WithSimd};
 use sparse_nnls::simd::{dot_f64, instruction_set};
 
-/// From this dimension on the sum is computed a tile at a time, over all rows at hand; below, a row at a time.
-const LARGE: usize = 16;
+use crate::vector_math::{Planes, WIDTH};
+
+/// From this dimension on a row fills registers by itself; shorter ones are put [side by side](Planes) first.
+pub(super) const LARGE: usize = 16;
+
+/// Buffers of [`add_outer_products`], kept by the caller for their memory.
+#[derive(Debug, Default)]
+pub(super) struct Scratch {
+    planes: Planes,
+    padded: Vec<f64>,
+}
 
 /// Adds the lower triangle of Σ sᵢxᵢxᵢᵀ to `sum`, D × D; `features` holds a row of D numbers for each scale.
 pub(super) fn add_outer_products(
@@ -12,12 +21,15 @@ pub(super) fn add_outer_products(
     scales: &[f64],
     features: &[f64],
     dim: usize,
-    scratch: &mut Vec<f64>,
+    scratch: &mut Scratch,
 ) {
-    if dim < LARGE {
-        instruction_set().dispatch(Small { sum, scales, features, dim, scratch });
-    } else {
-        instruction_set().dispatch(Large { sum, scales, features, dim, scratch });
+    let Scratch { planes, padded } = scratch;
+    if dim >= LARGE {
+        return instruction_set().dispatch(Large { sum, scales, features, dim, scratch: padded });
+    }
+    for (features, scales) in features.chunks(WIDTH * dim).zip(scales.chunks(WIDTH)) {
+        planes.load(features, dim);
+        planes.add_outer_products(scales, sum);
     }
 }
 
@@ -69,7 +81,7 @@ impl WithSimd for ScaledRows<'_> {
     }
 }
 
-/// The same for large D: tiles of four rows by two registers of the sum stay in registers while all rows go by.
+/// [`add_outer_products`] for large D: tiles of four rows by two registers of the sum stay in registers while all rows go by.
 struct Large<'a> {
     sum: &'a mut [f64],
     scales: &'a [f64],
@@ -139,53 +151,6 @@ fn tile<S: Simd>(
     [a, b, c, d]
 }
 
-/// The same for small D: rows padded to whole registers, and each register of the sum loaded once for four rows.
-struct Small<'a> {
-    sum: &'a mut [f64],
-    scales: &'a [f64],
-    features: &'a [f64],
-    dim: usize,
-    scratch: &'a mut Vec<f64>,
-}
-
-impl WithSimd for Small<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
-        let Small { sum, scales, features, dim, scratch } = self;
-        let lanes = size_of::<S::f64s>() / size_of::<f64>();
-        let stride = dim.next_multiple_of(lanes);
-        scratch.clear();
-        scratch.resize((4 + dim) * stride, 0.0);
-        let (padded, total) = scratch.split_at_mut(4 * stride);
-        for (rows, scales) in features.chunks(4 * dim).zip(scales.chunks(4)) {
-            let mut factors = [0.0; 4];
-            factors[..scales.len()].copy_from_slice(scales);
-            for (to, x) in padded.chunks_exact_mut(stride).zip(rows.chunks_exact(dim)) {
-                to[..dim].copy_from_slice(x);
-            }
-            // Unrolled by hand: an array of registers would be kept in memory.
-            let (first, second) = padded.split_at(2 * stride);
-            let ((a, b), (c, d)) = (first.split_at(stride), second.split_at(stride));
-            let [ra, rb, rc, rd] = [a, b, c, d].map(|row| S::as_simd_f64s(row).0);
-            for (i, total) in total.chunks_exact_mut(stride).enumerate() {
-                let la = simd.splat_f64s(factors[0] * a[i]);
-                let lb = simd.splat_f64s(factors[1] * b[i]);
-                let lc = simd.splat_f64s(factors[2] * c[i]);
-                let ld = simd.splat_f64s(factors[3] * d[i]);
-                for (at, total) in S::as_mut_simd_f64s(total).0[..=i / lanes].iter_mut().enumerate() {
-                    let first = simd.mul_add_e_f64s(lb, rb[at], simd.mul_add_e_f64s(la, ra[at], *total));
-                    *total = simd.mul_add_e_f64s(ld, rd[at], simd.mul_add_e_f64s(lc, rc[at], first));
-                }
-            }
-        }
-        for (i, (sum, total)) in sum.chunks_exact_mut(dim).zip(total.chunks_exact(stride)).enumerate() {
-            sum[..=i].iter_mut().zip(total).for_each(|(sum, total)| *sum += total);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -217,7 +182,7 @@ mod tests {
                 let features: Vec<f64> = (0..rows * dim).map(|i| (0.7 * i as f64).sin()).collect();
                 let scales: Vec<f64> = (0..rows).map(|i| (1.1 * i as f64).cos()).collect();
                 let mut sum = vec![0.5; dim * dim];
-                add_outer_products(&mut sum, &scales, &features, dim, &mut Vec::new());
+                add_outer_products(&mut sum, &scales, &features, dim, &mut Scratch::default());
                 for i in 0..dim {
                     for j in 0..=i {
                         let row = |r: usize| scales[r] * features[r * dim + i] * features[r * dim + j];

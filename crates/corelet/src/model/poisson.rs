@@ -7,7 +7,7 @@ use super::special::{
     expm1_minus_x, ln_factorial, log_of_series, log_sigmoid_difference, log_sigmoid_long_series,
     log_sigmoid_series, log_softplus, log1p_minus_x, sigmoid, softplus,
 };
-use super::{Family, Given, Glm, Jets, ModelError, Predictive};
+use super::{Family, Given, Glm, Jets, ModelError, Predictive, Slopes};
 use crate::data::Outcome;
 use crate::rows::Observations;
 use crate::vector_math::{
@@ -164,6 +164,13 @@ impl Family for Poisson {
         }
     }
 
+    fn slopes(&self, rows: &mut Slopes) {
+        match self.link {
+            Link::Log => dispatch(RateSlopes(rows)),
+            Link::Softplus => rows.fill(|eta, y, exposure| self.derivatives(eta, y, exposure)),
+        }
+    }
+
     fn series(&self, eta: f64, y: f64, exposure: f64) -> Option<[f64; 7]> {
         (eta.abs() < FAR).then(|| self.coefficients(eta, y, exposure, log_sigmoid_series))
     }
@@ -233,6 +240,25 @@ impl Kernel for Rates<'_> {
             *value = rate;
             *first = y - rate;
             *second = -rate;
+        }
+    }
+}
+
+/// The derivatives y − λ, −λ and −λ of the log link.
+struct RateSlopes<'a>(&'a mut Slopes);
+
+impl Kernel for RateSlopes<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let Slopes { eta, y, exposure, first, second, third } = self.0;
+        let out = first.iter_mut().zip(second).zip(third);
+        for (((eta, y), exposure), ((first, second), third)) in eta.iter().zip(&*y).zip(&*exposure).zip(out) {
+            let rate = exposure * exp_minus::<f64, FMA>(*eta, 0.0);
+            *first = y - rate;
+            *second = -rate;
+            *third = -rate;
         }
     }
 }

@@ -38,11 +38,11 @@ impl<T: Pod> Held<T> {
     /// Room for `count` other numbers of the same rows: in memory where these are, in the same folder otherwise.
     pub(crate) fn beside<U: Pod>(&self, count: usize) -> Result<Growing<U>, RowsError> {
         Ok(match &self.0 {
-            Where::Memory(_) => Growing::Memory(Vec::with_capacity(count)),
+            Where::Memory(_) => Growing::in_memory(count),
             #[cfg(feature = "files")]
             Where::Scratch(mapped) => {
                 let file = ScratchFile::create(mapped.folder(), (count * size_of::<U>()) as u64)?;
-                Growing::Scratch { file, written: 0, numbers: std::marker::PhantomData }
+                Growing::Scratch { file, written: 0, room: Vec::new() }
             }
         })
     }
@@ -142,34 +142,63 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Held<T> {
 
 /// Numbers in the making, from the first to the last.
 pub(crate) enum Growing<T> {
-    Memory(Vec<T>),
+    /// All of them, zero from the `done`-th on; how many are being made beyond.
+    Memory { numbers: Vec<T>, done: usize, making: usize },
     #[cfg(feature = "files")]
     Scratch {
         file: ScratchFile,
         /// Bytes so far.
         written: u64,
-        numbers: std::marker::PhantomData<T>,
+        /// Those in the making.
+        room: Vec<T>,
     },
 }
 
 impl<T: Pod> Growing<T> {
-    /// Appends some.
-    pub(crate) fn push(&mut self, more: &[T]) -> Result<(), RowsError> {
+    /// Room for `count` of them in memory, of which pages are taken when they are first written to.
+    pub(crate) fn in_memory(count: usize) -> Self {
+        Self::Memory { numbers: vec![T::zeroed(); count], done: 0, making: 0 }
+    }
+
+    /// The next `count`, to be made by any thread; zero until then.
+    pub(crate) fn room(&mut self, count: usize) -> &mut [T] {
         match self {
-            Self::Memory(numbers) => numbers.extend_from_slice(more),
+            Self::Memory { numbers, done, making } => {
+                *making = count;
+                &mut numbers[*done..*done + count]
+            }
             #[cfg(feature = "files")]
-            Self::Scratch { file, written, .. } => {
-                file.write_at(*written, more)?;
-                *written += size_of_val(more) as u64;
+            Self::Scratch { room, .. } => {
+                room.clear();
+                room.resize(count, T::zeroed());
+                room
+            }
+        }
+    }
+
+    /// Keeps what there was last [room](Self::room) for.
+    pub(crate) fn filled(&mut self) -> Result<(), RowsError> {
+        match self {
+            Self::Memory { done, making, .. } => *done += std::mem::take(making),
+            #[cfg(feature = "files")]
+            Self::Scratch { file, written, room } => {
+                file.write_at(*written, room)?;
+                *written += size_of_val(&**room) as u64;
             }
         }
         Ok(())
     }
 
+    /// Appends some.
+    pub(crate) fn push(&mut self, more: &[T]) -> Result<(), RowsError> {
+        self.room(more.len()).copy_from_slice(more);
+        self.filled()
+    }
+
     /// All of them.
     pub(crate) fn finish(self) -> Result<Held<T>, RowsError> {
         Ok(match self {
-            Self::Memory(numbers) => numbers.into(),
+            Self::Memory { numbers, .. } => numbers.into(),
             #[cfg(feature = "files")]
             Self::Scratch { file, .. } => Held::in_scratch(file)?,
         })

@@ -1,7 +1,9 @@
 //! Loops over many numbers at once, compiled for every instruction set: functions with exp and log in them, series.
 
+mod planes;
 mod real;
 
+pub(crate) use self::planes::{Planes, WIDTH};
 pub use self::real::{LogParts, Real, exp_minus, expm1_minus_x, log1p};
 use pulp::{Simd, WithSimd};
 use sparse_nnls::simd::instruction_set;

@@ -2,12 +2,10 @@
 
 use std::sync::Arc;
 
-use pulp::{Simd, WithSimd};
 use sparse_nnls::Sum;
-use sparse_nnls::simd::instruction_set;
 
 use super::expansion::{Expansion, HIGHEST};
-use super::lanes::Lanes;
+use super::lanes::{Lanes, Powers};
 use super::tail::Remainder;
 use super::tensor::{coordinates, multiplicities};
 use super::{TILE, whiten};
@@ -16,9 +14,11 @@ use crate::model::{BLOCK, LinearPredictor};
 use crate::parallel;
 use crate::posterior::Gaussian;
 use crate::rows::{Growing, Held, RowsError, add};
+use crate::vector_math::WIDTH;
 
-/// Tiles of a block, whose partial sums are added up before they join those of the blocks before.
-const WAVE: usize = BLOCK / TILE;
+/// Blocks that are worked on at a time: threads wait for each other at the end of them. The partial sums of the tiles of a block
+/// are added up before they join those of the blocks before.
+const AHEAD: usize = 4;
 
 /// Computes rows one at a time, in f64.
 pub(in crate::embed) struct RowMaker {
@@ -39,15 +39,6 @@ pub(in crate::embed) struct Row {
 impl Row {
     pub(super) fn new(dim: usize) -> Self {
         Self { direction: vec![0.0; dim], h: [0.0; HIGHEST], c: [0.0; 3] }
-    }
-
-    /// ‖φ‖ = √(Σ m!hₘ²), since v has unit length.
-    fn norm(&self, order: usize) -> f64 {
-        let largest = self.c[..order].iter().fold(0.0_f64, |m, c| m.max(c.abs()));
-        if largest == 0.0 {
-            return 0.0;
-        }
-        largest * self.c[..order].iter().map(|c| (c / largest).powi(2)).sum::<f64>().sqrt()
     }
 }
 
@@ -133,39 +124,38 @@ pub(super) fn pack(maker: &RowMaker, block: usize, most: usize) -> Result<Packed
     let (length, tile_length) =
         if whole { (n.div_ceil(block) * stride, TILE / block * stride) } else { (n * order, TILE * order) };
     let rows = &maker.model.observations.features;
-    let mut all_kept = if whole { Growing::Memory(Vec::with_capacity(length)) } else { rows.beside(length)? };
-    let mut all_norms = rows.beside(n)?;
-    let (kept_wave, norms_wave) = (WAVE * tile_length, WAVE * TILE);
-    let (mut kept, mut inverse_norms) = (vec![0.0_f32; kept_wave.min(length)], vec![0.0; norms_wave.min(n)]);
+    let mut kept = if whole { Growing::in_memory(length) } else { rows.beside(length)? };
+    let mut inverse_norms = rows.beside(n)?;
     let zero =
         || Partial { sum: vec![0.0; coordinates(dim, order)], norms: 0.0, remainder: Remainder::zero() };
     let mut total = zero();
     let multiplicities = multiplicities(dim, order);
-    for wave in 0..n.div_ceil(norms_wave) {
-        let kept = &mut kept[..kept_wave.min(length - wave * kept_wave)];
-        let inverse_norms = &mut inverse_norms[..norms_wave.min(n - wave * norms_wave)];
-        // The last block is not full, and what is beyond its rows must be zero.
-        kept.fill(0.0);
-        let tiles = kept.chunks_mut(tile_length).zip(inverse_norms.chunks_mut(TILE)).enumerate();
+    for start in (0..n).step_by(AHEAD * BLOCK) {
+        let end = n.min(start + AHEAD * BLOCK);
+        let places = |at: usize| if whole { at.div_ceil(block) * stride } else { at * order };
+        let kept_now = kept.room(places(end) - places(start));
+        let norms_now = inverse_norms.room(end - start);
+        let tiles = kept_now.chunks_mut(tile_length).zip(norms_now.chunks_mut(TILE)).enumerate();
         let partials = parallel::map(tiles, |(tile, (kept, inverse_norms))| {
-            let (first, remainder) = ((wave * WAVE + tile) * TILE, &remainder);
-            let block = whole.then_some(block);
-            instruction_set().dispatch(PackTile { maker, remainder, first, kept, inverse_norms, block })
+            let (first, block) = (start + tile * TILE, whole.then_some(block));
+            PackTile { maker, remainder: &remainder, first, kept, inverse_norms, block }.pack()
         });
-        let mut sum_of_block = zero();
-        partials.iter().for_each(|partial| sum_of_block.add(partial));
-        sum_of_block.sum.iter_mut().zip(&multiplicities).for_each(|(sum, m)| *sum *= m);
-        total.add(&sum_of_block);
-        all_kept.push(kept)?;
-        all_norms.push(inverse_norms)?;
+        for partials in partials.chunks(BLOCK / TILE) {
+            let mut sum_of_block = zero();
+            partials.iter().for_each(|partial| sum_of_block.add(partial));
+            sum_of_block.sum.iter_mut().zip(&multiplicities).for_each(|(sum, m)| *sum *= m);
+            total.add(&sum_of_block);
+        }
+        kept.filled()?;
+        inverse_norms.filled()?;
     }
-    let (kept, inverse_norms) = (all_kept.finish()?, all_norms.finish()?);
+    let (kept, inverse_norms) = (kept.finish()?, inverse_norms.finish()?);
     let sum = Sum { vector: total.sum, norms: total.norms };
     let kept = if whole { Kept::Blocks(kept) } else { Kept::Coefficients(kept) };
     Ok(Packed { kept, inverse_norms, sum, dropped: total.remainder })
 }
 
-/// Packs one tile, a register of rows at a time. [`RowMaker::fill`] is the plain twin of what it does to a row.
+/// Packs one tile, some rows side by side at a time. [`RowMaker::fill`] is the plain twin of what it does to a row.
 struct PackTile<'a> {
     maker: &'a RowMaker,
     remainder: &'a Remainder,
@@ -176,41 +166,39 @@ struct PackTile<'a> {
     block: Option<usize>,
 }
 
-impl WithSimd for PackTile<'_> {
-    type Output = Partial;
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) -> Partial {
+impl PackTile<'_> {
+    fn pack(self) -> Partial {
         let PackTile { maker, remainder, first, kept, inverse_norms, block } = self;
         let (dim, order) = (maker.posterior.dim(), maker.order);
-        let mut lanes = Lanes::new(simd, dim);
-        let mut sums = vec![simd.splat_f64s(0.0); coordinates(dim, order)];
-        let (mut norms, mut rest, mut row) = (0.0, Remainder::zero(), Row::new(dim));
-        for (group, inverse_norms) in inverse_norms.chunks_mut(Lanes::<S>::COUNT).enumerate() {
-            let start = group * Lanes::<S>::COUNT;
-            lanes.load(maker, first + start, inverse_norms.len());
-            for (lane, inverse_norm) in inverse_norms.iter_mut().enumerate() {
-                lanes.row(maker, first + start + lane, lane, &mut row);
-                let norm = row.norm(order);
+        let mut lanes = Lanes::default();
+        let (mut norms, mut rest, mut powers) = (0.0, Remainder::zero(), Powers::new(dim, order));
+        let kept_width = block.map_or(order * WIDTH, |block| WIDTH / block * (dim + order) * block);
+        let groups = inverse_norms.chunks_mut(WIDTH).zip(kept.chunks_mut(kept_width));
+        for (group, (inverse_norms, kept)) in groups.enumerate() {
+            let first = first + group * WIDTH;
+            lanes.load(maker, first, inverse_norms.len());
+            lanes.expand(maker, first);
+            for (row, inverse_norm) in inverse_norms.iter_mut().enumerate() {
+                let norm = lanes.norm(row, order);
                 *inverse_norm = if norm > 0.0 { 1.0 / norm } else { 0.0 };
                 norms += norm;
-                let place = start + lane;
-                let c = row.c[..order].iter().map(|c| c * *inverse_norm);
-                match block {
-                    Some(block) => {
-                        let to = kept[place / block * (dim + order) * block + place % block..].iter_mut();
-                        let numbers = row.direction.iter().copied().chain(c);
-                        to.step_by(block).zip(numbers).for_each(|(to, number)| *to = number as f32);
-                    }
-                    None => {
-                        kept[place * order..].iter_mut().zip(c).for_each(|(to, c)| *to = c as f32);
-                    }
-                }
-                remainder.add(simd, &row.direction, &row.h, order, &mut rest);
             }
-            lanes.add_powers(order, &mut sums);
+            if let Some(block) = block {
+                lanes.pack(kept, block, (dim + order) * block);
+            }
+            for (m, c) in lanes.c[..order].iter().enumerate() {
+                for (row, (c, inverse_norm)) in c.iter().zip(&*inverse_norms).enumerate() {
+                    let place = match block {
+                        Some(block) => (row / block * (dim + order) + dim + m) * block + row % block,
+                        None => row * order + m,
+                    };
+                    kept[place] = (c * inverse_norm) as f32;
+                }
+            }
+            remainder.add(&lanes.directions, &lanes.expanded.h, order, &mut rest);
+            powers.add(&mut lanes);
         }
-        Partial { sum: sums.iter().map(|sum| simd.reduce_sum_f64s(*sum)).collect(), norms, remainder: rest }
+        Partial { sum: powers.into_vector(), norms, remainder: rest }
     }
 }
 
@@ -225,30 +213,19 @@ pub(super) struct FillTile<'a> {
 }
 
 impl FillTile<'_> {
-    pub(super) fn fill(self) {
-        instruction_set().dispatch(self);
-    }
-}
-
-impl WithSimd for FillTile<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
+    pub(super) fn fill(self, lanes: &mut Lanes) {
         let FillTile { maker, first, coefficients, blocks, block } = self;
         let (dim, order) = (maker.posterior.dim(), maker.order);
         let (count, stride) = (coefficients.len() / order, (dim + order) * block);
         blocks.clear();
         blocks.resize(count.div_ceil(block) * stride, 0.0);
-        let mut lanes = Lanes::new(simd, dim);
-        for (group, coefficients) in coefficients.chunks(order * Lanes::<S>::COUNT).enumerate() {
-            let start = group * Lanes::<S>::COUNT;
-            lanes.load(maker, first + start, coefficients.len() / order);
-            for (lane, c) in coefficients.chunks_exact(order).enumerate() {
-                let place = start + lane;
-                let mut to = blocks[place / block * stride + place % block..].iter_mut().step_by(block);
-                to.by_ref().zip(lanes.direction(lane)).take(dim).for_each(|(to, v)| *to = *v as f32);
-                to.zip(c).for_each(|(to, c)| *to = *c);
+        let groups = coefficients.chunks(order * WIDTH).zip(blocks.chunks_mut(WIDTH / block * stride));
+        for (group, (coefficients, blocks)) in groups.enumerate() {
+            lanes.load(maker, first + group * WIDTH, coefficients.len() / order);
+            lanes.pack(blocks, block, stride);
+            for (row, c) in coefficients.chunks_exact(order).enumerate() {
+                let places = blocks[(row / block * (dim + order) + dim) * block + row % block..].iter_mut();
+                places.step_by(block).zip(c).for_each(|(to, c)| *to = *c);
             }
         }
     }

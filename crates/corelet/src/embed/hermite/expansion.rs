@@ -1,7 +1,8 @@
 //! The Hermite coefficients of one row's log-likelihood.
 
 use super::quadrature::Rule;
-use crate::model::Family;
+use crate::model::{Family, Slopes};
+use crate::vector_math::{Kernel, dispatch};
 
 /// Highest order whose coefficient is computed: those above the order kept make up the tail.
 pub(super) const HIGHEST: usize = 6;
@@ -10,7 +11,7 @@ pub(super) const HIGHEST: usize = 6;
 const LARGEST: f64 = 1e100;
 
 /// Widths up to which a Gauss rule of so many nodes is used: its error is about n!·(s/π)²ⁿ, here below 10⁻¹⁴.
-const LADDER: [(f64, usize); 3] = [(0.02, 4), (0.12, 8), (0.28, 13)];
+const LADDER: [(f64, usize); 4] = [(0.005, 3), (0.02, 4), (0.12, 8), (0.28, 13)];
 
 /// Computes hₘ = E[ℓ(η̂ + sz)Heₘ(z)]/m! for z ~ N(0, 1).
 ///
@@ -19,7 +20,7 @@ const LADDER: [(f64, usize); 3] = [(0.02, 4), (0.12, 8), (0.28, 13)];
 /// to the polynomial, hₘ = s³·E[ℓ‴(η̂ + sz)Heₘ₋₃(z)]/m!. The number of nodes follows the width s.
 #[derive(Debug)]
 pub(super) struct Expansion {
-    rules: [Rule; 3],
+    rules: [Rule; LADDER.len()],
 }
 
 impl Expansion {
@@ -48,15 +49,109 @@ impl Expansion {
                 &wide
             }
         };
-        let mut h = means(rule, family, eta, s, target);
-        let mut power = 1.0;
-        for (order, h) in (1..).zip(&mut h) {
-            power *= if order <= 3 { s } else { 1.0 } / f64::from(order);
-            *h *= power;
-            // Only the orders above 3, where signs alternate, can come to ∞ − ∞, and only the tail looks at them.
-            *h = if h.is_nan() { 0.0 } else { h.clamp(-LARGEST, LARGEST) };
+        scaled(means(rule, family, eta, s, target), s)
+    }
+
+    /// The same of many rows, each to its own bits whatever stands beside it: rows on one rung take a node of its rule together.
+    pub(super) fn many(&self, family: &dyn Family, rows: &mut Expanded) {
+        rows.h.iter_mut().for_each(|h| {
+            h.clear();
+            h.resize(rows.eta.len(), 0.0);
+        });
+        for (rung, rule) in self.rules.iter().enumerate() {
+            let above = if rung == 0 { 0.0 } else { LADDER[rung - 1].0 };
+            rows.pick(|s| s > above && s <= LADDER[rung].0);
+            if !rows.picked.is_empty() {
+                rows.expand(family, rule);
+            }
         }
-        h
+        for i in 0..rows.eta.len() {
+            if rows.s[i] > LADDER[LADDER.len() - 1].0 || rows.s[i].is_nan() {
+                let h = self.coefficients(family, rows.eta[i], rows.s[i], (rows.y[i], rows.exposure[i]));
+                rows.h.iter_mut().zip(h).for_each(|(to, h)| to[i] = h);
+            }
+        }
+    }
+}
+
+/// From the means of [`means`] to coefficients.
+fn scaled(mut h: [f64; HIGHEST], s: f64) -> [f64; HIGHEST] {
+    let mut power = 1.0;
+    for (order, h) in (1..).zip(&mut h) {
+        power *= if order <= 3 { s } else { 1.0 } / f64::from(order);
+        *h *= power;
+        // Only the orders above 3, where signs alternate, can come to ∞ − ∞, and only the tail looks at them.
+        *h = if h.is_nan() { 0.0 } else { h.clamp(-LARGEST, LARGEST) };
+    }
+    h
+}
+
+/// Rows with their predictor, its standard deviation, target and exposure; and what [`Expansion::many`] makes of them.
+#[derive(Debug, Default)]
+pub(super) struct Expanded {
+    pub(super) eta: Vec<f64>,
+    pub(super) s: Vec<f64>,
+    pub(super) y: Vec<f64>,
+    pub(super) exposure: Vec<f64>,
+    /// h₁ … h₆ of all rows.
+    pub(super) h: [Vec<f64>; HIGHEST],
+    /// The rows of one rung, what is asked at a node of its rule, and the means so far.
+    picked: Vec<usize>,
+    slopes: Slopes,
+    means: [Vec<f64>; HIGHEST],
+}
+
+impl Expanded {
+    fn pick(&mut self, is_on_rung: impl Fn(f64) -> bool) {
+        let Self { s, y, exposure, picked, slopes, means, .. } = self;
+        picked.clear();
+        picked.extend((0..s.len()).filter(|&i| is_on_rung(s[i])));
+        for (to, from) in [(&mut slopes.y, y), (&mut slopes.exposure, exposure)] {
+            to.clear();
+            to.extend(picked.iter().map(|&i| from[i]));
+        }
+        means.iter_mut().for_each(|mean| {
+            mean.clear();
+            mean.resize(picked.len(), 0.0);
+        });
+    }
+
+    fn expand(&mut self, family: &dyn Family, rule: &Rule) {
+        let Self { eta, s, h, picked, slopes, means, .. } = self;
+        for &node in &rule.nodes {
+            slopes.eta.clear();
+            slopes.eta.extend(picked.iter().map(|&i| eta[i] + s[i] * node.0));
+            family.slopes(slopes.asked());
+            dispatch(AddNode { slopes, node, means });
+        }
+        for (at, &i) in picked.iter().enumerate() {
+            let row = scaled(std::array::from_fn(|m| means[m][at]), s[i]);
+            h.iter_mut().zip(row).for_each(|(to, h)| to[i] = h);
+        }
+    }
+}
+
+/// Adds one node of [`means`] for many rows.
+struct AddNode<'a> {
+    slopes: &'a Slopes,
+    node: (f64, f64),
+    means: &'a mut [Vec<f64>; HIGHEST],
+}
+
+impl Kernel for AddNode<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let AddNode { slopes: Slopes { first, second, third, .. }, node: (z, weight), means } = self;
+        let mut add = |m: usize, slopes: &[f64], factor: f64| {
+            means[m].iter_mut().zip(slopes).for_each(|(mean, slope)| *mean += weight * slope * factor);
+        };
+        add(0, first, 1.0);
+        add(1, second, 1.0);
+        for (m, factor) in [1.0, z, z * z - 1.0, z * (z * z - 3.0)].into_iter().enumerate() {
+            add(2 + m, third, factor);
+        }
     }
 }
 
@@ -72,7 +167,7 @@ fn means(rule: &Rule, family: &dyn Family, eta: f64, s: f64, (y, exposure): (f64
             third,
             third * z,
             third * (z * z - 1.0),
-            third * z * (z * z - 3.0),
+            third * (z * (z * z - 3.0)),
         ];
         sums.iter_mut().zip(terms).for_each(|(sum, term)| *sum += term);
     }
@@ -137,6 +232,26 @@ mod tests {
                             family.name()
                         );
                     }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn many_rows_have_the_coefficients_of_each() {
+        let expansion = Expansion::new();
+        let s = [0.0, 1e-30, 0.001, 0.3, 0.005, 0.0051, 0.02, 0.1, 0.12, 0.2, 0.28, 0.29, 2.0, 0.003];
+        for (family, y) in families() {
+            let mut rows = Expanded { s: s.to_vec(), y: vec![y; s.len()], ..Expanded::default() };
+            rows.exposure = vec![1.0; s.len()];
+            rows.eta = (0..s.len()).map(|i| 0.7 * i as f64 - 4.0).collect();
+            expansion.many(&*family, &mut rows);
+            for (i, &s) in s.iter().enumerate() {
+                let want = expansion.coefficients(&*family, rows.eta[i], s, (y, 1.0));
+                let size = want.iter().fold(0.0_f64, |m, h| m.max(h.abs()));
+                for (got, want) in rows.h.iter().map(|h| h[i]).zip(want) {
+                    let near = (got - want).abs() <= 1e-13 * want.abs() + 1e-15 * size;
+                    assert!(near, "{} {s}: {got} {want}", family.name());
                 }
             }
         }

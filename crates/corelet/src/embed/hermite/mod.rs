@@ -28,6 +28,7 @@ pub use self::joint::JointHermite;
 pub(super) use self::joint_row::JointColumns;
 pub use self::joint_row::JointPolynomials;
 use self::kernel::{Cosines, Widen, block_rows};
+use self::lanes::Lanes;
 pub(super) use self::tail::Remainder;
 pub(super) use self::tensor::coordinates;
 use self::tensor::{add_powers, multiplicities};
@@ -154,7 +155,14 @@ struct Scratch {
     correlations: [Vec<f64>; 2],
     gathered: Vec<f32>,
     members: Vec<usize>,
-    filled: Vec<f32>,
+    filled: Filled,
+}
+
+/// Rows that are packed tile by tile.
+#[derive(Default)]
+struct Filled {
+    blocks: Vec<f32>,
+    lanes: Lanes,
 }
 
 impl Hermite {
@@ -253,6 +261,7 @@ impl Hermite {
             None => (query, norms),
         };
         match query.batch {
+            None if forms.is_empty() => {}
             Some(batch) if batch.fraction < GATHER => self.gather(&rows, batch, forms, scratch),
             _ => self.cosines(&rows, forms, scratch),
         }
@@ -277,7 +286,7 @@ impl Hermite {
     }
 
     /// The whole blocks that hold these rows, the first of which must be the first of a block.
-    fn blocks<'b>(&'b self, rows: &Range<usize>, filled: &'b mut Vec<f32>) -> &'b [f32] {
+    fn blocks<'b>(&'b self, rows: &Range<usize>, filled: &'b mut Filled) -> &'b [f32] {
         let (order, block) = (self.order(), self.block);
         match &self.packed.kept {
             Kept::Blocks(blocks) => {
@@ -287,8 +296,9 @@ impl Hermite {
             Kept::Coefficients(all) => {
                 let coefficients = &all[rows.start * order..rows.end * order];
                 let (maker, first) = (&self.columns.maker, rows.start);
-                FillTile { maker, first, coefficients, blocks: &mut *filled, block }.fill();
-                filled
+                let Filled { blocks, lanes } = filled;
+                FillTile { maker, first, coefficients, blocks: &mut *blocks, block }.fill(lanes);
+                blocks
             }
         }
     }

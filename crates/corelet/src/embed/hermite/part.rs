@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use super::Hermite;
 use super::forms::Directions;
 use super::kernel::{Cosines, Widen};
+use super::{Filled, Hermite};
 use crate::embed::RowPolynomials;
 use crate::embed::tiles::{Correlations, Tiles};
 
@@ -12,7 +12,7 @@ use crate::embed::tiles::{Correlations, Tiles};
 #[derive(Default)]
 pub struct PartScratch {
     products: Vec<f32>,
-    filled: Vec<f32>,
+    filled: Filled,
     cosines: [Vec<f32>; 2],
     correlations: [Vec<f64>; 2],
 }
