@@ -43,8 +43,8 @@ impl LogLikelihood for All<'_> {
         /// Rows a parameter that are a fair picture; every so many of few rows, and so many of many: the mode of m of n rows
         /// is some √(n/m) posterior standard deviations off. Fewer than a sixteenth must do, or it does not pay.
         const EACH: usize = 100;
-        const OF_FEW: usize = 64;
-        const OF_MANY: usize = 20_000;
+        const OF_FEW: usize = 16;
+        const OF_MANY: usize = 60_000;
         const LEAST_STRIDE: usize = 16;
         let Self(rows) = *self;
         let count = (rows.len() / OF_FEW).min(OF_MANY).max(EACH * rows.dim());
