@@ -176,7 +176,7 @@ fn all_rows<'py>(py: Python<'py>, study: &Study) -> PyResult<Bound<'py, PyDict>>
     let weights = study.weights_of(&observations).map_err(|error| Failure::new(&error))?;
     all.set_item("weights", PyArray1::from_vec(py, weights))?;
     all.set_item("n", study.all_rows())?;
-    all.set_item("dropped", study.frame().dropped)?;
+    all.set_item("dropped", study.frame().lineage.dropped)?;
     Ok(all)
 }
 

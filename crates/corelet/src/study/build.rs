@@ -42,7 +42,7 @@ impl Study {
     /// The options of a build. Where equal rows are taken as one, no more points are asked for than there are distinct ones.
     fn options(&self, specification: &BuildSpecification) -> BuildOptions {
         let options = specification.options(self.units());
-        match self.frame.collapsed {
+        match self.frame.lineage.collapsed {
             Some(_) => BuildOptions { k: options.k.min(self.len()), ..options },
             None => options,
         }
@@ -50,7 +50,7 @@ impl Study {
 
     /// Whether all distinct rows may be chosen, which then are the data themselves.
     fn all_fit(&self, options: &BuildOptions) -> bool {
-        self.frame.collapsed.is_some() && options.max_kl.is_none() && options.k == self.len()
+        self.frame.lineage.collapsed.is_some() && options.max_kl.is_none() && options.k == self.len()
     }
 
     /// Builds in rounds, or once where groups of rows are chosen, and judges; none where the listener stopped it before there

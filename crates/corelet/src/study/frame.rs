@@ -22,26 +22,33 @@ pub struct Frame {
     pub features: usize,
     /// The row of the input that each observation came from.
     pub rows: KeptRows,
+    /// How the rows of the input became observations.
+    pub lineage: Lineage,
     /// How text columns became indicators.
     pub levels: Vec<TextLevels>,
     /// What was done to the features.
     pub standardisation: Standardisation,
-    /// Rows left out for missing values.
-    pub dropped: usize,
     /// The column that is the target.
     pub target: Option<String>,
     /// What tells these observations from others.
     pub fingerprint: String,
-    /// The first row of each partition, and after the last, where the data are in partitions.
-    pub partitions: Vec<usize>,
-    /// Where equal rows were taken as one: how many there were.
-    pub collapsed: Option<usize>,
     /// Which observations belong together, where groups of them are to be chosen.
     pub groups: Option<Groups>,
     /// The classes of a target that has several, in the order of their numbers; the first of those without an order is the base.
     pub classes: Vec<String>,
     /// How cells became numbers.
     pub encoding: Encoding,
+}
+
+/// How the rows of the input became observations.
+#[derive(Debug, Clone, Default)]
+pub struct Lineage {
+    /// Rows left out for missing values.
+    pub dropped: usize,
+    /// Where equal rows were taken as one: how many there were.
+    pub collapsed: Option<usize>,
+    /// The first row of each partition, and after the last, where the data are in partitions.
+    pub partitions: Vec<usize>,
 }
 
 impl Frame {
@@ -54,7 +61,7 @@ impl Frame {
         let find = |&row: &usize| {
             self.rows.observation(row).ok_or_else(|| StudyError::NoSuchRow {
                 row,
-                reason: if row < all && self.collapsed.is_some() {
+                reason: if row < all && self.lineage.collapsed.is_some() {
                     format!("it is equal to an earlier row of {} and counted there", self.source)
                 } else if row < all {
                     format!("it has missing values in {} and was left out", self.source)

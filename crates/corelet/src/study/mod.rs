@@ -26,7 +26,7 @@ pub use compare::{Cell, Comparison};
 #[cfg(feature = "sampling")]
 pub use drawn::{Drawn, sample_kept};
 pub use error::StudyError;
-pub use frame::Frame;
+pub use frame::{Frame, Lineage};
 #[cfg(feature = "sampling")]
 pub use kept::KeptCoreset;
 pub use leverage::Leverages;
@@ -210,7 +210,7 @@ impl Study {
         let (priors_given, rows) = (asked.gives_priors(), Box::new(rows));
         let held = Asked { model, priors, priors_given, target, fingerprint, weight, collapsed: None, rows };
         let mut study = Self::assembled(schema.name(), dataset, held, clock.elapsed().as_secs_f64())?;
-        study.frame.partitions = partitions;
+        study.frame.lineage.partitions = partitions;
         Ok(study)
     }
 
@@ -256,13 +256,11 @@ impl Study {
             names,
             features,
             rows,
+            lineage: Lineage { dropped, collapsed, partitions: Vec::new() },
             levels,
             standardisation,
-            dropped,
             target: target_name,
             fingerprint,
-            partitions: Vec::new(),
-            collapsed,
             groups,
             classes,
             encoding,
@@ -305,7 +303,7 @@ impl Study {
 
     /// Number of usable rows, each for itself.
     pub fn all_rows(&self) -> usize {
-        self.frame.collapsed.unwrap_or(self.len())
+        self.frame.lineage.collapsed.unwrap_or(self.len())
     }
 
     /// Compares the observations with those that a coreset was built on, where that is known. Where they differ this is
@@ -466,17 +464,17 @@ impl Study {
     }
 
     fn subject(&self) -> Subject<'_> {
-        let Frame { source, names, features, dropped, fingerprint, classes, .. } = &self.frame;
+        let Frame { source, names, features, lineage, fingerprint, classes, .. } = &self.frame;
         let (n, model) = (self.all_rows(), self.model());
         Subject {
             data: source,
             n,
-            distinct: self.frame.collapsed.map(|_| self.len()),
+            distinct: lineage.collapsed.map(|_| self.len()),
             names,
             features: *features,
             model,
             priors: &self.model.said,
-            dropped: *dropped,
+            dropped: lineage.dropped,
             fingerprint: Some(fingerprint),
             groups: self.frame.groups.as_ref().map(Groups::len),
             classes,
