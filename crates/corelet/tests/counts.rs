@@ -59,6 +59,9 @@ fn repeated(table: &Table) -> Table {
     Table::new("repeated", table.columns.iter().map(column).collect()).unwrap()
 }
 
+/// Something else that is asked.
+type Change<'a> = &'a dyn Fn(&mut Specification);
+
 /// The counts multiplied by this.
 fn in_units(mut table: Table, unit: f64) -> Table {
     if let Values::Number { values, .. } = &mut table.columns[7].values {
@@ -116,13 +119,13 @@ fn assert_same_design(one: &Study, other: &Study, named: &str) {
 fn counts_are_the_rows_that_they_stand_for() {
     let table = table(300);
     let all = repeated(&table);
-    let with = |asked: Specification, change: &dyn Fn(&mut Specification)| {
+    let with = |asked: Specification, change: Change<'_>| {
         let mut asked = asked;
         change(&mut asked);
         asked
     };
     let auto = |asked: &mut Specification| asked.model.priors = Some(Priors::auto());
-    let changes: [(&str, &dyn Fn(&mut Specification)); 5] = [
+    let changes: [(&str, Change<'_>); 5] = [
         ("as it is", &|_| {}),
         ("auto", &auto),
         ("whiten", &|asked| asked.design.standardise = Standardise::Whiten),
@@ -156,7 +159,7 @@ fn survey_weights_have_no_unit() {
     for unit in [1e-3, 0.7, 1e5 / 3.0] {
         assert_same_design(&one, &open(&in_units(table.clone(), unit), &asked), &format!("{unit}"));
     }
-    let mut same = table.clone();
+    let mut same = table;
     if let Values::Number { values, .. } = &mut same.columns[7].values {
         values.fill(0.4);
     }
