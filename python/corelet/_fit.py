@@ -223,6 +223,10 @@ class _Functions:
         self._sample = sample
         self._log_likelihood = log_likelihood
 
+    @property
+    def last_steps(self) -> int:
+        return 0
+
     def sample(
         self,
         rows: NDArray[np.int64],

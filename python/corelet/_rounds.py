@@ -32,12 +32,20 @@ LARGER_PILOT = 5
 """How many times as many rows the next pilot has, where one was too small."""
 LONGER = 3
 """How often the last chains are run on, as long again, where nothing is wrong but that they mix slowly."""
+AT_ONCE_VARIANCE = 0.02
+"""With V below this, far from what an A allows, chains of full length that certified a round are the last ones."""
+STEP_COSTS = 50
+"""What a step of a chain takes, in log-likelihoods of each of its rows: some ten gradients."""
 VERDICT_DRAWS = 2000
 """Draws that the last verdict looks at, at most, where fewer did not give an A."""
 
 
 class Sampler(Protocol):
     """What rounds ask of a model: draws of its posterior given weighted rows, and log-likelihoods."""
+
+    @property
+    def last_steps(self) -> int:
+        """Steps of the last chains, warm-up and all; 0 where these are no longer than others."""
 
     def sample(
         self,
@@ -96,9 +104,17 @@ class Round:
     """Seconds of `build`, `sample` and `look`, the pass over all rows."""
     next: str = ""
     """What was done then, and why."""
+    full_length: bool = False
+    """Whether its chains were as long as the last ones."""
     verdict: Optional[Verdict] = field(default=None, repr=False)
     coreset: Optional[Coreset] = field(default=None, repr=False)
     posterior: Optional[Draws] = field(default=None, repr=False)
+
+    @property
+    def is_last(self) -> bool:
+        """Whether nothing would be learnt from other chains and another pass. Were V near the limit, that this round was the
+        first to pass could be chance."""
+        return self.full_length and self.certified and self.variance_upper < AT_ONCE_VARIANCE
 
     @property
     def certified(self) -> bool:
@@ -139,7 +155,7 @@ def next_step(rounds: list[Round], k: int, max_k: int, restarts_left: int) -> tu
     last = rounds[-1]
     before = rounds[-2].variance if len(rounds) > 1 else np.inf
     if last.certified:
-        return "final", "certified: the last chains"
+        return "final", "certified" if last.is_last else "certified: the last chains"
     if restarts_left and (not np.isfinite(last.variance) or last.variance > max(100.0, 0.5 * before)):
         return "restart", "it strayed: the pilot had too few rows, so a larger one"
     if last.moved and last.variance < 0.5 * before:
@@ -190,7 +206,7 @@ class Rounds:
         while True:
             try:
                 coreset, built = self._timed("building", lambda: self._build(seen))
-                new, sampled = self._timed("sampling", lambda: self._sample(coreset, draws, final=False))
+                new, sampled = self._timed("sampling", lambda: self._sample(coreset, draws, self._at_once()))
             except (ArithmeticError, RuntimeError, ValueError) as error:
                 # The sampler managed the pilot, so that it is the weights which it cannot manage.
                 if not self.restarts_left or isinstance(error, _lib.CoreletError):
@@ -300,6 +316,7 @@ class Rounds:
             scale=scale,
             r_hat=verdict.r_hat,
             seconds=seconds,
+            full_length=self._at_once(),
             verdict=verdict,
             coreset=coreset,
             posterior=new,
@@ -323,10 +340,13 @@ class Rounds:
 
     def _finish(self, best: Round) -> Round:
         """The last chains of this round's coreset, and the verdict by them."""
-        coreset, start = best.coreset, best.posterior
-        assert coreset is not None and start is not None
-        draws, sampled = self._timed("the last chains", lambda: self._sample(coreset, start, final=True))
-        verdict, looked = self._last_verdict(coreset, draws)
+        coreset, draws, verdict = best.coreset, best.posterior, best.verdict
+        assert coreset is not None and draws is not None and verdict is not None
+        sampled, looked = 0.0, 0.0
+        if not best.is_last:
+            start = draws
+            draws, sampled = self._timed("the last chains", lambda: self._sample(coreset, start, final=True))
+            verdict, looked = self._last_verdict(coreset, draws)
         for _ in range(LONGER):
             if not _slow(verdict):
                 break
@@ -364,6 +384,10 @@ class Rounds:
         return gather(self.log_likelihood, some.flat(), some.count, size=0, keep=keep, strict=False)
 
     # What it tells.
+
+    def _at_once(self) -> bool:
+        """Whether a round had better have chains of full length, since they cost less than another pass over all rows."""
+        return self.sampler.last_steps * self.k * STEP_COSTS <= self.units.n * self._draws_wanted(None)
 
     def _draws_wanted(self, draws: Optional[Draws]) -> int:
         parameters = 0 if draws is None else len(draws.parameters())

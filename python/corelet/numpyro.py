@@ -13,6 +13,7 @@ import numpyro
 from numpy.typing import NDArray
 from numpyro.handlers import seed as seeded
 from numpyro.handlers import substitute, trace
+from numpyro.infer.util import constrain_fn, unconstrain_fn
 
 from ._build import _count
 from ._draws import Draws
@@ -76,11 +77,11 @@ def fit(
     """
     given = None if isinstance(pilot, (int, np.integer)) else Draws.of(pilot)
     rows = 1000 if given is not None else _count("pilot", pilot)
-    table = Rows(model, tuple(args), dict(kwargs or {}), seed)
+    table = Rows(model, tuple(args), dict(kwargs or {}))
     units = Units(table.n, groups)
     plan = plan_of(units, k, max_k, rows, None, max_rounds, seed, None)
     warn_of_precision(table.n)
-    table.check_slicing(seed)
+    table.check_slicing(plan.draws_at(plan.k, table.parameters), seed)
     size = 0 if groups is not None else max(plan.k, 0 if given is not None else plan.pilot)
     tool = Sampler(table, size, draws, tune, chains, seed, dict(kernel or {}))
     start = None if given is None else tool.only_latent(given)
@@ -101,19 +102,24 @@ def warn_of_precision(n: int) -> None:
 class Rows:
     """A model as a function of rows: which arguments have them, and the log-likelihood of each."""
 
-    def __init__(self, model: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], seed: int) -> None:
+    def __init__(self, model: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.model = model
-        sites = trace(seeded(model, seed)).get_trace(*args, **kwargs)
+        sites = _sites(model, args, kwargs)
         samples = {name: site for name, site in sites.items() if site["type"] == "sample"}
         self.observed = [name for name, site in samples.items() if site["is_observed"] and not _is_factor(site)]
-        self.latent = [name for name, site in samples.items() if not site["is_observed"]]
-        self.n = _number_of_rows(sites, self.observed, self.latent)
+        self.latent = {name: _like(site["value"]) for name, site in samples.items() if not site["is_observed"]}
+        self.n = _number_of_rows(sites, self.observed, list(self.latent))
         self._leaves, self._tree = jax.tree_util.tree_flatten((args, kwargs), is_leaf=lambda leaf: leaf is None)
         self._at = [at for at, leaf in enumerate(self._leaves) if np.ndim(leaf) and np.shape(leaf)[0] == self.n]
         self.values = [self._leaves[at] for at in self._at]
         if not self.values:
             raise CoreletError(f"no argument of the model has {self.n} rows; hand the data over in args")
         self.jitted = jax.jit(jax.vmap(self._one, in_axes=(0, None)))
+
+    @property
+    def parameters(self) -> int:
+        """How many there are."""
+        return sum(int(np.prod(like.shape)) for like in self.latent.values())
 
     def call(self, data: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments with these rows in place of all."""
@@ -153,23 +159,39 @@ class Rows:
         size = max(count, min(self.n, AT_ONCE // max(1, draws)))
         return np.asarray(self.jitted(parameters, self.take(rows, size)), dtype=np.float64)[:, :count]
 
-    def check_slicing(self, seed: int) -> None:
-        """Some rows alone must have the log-likelihood that they have among all."""
-        points = []
-        for step in range(2):
-            args, kwargs = jax.tree_util.tree_unflatten(self._tree, self._leaves)
-            sites = trace(seeded(self.model, seed + step)).get_trace(*args, **kwargs)
-            points.append({name: sites[name]["value"] for name in self.latent})
-        theta = {name: jnp.stack([point[name] for point in points]) for name in self.latent}
-        whole = np.stack([np.asarray(self._one(point, self.values)) for point in points])
+    def check_slicing(self, draws: int, seed: int) -> None:
+        """Some rows alone must have the log-likelihood that they have among all. So many draws are what is asked for later."""
+        theta = self._points(seed)
+        whole = np.asarray(self.jitted(theta, self.values), dtype=np.float64)
+        repeated = {name: np.resize(values, (draws, *values.shape[1:])) for name, values in theta.items()}
         rows = np.sort(np.random.default_rng(seed).choice(self.n, min(CHECKED_ROWS, self.n), replace=False)).astype(np.int64)
-        found, wanted = self.log_likelihood(theta, rows), whole[:, rows]
+        found, wanted = self.log_likelihood(repeated, rows)[: len(whole)], whole[:, rows]
         usable = np.isfinite(wanted)
         if not np.allclose(found[usable], wanted[usable], rtol=1e-3, atol=1e-3):
             raise CoreletError(
                 "the log-likelihood of a row depends on the other rows (a mean or a cumulative sum of the data inside the "
                 "model, for instance), so rows cannot be taken out of it; compute such quantities before the model"
             )
+
+    def _points(self, seed: int) -> dict[str, NDArray[Any]]:
+        """Two points of the parameter space."""
+        model, rng = seeded(self.model, 0), np.random.default_rng(seed)
+        shapes = jax.eval_shape(lambda draw, data: unconstrain_fn(model, *self.call(data), draw), self.latent, self.values)
+        free = {name: rng.uniform(-1, 1, (2, *x.shape)).astype(x.dtype) for name, x in shapes.items()}
+        constrain = jax.jit(jax.vmap(lambda at, data: constrain_fn(model, *self.call(data), at), in_axes=(0, None)))
+        points = constrain(free, self.values)
+        return {name: np.asarray(points[name]) for name in self.latent}
+
+
+def _sites(model: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The sites of a model, with shapes in place of what would be random: nothing is drawn, and nothing compiled."""
+    found: dict[str, Any] = {}
+    jax.eval_shape(lambda key: found.update(trace(seeded(model, key)).get_trace(*args, **kwargs)), jax.random.PRNGKey(0))
+    return found
+
+
+def _like(value: Any) -> Any:
+    return jax.ShapeDtypeStruct(jnp.shape(value), jnp.result_type(value))
 
 
 class _Weights(numpyro.primitives.Messenger):  # type: ignore[misc]
@@ -238,7 +260,7 @@ def _padded(values: NDArray[Any], size: int) -> NDArray[Any]:
 
 
 class Sampler:
-    """NUTS on weighted rows, compiled once for each number of them."""
+    """NUTS on weighted rows, compiled once as long as these are no more than at first."""
 
     def __init__(
         self, rows: Rows, size: int, draws: int, tune: int, chains: int, seed: int, kernel: dict[str, Any]
@@ -251,7 +273,11 @@ class Sampler:
         self.seed = seed
         self.kernel = kernel
         self.calls = 0
-        self._compiled: dict[int, Chains] = {}
+        self._compiled: Optional[Chains] = None
+
+    @property
+    def last_steps(self) -> int:
+        return self.chains * (self.final_draws + self.tune)
 
     def sample(
         self,
@@ -264,13 +290,14 @@ class Sampler:
         self.calls += 1
         self.size = max(self.size, len(rows))
         length = max(100, -(-2 * draws // self.chains))
-        if length not in self._compiled:
-            self._compiled[length] = Chains(self.rows.weighted, self.rows.latent, self.tune, length, self.kernel)
+        if self._compiled is None:
+            self._compiled = Chains(self.rows.weighted, self.rows.latent, self.tune, length, self.kernel)
         padded = np.concatenate([weights, np.zeros(self.size - len(rows))]).astype(jnp.result_type(float))
         data = (padded, *self.rows.take(rows, self.size))
-        key = jax.random.PRNGKey(int(np.random.SeedSequence([self.seed, self.calls]).generate_state(1)[0] >> 1))
+        seed = int(np.random.SeedSequence([self.seed, self.calls]).generate_state(1)[0])
         wanted = self.final_draws if final else length
-        values, diverged = self._compiled[length].run(key, data, self._start(start), self.chains, wanted)
+        flat: Any = None if start is None else start.flat()
+        values, diverged = self._compiled.run(seed, data, flat, self.chains, wanted)
         return Draws({name: array[:, :wanted] for name, array in values.items()}, True, diverged)
 
     def log_likelihood(self, theta: Any, rows: Which) -> Any:
@@ -282,12 +309,3 @@ class Sampler:
         if missing:
             raise CoreletError(f"the draws have no site {missing[0]}, which the model has")
         return Draws({name: draws.values[name] for name in self.rows.latent}, draws.chained, draws.diverged)
-
-    def _start(self, start: Optional[Draws]) -> Optional[dict[str, Any]]:
-        """One draw for each chain."""
-        if start is None:
-            return None
-        flat = start.flat()
-        assert isinstance(flat, dict)
-        chosen = np.random.default_rng([self.seed, self.calls]).integers(start.count, size=self.chains)
-        return {name: values[chosen] for name, values in flat.items()}

@@ -107,6 +107,7 @@ class Sampler:
         self.options = options
         self.calls = 0
         self.last_stats: list[Any] = []
+        self.last_rows: tuple[Any, Any] = (None, None)
         self.names = [rv.name for rv in self.model.free_RVs]
         self._loglik = LogLikelihoods(self.model, self.n)
         self._weighted = _WeightedModel(self.model, self.n)
@@ -114,6 +115,11 @@ class Sampler:
         if name not in ("nutpie", "pymc"):
             raise CoreletError(f"sampler is '{name}', but it must be one of nutpie, pymc")
         self._run: Callable[..., Any] = _Nutpie(self._weighted) if name == "nutpie" else _PyMC(self._weighted)
+
+    @property
+    def last_steps(self) -> int:
+        draws, tune, chains = self.last
+        return chains * (draws + tune)
 
     def sample(
         self,
@@ -131,7 +137,9 @@ class Sampler:
             count, tune = -(-2 * draws // chains), ROUND_TUNE
         seed = int(np.random.SeedSequence([self.seed, self.calls]).generate_state(1)[0])
         trace = self._run(rows, weights, start, count, tune, chains, seed, self.options)
-        self.last_stats = [*self.last_stats, trace.sample_stats] if final and "sample_stats" in trace.groups() else []
+        gone_on = all(map(np.array_equal, self.last_rows, (rows, weights)))
+        before, self.last_rows = self.last_stats if gone_on else [], (rows, weights)
+        self.last_stats = [*before, trace.sample_stats] if final and "sample_stats" in trace.groups() else []
         return self.only_free(Draws.of(trace))
 
     def log_likelihood(self, theta: Any, rows: Which) -> Any:
