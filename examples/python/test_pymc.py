@@ -56,6 +56,25 @@ def test_robust_regression() -> None:
     assert compare("PyMC, Student-t regression", draws_of(full(model)), draws_of(fit.idata)) < 0.3
 
 
+def test_draws_are_those_of_a_model_that_nutpie_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    from corelet import _nutpie
+
+    model = robust(*robust_data(2000))
+    compile_model, quick = _nutpie.compiled_for_nutpie, []
+
+    def watched(weighted: Any) -> Any:
+        quick.append(compile_model(weighted))
+        return quick[-1]
+
+    monkeypatch.setattr(corelet.pymc, "compiled_for_nutpie", watched)
+    ours = corelet.pymc.fit(model, k=40, draws=200, chains=2)
+    monkeypatch.setattr(_nutpie, "KNOWN_FIELDS", frozenset())
+    theirs = corelet.pymc.fit(model, k=40, draws=200, chains=2)
+    assert isinstance(quick[0], _nutpie._Compiled) and not isinstance(quick[1], _nutpie._Compiled)
+    for name in ("intercept", "slope", "sigma", "nu"):
+        assert np.allclose(ours.draws[name], theirs.draws[name])
+
+
 def test_hierarchical_counts() -> None:
     data = hierarchical_data(10_000)
     model = hierarchical(*data)

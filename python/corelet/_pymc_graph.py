@@ -73,7 +73,7 @@ def number_of_rows(model: Any) -> int:
         )
     n = next(iter(lengths.values()))
     for rv in model.free_RVs:
-        if n in _shape(rv):
+        if n in shape_of(rv):
             raise CoreletError(
                 f"{rv.name} has one latent value for each of the {n} rows, so a row has a part of the posterior of its own; "
                 "integrate it out (pm.Mixture, pm.Marginal…), or give it one value for each group"
@@ -81,7 +81,8 @@ def number_of_rows(model: Any) -> int:
     return n
 
 
-def _shape(variable: Any) -> tuple[int, ...]:
+def shape_of(variable: Any) -> tuple[int, ...]:
+    """Its shape, worked out where it is not known beforehand."""
     static = variable.type.shape
     return tuple(static) if None not in static else tuple(int(x) for x in variable.shape.eval())
 

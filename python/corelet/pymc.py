@@ -17,7 +17,8 @@ from ._draws import Draws
 from ._fit import Fit, FitProgressOption, plan_of, run_rounds
 from ._gather import AT_ONCE, Units, Which
 from ._lib import CoreletError
-from ._pymc_graph import Leaf, number_of_rows, plain_logp, row_logp
+from ._nutpie import compiled_for_nutpie
+from ._pymc_graph import Leaf, number_of_rows, plain_logp, row_logp, shape_of
 
 PILOT_CHAINS, ROUND_CHAINS, ROUND_TUNE = 4, 2, 300
 """Many short chains at first, to see whether they agree; few later."""
@@ -79,7 +80,7 @@ def fit(
         units = Units(tool.n, groups)
         rows = 1000 if given is not None else _count("pilot", pilot)
         plan = plan_of(units, k, max_k, rows, None, max_rounds, seed, None)
-        tool.check_slicing(seed)
+        tool.check_slicing(plan.draws_at(plan.k, tool.parameters), seed)
         start = None if given is None else tool.only_free(Draws.of(given))
         return run_rounds(tool, plan, units, start, progress, tool.inference_data)
 
@@ -152,15 +153,21 @@ class Sampler:
             raise CoreletError(f"the draws have no variable {missing[0]}, which the model has")
         return Draws({name: draws.values[name] for name in self.names}, draws.chained, draws.diverged)
 
-    def check_slicing(self, seed: int) -> None:
-        """Some rows alone must have the log-likelihood that they have among all."""
+    @property
+    def parameters(self) -> int:
+        """How many there are."""
+        return sum(int(np.prod(shape_of(rv))) for rv in self.model.free_RVs)
+
+    def check_slicing(self, draws: int, seed: int) -> None:
+        """Some rows alone must have the log-likelihood that they have among all. So many draws are what is asked for later."""
         theta = _points(self.model, seed)
         inputs = {rv: rv.type(rv.name) for rv in self.model.free_RVs}
         graph = plain_logp(self.model, inputs)
         whole = pytensor.function(list(inputs.values()), graph, mode="FAST_COMPILE", on_unused_input="ignore")
         rows = np.sort(np.random.default_rng(seed).choice(self.n, min(CHECKED_ROWS, self.n), replace=False)).astype(np.int64)
         wanted = np.stack([whole(*(theta[rv.name][s] for rv in self.model.free_RVs))[rows] for s in range(2)])
-        found = np.asarray(self._loglik(theta, rows))
+        repeated = {name: np.resize(values, (draws, *values.shape[1:])) for name, values in theta.items()}
+        found = self._loglik(repeated, rows)[:2]
         usable = np.isfinite(wanted)
         if not np.allclose(found[usable], wanted[usable], rtol=1e-5, atol=1e-5):
             raise CoreletError(
@@ -178,7 +185,7 @@ class Sampler:
         coords = {axis: list(values) for axis, values in self.model.coords.items() if axis in used and values is not None}
         attrs = {"inference_library": "corelet", **attributes}
         idata = arviz.from_dict(posterior=draws.values, coords=coords, dims=dims, posterior_attrs=attrs)
-        small = [variable.name for variable in self.model.deterministics if self.n not in _static_shape(variable)]
+        small = [variable.name for variable in self.model.deterministics if self.n not in shape_of(variable)]
         if small:
             with self.model:
                 more = pm.compute_deterministics(idata.posterior, var_names=small, progressbar=False)
@@ -189,10 +196,6 @@ class Sampler:
         if self.bambi is not None:
             idata = self.bambi._clean_results(idata, True, False)
         return idata
-
-
-def _static_shape(variable: Any) -> tuple[int, ...]:
-    return tuple(int(x) for x in variable.shape.eval()) if None in variable.type.shape else tuple(variable.type.shape)
 
 
 def _bambi_backend(model: Any) -> Any:
@@ -343,9 +346,8 @@ class _Nutpie:
         import nutpie
 
         if self.compiled is None:
-            names = [rv.name for rv in self.weighted.model.free_RVs]
             self.weighted.set(rows, weights)
-            self.compiled = nutpie.compile_pymc_model(self.weighted.model, var_names=names)
+            self.compiled = compiled_for_nutpie(self.weighted.model)
         compiled = self.compiled.with_data(**self.weighted.data(rows, weights))
         points = self.unconstrained
         if start is not None and points is not None:
