@@ -190,7 +190,8 @@ const STRAIGHT: f64 = 1e-7;
 ///
 /// A step θ + t·P⁻¹g is halved until it gains at least t·10⁻⁴·gᵀP⁻¹g, or, where the gain is below rounding, until
 /// the gradient is smaller. A distance d to the mode, in standard deviations, becomes κd² by a step, and κ is known from the step
-/// before: of many rows, the last step is taken without evaluating where it leads once κd² is within the tolerance. Not converging is a status; an error is bad input, or a mode without curvature.
+/// before: of many rows, the last step is taken without evaluating where it leads once κd² is within the tolerance. Not
+/// converging is a status; an error is bad input, or a mode without curvature.
 ///
 /// # Errors
 /// See [`LaplaceError`].
