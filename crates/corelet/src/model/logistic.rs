@@ -144,7 +144,7 @@ impl Kernel for LogisticSlopes<'_> {
 
 /// σ(−t) and σ(t) from e^{−|t|}, each to full relative precision.
 #[inline(always)]
-fn sigmoids(t: f64, small: f64) -> (f64, f64) {
+pub(super) fn sigmoids(t: f64, small: f64) -> (f64, f64) {
     let larger = 1.0 / (1.0 + small);
     if t >= 0.0 { (small * larger, larger) } else { (larger, small * larger) }
 }

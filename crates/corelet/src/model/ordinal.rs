@@ -1,9 +1,8 @@
 //! Ordered levels: P(y ≤ j) = σ(c_j − η), the cumulative logit, with the gaps between cutpoints as parameters.
 
 use super::built_in::{Card, Dispersion};
-use super::logistic::map_difference;
 use super::special::{log_sigmoid_difference, sigmoid, softplus};
-use super::{Given, Inputs, Joint, JointFamily, ModelError, Predictive};
+use super::{Family, Given, Inputs, Joint, JointFamily, Logistic, ModelError, Predictive};
 use crate::data::Outcome;
 use crate::rows::Observations;
 use std::sync::Arc;
@@ -259,7 +258,7 @@ impl JointFamily for Ordinal {
                 }
                 None => moved.iter_mut().zip(of_eta).for_each(|(d, e)| *d = -e),
             }
-            map_difference(sign * bound, sign, &mut moved);
+            Logistic.differences_row_f64(bound, sign, 1.0, &mut moved);
             out.iter_mut().zip(&moved).for_each(|(out, d)| *out += d);
         }
         if let Some(gap) = self.own_gap(level) {
