@@ -209,8 +209,9 @@ mod tests {
         fn many_jets_are_single_ones(eta in -700.0f64..700.0, trials in 1u32..1000, share in 0.0f64..=1.0) {
             let trials = f64::from(trials);
             let y = (share * trials).round();
-            let mut rows = Jets { eta: vec![eta; 19], ..Jets::default() };
-            rows.ask(std::iter::repeat_n((y, trials), 19));
+            let [value, first, second] = [(); 3].map(|()| vec![0.0; 19]);
+            let (eta_of_all, y_of_all, exposure) = (vec![eta; 19], vec![y; 19], vec![trials; 19]);
+            let mut rows = Jets { eta: eta_of_all, y: y_of_all, exposure, value, first, second };
             Binomial.jets(&mut rows);
             let [value, first, second] = Binomial.jet(eta, y, trials);
             let size = trials * (1.0 + eta.abs());
