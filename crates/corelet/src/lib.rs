@@ -27,15 +27,14 @@
 
 pub use sparse_nnls;
 
-pub mod hint;
-pub mod linalg;
-mod parallel;
+use corelet_data::parallel;
+#[doc(inline)]
+pub use corelet_data::{self as data, hint, linalg};
+
 pub mod random;
 pub mod vector_math;
 
 pub mod rows;
-
-pub mod data;
 
 pub mod model;
 

@@ -29,7 +29,8 @@ pub mod weibull;
 
 pub use binomial::Binomial;
 pub(crate) use blocks::BLOCK;
-pub use built_in::{BuiltIn, Dispersion, Numbers, TargetScale};
+pub use built_in::{BuiltIn, Dispersion, Numbers};
+pub use corelet_data::observations::TargetScale;
 pub use family::{Family, Jets, Slopes};
 pub use gamma::Gamma;
 pub use gaussian::GaussianMean;

@@ -1,6 +1,7 @@
 //! Linear regression with its noise unknown: y ~ N(η, σ²), log σ a parameter.
 
-use super::built_in::{Dispersion, TargetScale};
+use super::TargetScale;
+use super::built_in::Dispersion;
 use super::special::{bounded_exp, expm1_minus_x};
 use super::{Inputs, Joint, JointFamily, ModelError};
 use crate::rows::Observations;

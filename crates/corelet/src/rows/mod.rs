@@ -14,28 +14,19 @@
 //! answers are plain data that can travel, and no answer is of size n; what is done with them is done in memory, on the
 //! rows that they brought.
 
-mod collapse;
 mod counted;
-mod held;
-#[cfg(feature = "files")]
-mod mapping;
 mod memory;
-mod observations;
-#[cfg(feature = "files")]
-mod scratch;
 mod weighted;
 
+pub(crate) use corelet_data::observations::Growing;
+pub use corelet_data::observations::{Held, Observations};
 pub use counted::{Counted, Looks};
-pub(crate) use held::Growing;
-pub use held::Held;
 pub use memory::Memory;
-pub use observations::Observations;
-#[cfg(feature = "files")]
-pub(crate) use scratch::ScratchFile;
 pub use weighted::{All, LogLikelihood, Summed, Weighted};
 
 use std::sync::Arc;
 
+use corelet_data::observations::ScratchError;
 use serde::{Deserialize, Serialize};
 use sparse_nnls::{Batch, Candidate, Ranking};
 use thiserror::Error;
@@ -341,16 +332,6 @@ pub enum RowsError {
         /// What it said.
         reason: String,
     },
-}
-
-/// A scratch file that could not be made, written or mapped.
-#[derive(Debug, Clone, PartialEq, Error)]
-#[error("{}: the scratch file: {reason}", folder.display())]
-pub(crate) struct ScratchError {
-    /// Where it is.
-    pub(crate) folder: std::path::PathBuf,
-    /// What is wrong, and how much is needed.
-    pub(crate) reason: String,
 }
 
 impl From<ScratchError> for RowsError {

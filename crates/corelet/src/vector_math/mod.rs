@@ -5,39 +5,12 @@ mod real;
 
 pub(crate) use self::planes::{Planes, WIDTH};
 pub use self::real::{LogParts, Real, exp_minus, expm1_minus_x, log1p};
-use pulp::{Simd, WithSimd};
-use sparse_nnls::simd::instruction_set;
-
-/// A computation compiled once for every instruction set, and run with the best one at hand.
-pub trait Kernel {
-    /// What it gives back.
-    type Output;
-
-    /// The computation. An implementation must be `#[inline(always)]`, or it is compiled for the oldest processor.
-    fn run<const FMA: bool>(self) -> Self::Output;
-}
+pub use corelet_data::kernel::{Kernel, dispatch};
 
 /// A function of one number, applied to many by [`map_in_place`].
 pub trait Pointwise<T = f32>: Copy {
     /// f(x). An implementation must be `#[inline(always)]` and free of branches that depend on `x`.
     fn apply<const FMA: bool>(self, x: T) -> T;
-}
-
-struct Dispatched<K>(K);
-
-impl<K: Kernel> WithSimd for Dispatched<K> {
-    type Output = K::Output;
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _simd: S) -> K::Output {
-        if S::IS_SCALAR { self.0.run::<false>() } else { self.0.run::<true>() }
-    }
-}
-
-/// Runs `kernel` with the best instruction set of this processor.
-#[inline]
-pub fn dispatch<K: Kernel>(kernel: K) -> K::Output {
-    instruction_set().dispatch(Dispatched(kernel))
 }
 
 struct Map<'a, P, T>(P, &'a mut [T]);

@@ -1,0 +1,358 @@
+//! How rows became observations, kept so that other rows become the same: new ones to predict, test rows, a coreset's own.
+
+#[cfg(feature = "files")]
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+
+use serde::{Deserialize, Serialize};
+
+use super::blocks::{Declared, Kind, Wanted};
+use super::collinear::ScaledColumns;
+use super::error::{DataError, excerpt, list, list_names};
+use super::features::{Cells, Feature, TextLevels};
+use super::fill::Encoder;
+use super::options::Beside;
+use super::place::Place;
+use super::source::Source;
+use super::standardise::Standardisation;
+use super::storage::Storage;
+use super::sums::Spread;
+use super::survey::{Asked, Found, Survey, survey};
+use super::target::{Examined, TargetCode};
+use super::text_cells::Markers;
+use crate::observations::Observations;
+
+/// The encoding of a design: from cells, by the names of their columns, to features, target and exposure.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Encoding {
+    /// The name of each feature.
+    pub names: Vec<String>,
+    /// What each feature is made of.
+    pub(super) features: Vec<Made>,
+    /// The target and its code, where there is one.
+    pub(super) target: Option<CodedTarget>,
+    /// The column beside the target and what it is.
+    pub(super) beside: Option<(String, Beside)>,
+    /// The column of the offset, where there is one.
+    #[serde(default)]
+    pub(super) offset: Option<String>,
+    /// What counts as missing besides an empty cell, `NA`, `NaN` and `null`.
+    pub(super) missing: Vec<String>,
+}
+
+/// What a feature is made of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Made {
+    /// The numbers of a column.
+    Number(String),
+    /// Its booleans.
+    Bool(String),
+    /// Where its text is this level.
+    Level(String, String),
+    /// Ones.
+    Ones,
+}
+
+/// A column and how its cells become numbers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct CodedTarget {
+    pub(super) column: String,
+    pub(super) code: TargetCode,
+    /// The labels of classes; empty where the target is a number.
+    pub(super) labels: Vec<String>,
+}
+
+/// Which columns of the rows are wanted besides the features and the offset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Besides {
+    /// None.
+    Nothing,
+    /// An exposure alone, which a prediction depends on.
+    Exposure,
+    /// Target and whatever stands beside it.
+    Target,
+}
+
+impl Encoding {
+    /// The column of the exposure, where there is one.
+    pub fn exposure(&self) -> Option<&str> {
+        let (column, beside) = self.beside.as_ref()?;
+        (*beside == Beside::Exposure).then_some(column)
+    }
+
+    /// The classes of a target that has several, in the order of their numbers.
+    pub fn classes(&self) -> Vec<String> {
+        self.target.as_ref().map_or_else(Vec::new, |target| target.code.classes())
+    }
+
+    /// The columns it reads, and whether each is taken as text whatever it looks like.
+    #[cfg(feature = "files")]
+    pub(super) fn columns(&self) -> Vec<(&str, bool)> {
+        let features = self.features.iter().filter_map(|made| match made {
+            Made::Number(column) | Made::Bool(column) => Some((column.as_str(), false)),
+            Made::Level(column, _) => Some((column.as_str(), true)),
+            Made::Ones => None,
+        });
+        let target = self.target.iter().map(|target| (target.column.as_str(), target.code.is_text()));
+        let mut columns: Vec<(&str, bool)> = features
+            .chain(target)
+            .chain(self.beside.iter().map(|(column, _)| (column.as_str(), false)))
+            .chain(self.offset.iter().map(|column| (column.as_str(), false)))
+            .collect();
+        let mut seen = HashSet::new();
+        columns.retain(|(column, _)| seen.insert(*column));
+        columns
+    }
+
+    /// The rows of `source`, encoded as those of the design were, with its levels and its standardisation.
+    ///
+    /// # Errors
+    /// Names the column that is not there or is of another kind, the level that is not known, and what is missing.
+    pub fn encode(
+        &self,
+        source: &Source<'_>,
+        besides: Besides,
+        levels: &[TextLevels],
+        standardisation: &Standardisation,
+    ) -> Result<Observations, DataError> {
+        self.encode_all(source, besides, levels, standardisation).map_err(|error| source.located(error))
+    }
+
+    fn encode_all(
+        &self,
+        source: &Source<'_>,
+        besides: Besides,
+        levels: &[TextLevels],
+        standardisation: &Standardisation,
+    ) -> Result<Observations, DataError> {
+        let columns = Columns::of(self, source, besides)?;
+        let markers = Markers::new(&self.missing);
+        let watch = &mut |_: &_| ControlFlow::Continue(());
+        let survey = survey(source.reader(), &columns.asked, &markers, watch)?;
+        if survey.rows.total() == 0 {
+            return Ok(Observations { dim: self.names.len(), ..Observations::default() });
+        }
+        let known = Known { encoding: self, levels };
+        columns.check(&known, source.name(), &survey)?;
+        let kinds = columns.asked.iter().zip(&survey.columns);
+        let wanted: Vec<Wanted> =
+            kinds.map(|(asked, found)| Wanted { column: asked.column, kind: found.values.kind() }).collect();
+        let features: Vec<Feature> =
+            self.names.iter().zip(&self.features).map(|pair| columns.feature(pair)).collect();
+        let code =
+            self.target.as_ref().filter(|_| columns.target.is_some()).map(|target| target.code.clone());
+        let encoder = Encoder {
+            reader: source.reader(),
+            file: source.name(),
+            wanted: &wanted,
+            markers: &markers,
+            kept: &survey.kept,
+            features: &features,
+            storage: &Storage::default(),
+            target: code.unwrap_or(TargetCode::None),
+            // Weights are those of a fit, and a coreset's have them in them.
+            singles: [columns.target, columns.beside, None, columns.offset],
+            groups_position: None,
+        };
+        // Nothing is to be learnt of their correlations.
+        let none = ScaledColumns { dim: features.len(), columns: vec![], centre: vec![], scale: vec![] };
+        Ok(encoder.rows(&none, standardisation, survey.looks + 1, watch)?.observations)
+    }
+}
+
+/// What the design had.
+struct Known<'a> {
+    encoding: &'a Encoding,
+    levels: &'a [TextLevels],
+}
+
+/// The columns that are read, by name and by their place among those asked for.
+struct Columns {
+    names: Vec<String>,
+    asked: Vec<Asked>,
+    target: Option<usize>,
+    beside: Option<usize>,
+    offset: Option<usize>,
+}
+
+impl Columns {
+    fn of(encoding: &Encoding, source: &Source<'_>, besides: Besides) -> Result<Self, DataError> {
+        let (names, asked) = (Vec::new(), Vec::new());
+        let mut columns = Self { names, asked, target: None, beside: None, offset: None };
+        for made in &encoding.features {
+            match made {
+                Made::Number(column) | Made::Bool(column) => columns.ask(source, column, None)?,
+                Made::Level(column, _) => columns.ask(source, column, Some(Kind::Text))?,
+                Made::Ones => continue,
+            };
+        }
+        if let (Some(target), Besides::Target) = (&encoding.target, besides) {
+            let text = target.code.is_text().then_some(Kind::Text);
+            columns.target = Some(columns.ask(source, &target.column, text)?);
+        }
+        if let Some((column, beside)) = &encoding.beside
+            && (besides == Besides::Target || besides == Besides::Exposure && *beside == Beside::Exposure)
+        {
+            columns.beside = Some(columns.ask(source, column, None)?);
+        }
+        if let Some(column) = &encoding.offset {
+            columns.offset = Some(columns.ask(source, column, None)?);
+        }
+        Ok(columns)
+    }
+
+    /// The place of a column among those asked for, which it is from now on.
+    fn ask(&mut self, source: &Source<'_>, name: &str, kind: Option<Kind>) -> Result<usize, DataError> {
+        if let Some(place) = self.names.iter().position(|known| known == name) {
+            return Ok(place);
+        }
+        let known = source.reader().columns().iter().position(|column| column.name == name);
+        let column = known.ok_or_else(|| source.unknown_column(name))?;
+        let declared = match source.reader().columns()[column].declared {
+            Declared::Kind(kind) => Some(kind),
+            Declared::Categories => Some(Kind::Text),
+            Declared::Nothing | Declared::Unsupported(_) => None,
+        };
+        let kind = kind.or(declared);
+        self.names.push(name.to_owned());
+        self.asked.push(Asked { column, kind, values: true, weighs: false });
+        Ok(self.names.len() - 1)
+    }
+
+    fn place(&self, name: &str) -> usize {
+        self.names.iter().position(|known| known == name).unwrap_or_default()
+    }
+
+    /// A feature as the second look makes it.
+    fn feature(&self, (name, made): (&String, &Made)) -> Feature {
+        let cells = match made {
+            Made::Number(column) => Cells::Number(self.place(column)),
+            Made::Bool(column) => Cells::Bool(self.place(column)),
+            Made::Level(column, level) => Cells::Level(self.place(column), level.clone()),
+            Made::Ones => Cells::Ones,
+        };
+        let moments = Spread { mean: 0.0, sd: 1.0, rms: 1.0, min: 0.0, max: 1.0 };
+        Feature { name: name.clone(), cells, moments }
+    }
+
+    /// Refuses what is missing, not finite, of another kind, or a level that the design did not have.
+    fn check(&self, known: &Known<'_>, file: &str, survey: &Survey) -> Result<(), DataError> {
+        let encoding = known.encoding;
+        let found = || self.names.iter().zip(&survey.columns);
+        let gaps: Vec<String> = found()
+            .filter(|(_, found)| found.missing > 0)
+            .map(|(name, found)| format!("{} in '{name}'", found.missing))
+            .collect();
+        if !gaps.is_empty() {
+            let (affected, rows) = (survey.rows.total() - survey.rows.len(), survey.rows.total());
+            let columns = list(gaps.into_iter());
+            return Err(DataError::Gaps { file: file.to_owned(), affected, rows, columns });
+        }
+        for (name, found) in found() {
+            if let Found::Numbers(numbers) = &found.values
+                && let Some((place, value)) = numbers.infinite
+            {
+                let (file, column) = (file.to_owned(), name.clone());
+                return Err(DataError::NonFinite { file, column, place, value: value.to_string() });
+            }
+        }
+        for made in &encoding.features {
+            self.check_feature(made, known.levels, file, survey)?;
+        }
+        let of = |place: usize| Examined {
+            file,
+            column: &self.names[place],
+            found: &survey.columns[place].values,
+        };
+        if let (Some(place), Some(target)) = (self.target, &encoding.target) {
+            of(place).check_labels_known(target)?;
+        }
+        if let Some(place) = self.offset {
+            of(place).numbers("the offset")?;
+        }
+        match (self.beside, &encoding.beside) {
+            (Some(place), Some((_, beside))) => of(place).beside(*beside),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_feature(
+        &self,
+        made: &Made,
+        levels: &[TextLevels],
+        file: &str,
+        survey: &Survey,
+    ) -> Result<(), DataError> {
+        let (Made::Number(column) | Made::Bool(column) | Made::Level(column, _)) = made else {
+            return Ok(());
+        };
+        let found = &survey.columns[self.place(column)].values;
+        let (file, column) = (file.to_owned(), column.clone());
+        match (made, found) {
+            (Made::Number(_), Found::Numbers(_)) | (Made::Bool(_), Found::Bools(_)) => Ok(()),
+            (Made::Level(..), Found::Texts(found)) => {
+                let Some(known) = levels.iter().find(|text| text.column == column) else { return Ok(()) };
+                let is_known = |text: &String| *text == known.base || known.levels.contains(text);
+                match found
+                    .sorted()
+                    .into_iter()
+                    .filter(|level| !is_known(&level.text))
+                    .min_by_key(|level| level.first)
+                {
+                    None => Ok(()),
+                    Some(level) => {
+                        let levels: Vec<&String> =
+                            std::iter::once(&known.base).chain(&known.levels).collect();
+                        let (place, value) = (level.first, excerpt(&level.text));
+                        Err(DataError::UnknownLevel {
+                            file,
+                            column,
+                            place,
+                            value,
+                            known: list_names(&levels),
+                        })
+                    }
+                }
+            }
+            (Made::Number(_), _) => Err(DataError::OtherKind { file, column, was: "numbers" }),
+            (Made::Bool(_), _) => Err(DataError::OtherKind { file, column, was: "true and false" }),
+            _ => Err(DataError::OtherKind { file, column, was: "text" }),
+        }
+    }
+}
+
+impl Examined<'_> {
+    /// Refuses a label that the design did not have, and cells of another kind.
+    fn check_labels_known(&self, target: &CodedTarget) -> Result<(), DataError> {
+        let (file, column) = self.names();
+        if target.labels.is_empty() {
+            return match self.found {
+                Found::Numbers(_) => Ok(()),
+                _ => Err(DataError::OtherKind { file, column, was: "numbers" }),
+            };
+        }
+        match self.labels().into_iter().find(|label| !target.labels.contains(label)) {
+            None => Ok(()),
+            Some(label) => {
+                let (place, known) = (Place { row: 0, line: None }, list_names(&target.labels));
+                let place = self.first_of(&label).unwrap_or(place);
+                Err(DataError::UnknownLevel { file, column, place, value: excerpt(&label), known })
+            }
+        }
+    }
+
+    /// Where a label stands first, where that is known.
+    fn first_of(&self, label: &str) -> Option<Place> {
+        match self.found {
+            Found::Texts(levels) => {
+                levels.sorted().iter().find(|level| level.text == label).map(|level| level.first)
+            }
+            Found::Numbers(numbers) => {
+                let distinct = &numbers.single.as_ref()?.distinct;
+                distinct.iter().find(|(value, ..)| value.to_string() == label).map(|&(_, _, place)| place)
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! Reading back a coreset file: which rows, with what weights, and whether they are rows of these data.
+
+use std::collections::{BTreeMap, HashSet};
+use std::convert::Infallible;
+use std::path::Path;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::cell_text::CellTexts;
+use super::cells::RowCells;
+use super::content::{Content, source_name};
+use super::parquet::ParquetFile;
+use super::write::{Output, written_names};
+use crate::encoding::Encoding;
+use crate::error::{DataError, excerpt, list_names};
+use crate::source::Source;
+use crate::table::{Column, Table, Values};
+
+/// Under this name a file's metadata have the summary of what is in it.
+const SUMMARY: &str = "corelet";
+
+/// A weight stands for so many rows; beyond this it is a slip.
+const MOST_WEIGHT: f64 = 1e30;
+
+/// What a file that [`write_rows`](crate::write_rows) wrote says, CSV, Parquet or JSON.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CoresetFile {
+    /// The rows of the data, distinct.
+    pub rows: Vec<usize>,
+    /// Their weights, finite and not negative.
+    pub weights: Vec<f64>,
+    /// What tells the observations that it was built on from others; CSV has no place for it.
+    pub fingerprint: Option<String>,
+    /// What else was written about it, by key; nothing in CSV.
+    pub notes: BTreeMap<String, String>,
+    file: String,
+    /// The other columns, as text; none where a cell is missing.
+    cells: Cells,
+}
+
+type Cells = BTreeMap<String, Vec<Option<String>>>;
+
+/// Reads a coreset file.
+///
+/// # Errors
+/// Names the file, and the row that is no row or has no weight.
+pub fn read_coreset(path: &Path) -> Result<CoresetFile, DataError> {
+    let file = source_name(path);
+    let written = match Output::from_path(path)? {
+        Output::Json => read_json(path, &file)?,
+        Output::Csv => read_table(&Source::open(path, None)?, BTreeMap::new())?,
+        Output::Parquet => {
+            let parquet = ParquetFile::open(Content::open(path)?)?;
+            let notes = parquet.notes();
+            read_table(&Source::of_reader(file.clone(), Box::new(parquet)), notes)?
+        }
+    };
+    let Written { rows, weights, cells, notes } = written;
+    check(&rows, &weights).map_err(|reason| DataError::NotCoreset { file: file.clone(), reason })?;
+    let rows = rows.into_iter().map(|row| row as usize).collect();
+    let known = notes.get(SUMMARY).map(|summary| Known::of_summary(summary)).unwrap_or_default();
+    let Known { fingerprint } = known;
+    Ok(CoresetFile { rows, weights, fingerprint, notes, file, cells })
+}
+
+/// What is in a coreset file, before it is looked at.
+struct Written {
+    rows: Vec<f64>,
+    weights: Vec<f64>,
+    cells: Cells,
+    notes: BTreeMap<String, String>,
+}
+
+/// What a summary says of the observations that it is about.
+#[derive(Default, Deserialize)]
+struct Known {
+    fingerprint: Option<String>,
+}
+
+impl Known {
+    fn of_summary(summary: &str) -> Self {
+        serde_json::from_str(summary).unwrap_or_default()
+    }
+}
+
+fn read_table(source: &Source<'_>, notes: BTreeMap<String, String>) -> Result<Written, DataError> {
+    let [rows, weights] = ["row", "weight"].map(|name| numbers(source, name));
+    let (rows, weights) = (rows?, weights?);
+    let all: Vec<usize> = (0..rows.len()).collect();
+    Ok(Written { rows, weights, cells: texts(&source.cells(&all)?), notes })
+}
+
+impl CoresetFile {
+    /// The columns that an encoding reads, as a table of their own.
+    ///
+    /// # Errors
+    /// [`DataError::UnknownColumn`] where one is not in the file.
+    pub fn source(&self, encoding: &Encoding) -> Result<Source<'static>, DataError> {
+        let column = |(name, text): (&str, bool)| {
+            // `row` and `weight` are the coreset's own.
+            let own = ["row", "weight"].contains(&name);
+            let written = if own { format!("original_{name}") } else { name.to_owned() };
+            let cells = self.cells.get(&written).ok_or_else(|| {
+                let known: Vec<&String> = self.cells.keys().collect();
+                let (file, column) = (self.file.clone(), name.to_owned());
+                DataError::UnknownColumn { file, column, known: list_names(&known) }
+            })?;
+            Ok(Column { name: name.to_owned(), values: values_of(cells, text) })
+        };
+        let columns = encoding.columns().into_iter().map(column).collect::<Result<Vec<_>, DataError>>()?;
+        Ok(Source::of_table(Table::new(&self.file, columns)?))
+    }
+
+    /// Refuses a coreset whose rows are not those of `source`: every column that both have must have the same cells.
+    ///
+    /// # Errors
+    /// [`DataError::OtherRows`] names the first row that differs; also where `source` cannot be read.
+    pub fn check_rows(&self, source: &Source<'_>) -> Result<(), DataError> {
+        if self.cells.is_empty() {
+            return Ok(());
+        }
+        let there = texts(&source.cells(&self.rows)?);
+        let names = source.column_names();
+        for (name, written) in names.iter().zip(written_names(&names, &["weight"])) {
+            let (Some(here), Some(there)) = (self.cells.get(&written), there.get(*name)) else { continue };
+            let differs = |&i: &usize| !same(here[i].as_deref(), there[i].as_deref());
+            if let Some(i) = (0..self.rows.len()).find(differs) {
+                let show = |cell: &Option<String>| cell.as_deref().map_or("nothing".to_owned(), excerpt);
+                let (here, there) = (show(&here[i]), show(&there[i]));
+                let difference = format!("'{name}' is {here} in the coreset and {there} in the data");
+                let (file, data) = (self.file.clone(), source.name().to_owned());
+                return Err(DataError::OtherRows { file, data, row: self.rows[i], difference });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether two cells are the same, spelled by different formats.
+fn same(a: Option<&str>, b: Option<&str>) -> bool {
+    let missing = |cell: Option<&str>| cell.is_none_or(|text| text.trim().is_empty());
+    let (Some(a), Some(b)) = (a, b) else { return missing(a) && missing(b) };
+    let (a, b) = (a.trim(), b.trim());
+    a.eq_ignore_ascii_case(b) || matches!((a.parse::<f64>(), b.parse::<f64>()), (Ok(a), Ok(b)) if a == b)
+}
+
+fn texts(cells: &RowCells) -> Cells {
+    let of_column = |column: &super::cells::CellColumn| {
+        let mut texts = Vec::with_capacity(cells.rows.len());
+        let Ok(()) = CellTexts::new(column.spelling.as_ref().unwrap_or(&column.values)).for_each(|text| {
+            texts.push(text.map(str::to_owned));
+            Ok::<(), Infallible>(())
+        });
+        (column.name.clone(), texts)
+    };
+    cells.columns.iter().map(of_column).collect()
+}
+
+/// Cells as they look: numbers, booleans, else text.
+fn values_of(cells: &[Option<String>], text: bool) -> Values {
+    let each = |of: fn(&str) -> Option<f64>| {
+        let values: Option<Vec<f64>> =
+            cells.iter().map(|cell| cell.as_deref().map_or(Some(f64::NAN), of)).collect();
+        values.filter(|_| !text)
+    };
+    if let Some(values) = each(|cell| cell.trim().parse().ok()) {
+        return Values::Number { values, integer: false };
+    }
+    let truth = |cell: &Option<String>| match cell.as_deref().map(str::to_ascii_lowercase).as_deref() {
+        None => Some(None),
+        Some("true") => Some(Some(true)),
+        Some("false") => Some(Some(false)),
+        _ => None,
+    };
+    match cells.iter().map(truth).collect::<Option<Vec<_>>>() {
+        Some(values) if !text => Values::Bool(values),
+        _ => Values::of_texts(cells.iter().cloned()),
+    }
+}
+
+#[derive(Deserialize)]
+struct JsonCoreset {
+    #[serde(default)]
+    metadata: BTreeMap<String, String>,
+    rows: Vec<JsonPoint>,
+}
+
+#[derive(Deserialize)]
+struct JsonPoint {
+    row: f64,
+    weight: f64,
+    #[serde(flatten)]
+    cells: Map<String, Value>,
+}
+
+fn read_json(path: &Path, file: &str) -> Result<Written, DataError> {
+    let coreset: JsonCoreset = serde_json::from_reader(Content::open(path)?.reader(0))
+        .map_err(|e| DataError::NotCoreset { file: file.to_owned(), reason: e.to_string() })?;
+    let text = |value: &Value| match value {
+        Value::Null => None,
+        Value::String(text) => Some(text.clone()),
+        other => Some(other.to_string()),
+    };
+    let names = coreset.rows.first().map(|point| point.cells.keys().cloned().collect::<Vec<_>>());
+    let column = |name: String| {
+        let cells = coreset.rows.iter().map(|point| point.cells.get(&name).and_then(text));
+        (name.clone(), cells.collect())
+    };
+    let cells = names.unwrap_or_default().into_iter().map(column).collect();
+    let (rows, weights) = coreset.rows.iter().map(|point| (point.row, point.weight)).unzip();
+    Ok(Written { rows, weights, cells, notes: coreset.metadata })
+}
+
+fn numbers(source: &Source<'_>, name: &str) -> Result<Vec<f64>, DataError> {
+    source.numbers(name)?.ok_or_else(|| DataError::NotCoreset {
+        file: source.name().to_owned(),
+        reason: format!("column '{name}' is not numeric"),
+    })
+}
+
+fn check(rows: &[f64], weights: &[f64]) -> Result<(), String> {
+    if rows.is_empty() {
+        return Err("it has no row".to_owned());
+    }
+    let mut seen = HashSet::new();
+    for (i, (&row, &weight)) in rows.iter().zip(weights).enumerate() {
+        if !(row >= 0.0 && row < 2f64.powi(53) && row.fract() == 0.0) {
+            return Err(format!("column 'row', row {i}: {row} is not a row number"));
+        }
+        if !(0.0..=MOST_WEIGHT).contains(&weight) {
+            return Err(format!("column 'weight', row {i}: {weight} is not a weight"));
+        }
+        if !seen.insert(row.to_bits()) {
+            return Err(format!("column 'row', row {i}: row {row} appears twice"));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,310 @@
+//! The design of a table whose rows are elsewhere, in partitions: what each of them is asked, and what is made of the answers.
+
+use serde::{Deserialize, Serialize};
+
+use super::blocks::{Blocks, ColumnInfo, Declared, Kind, Wanted, Worked, in_order};
+use super::collinear::ScaledColumns;
+use super::design::{Dataset, Fill, Planned};
+use super::error::DataError;
+use super::features::Feature;
+#[cfg(feature = "files")]
+use super::files::cells::CellColumn;
+use super::fill::Encoder;
+use super::options::{DesignOptions, Single};
+use super::place::Place;
+use super::roles::Roles;
+use super::source::{Reader, Source};
+use super::standardise::Standardisation;
+use super::storage::{Bytes, Storage};
+use super::sums::{Size, Spread};
+use super::survey::{Asked, Found, Survey, mark_missing, survey};
+use super::target::TargetCode;
+use super::text_cells::Markers;
+use crate::observations::Observations;
+use crate::observations::TargetScale;
+
+/// Which columns of a partition are looked at, and how.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct PartColumns {
+    columns: Vec<Named>,
+    missing: Vec<String>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Named {
+    name: String,
+    kind: Kind,
+    /// Whether single values matter.
+    values: bool,
+    /// Whether it has the weights of the rows.
+    weighs: bool,
+}
+
+/// What the first look at one partition found.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct PartSurvey(Survey);
+
+/// How rows of a partition become rows of the design.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct PartEncoding {
+    columns: PartColumns,
+    features: Vec<Feature>,
+    target: TargetCode,
+    /// Where the single numbers are among the columns.
+    singles: [Option<usize>; Single::ALL.len()],
+    scaled: ScaledColumns,
+    /// None where only products are wanted.
+    standardisation: Option<Standardisation>,
+    /// The budget of a shard in bytes, and its folder of scratch files.
+    storage: (Option<u64>, Option<std::path::PathBuf>),
+}
+
+impl PartEncoding {
+    /// Number of classes of a target that has several; 0 of any other.
+    pub fn classes(&self) -> usize {
+        self.target.classes().len()
+    }
+}
+
+/// What a partition is, seen from where it is.
+impl Source<'_> {
+    /// The first look.
+    pub fn survey(&self, asked: &PartColumns) -> Result<PartSurvey, DataError> {
+        let wanted = self.wanted(asked)?;
+        let kinds = wanted.iter().zip(&asked.columns);
+        let columns: Vec<Asked> = kinds
+            .map(|(&Wanted { column, kind }, &Named { values, weighs, .. })| Asked {
+                column,
+                kind,
+                values,
+                weighs,
+            })
+            .collect();
+        let markers = Markers::new(&asked.missing);
+        survey(self.reader(), &columns, &markers, &mut |_| std::ops::ControlFlow::Continue(()))
+            .map(PartSurvey)
+    }
+
+    /// The rows, none where only products are wanted, and ZᵀZ of their scaled raw features.
+    pub fn encode(&self, encoding: &PartEncoding) -> Result<(Observations, Vec<f64>), DataError> {
+        let wanted = self.wanted(&encoding.columns)?;
+        let markers = Markers::new(&encoding.columns.missing);
+        let kept = self.complete(&wanted, &markers)?;
+        let (memory, scratch) = &encoding.storage;
+        let storage = Storage { memory: memory.map(Bytes), scratch: scratch.clone() };
+        let encoder = Encoder {
+            reader: self.reader(),
+            file: self.name(),
+            wanted: &wanted,
+            markers: &markers,
+            kept: &kept,
+            features: &encoding.features,
+            storage: &storage,
+            target: encoding.target.clone(),
+            singles: encoding.singles,
+            groups_position: None,
+        };
+        let watch = &mut |_: &super::Reading| std::ops::ControlFlow::Continue(());
+        match &encoding.standardisation {
+            None => Ok((Observations::default(), encoder.gram(&encoding.scaled, 1, watch)?)),
+            Some(standardisation) => {
+                let filled = encoder.rows(&encoding.scaled, standardisation, 1, watch)?;
+                Ok((filled.observations, filled.gram))
+            }
+        }
+    }
+
+    /// The columns by their positions here. One in which every cell is missing may be of any kind.
+    fn wanted(&self, asked: &PartColumns) -> Result<Vec<Wanted>, DataError> {
+        let known = self.reader().columns();
+        let differs = |reason: String| DataError::PartColumns {
+            file: self.name().to_owned(),
+            first: "the table".to_owned(),
+            reason,
+        };
+        let find = |named: &Named| {
+            let column = known.iter().position(|column| column.name == named.name);
+            let column = column.ok_or_else(|| differs(format!("it has no column '{}'", named.name)))?;
+            let kind = match known[column].declared {
+                Declared::Kind(kind) => Some(kind),
+                _ => None,
+            };
+            let agrees = named.kind == Kind::Text || kind == Some(named.kind);
+            if !agrees && !self.is_all_missing(Wanted { column, kind })? {
+                return Err(differs(format!("its column '{}' is of another type", named.name)));
+            }
+            Ok(Wanted { column, kind: Some(named.kind) })
+        };
+        asked.columns.iter().map(find).collect()
+    }
+
+    fn is_all_missing(&self, wanted: Wanted) -> Result<bool, DataError> {
+        Ok(self.complete(&[wanted], &Markers::default())?.iter().all(|&rows| rows == 0))
+    }
+
+    /// The rows of each block in which none of these columns is missing.
+    fn complete(&self, wanted: &[Wanted], markers: &Markers) -> Result<Vec<usize>, DataError> {
+        let mut kept = Vec::new();
+        let work = |block: super::blocks::Block<'_>| {
+            let (upto, mut count) = (block.upto, 0);
+            let extent = block.read(&mut |batch| {
+                let mut complete = vec![true; batch.rows];
+                for column in &batch.columns {
+                    mark_missing(&column.values, &mut complete);
+                }
+                count += complete.iter().filter(|&&complete| complete).count();
+                Ok(())
+            })?;
+            Ok(Worked { result: count, extent, upto })
+        };
+        let blocks = self.reader().blocks(wanted, markers)?;
+        in_order(blocks, self.reader().first(), work, |_, worked| {
+            kept.push(worked.result);
+            Ok(())
+        })?;
+        Ok(kept)
+    }
+}
+
+/// Whoever asks all partitions, and merges what they say in their order where it is a sum.
+pub trait AskPartitions {
+    /// What the first look at each of them finds.
+    fn survey(&mut self, columns: &PartColumns) -> Result<Vec<PartSurvey>, DataError>;
+
+    /// ZᵀZ of their scaled raw features.
+    fn gram(&mut self, encoding: &PartEncoding) -> Result<Vec<f64>, DataError>;
+
+    /// Has them make their rows, of which each has so many, and brings ZᵀZ of their scaled raw features.
+    fn hold(&mut self, encoding: &PartEncoding, rows: &[usize]) -> Result<Vec<f64>, DataError>;
+}
+
+/// A table in partitions, designed.
+pub struct Partitioned {
+    /// All but the observations, which are where the partitions are.
+    pub dataset: Dataset,
+    /// The scale of a numeric target.
+    pub target: TargetScale,
+    /// The first row of each partition, and after the last.
+    pub starts: Vec<usize>,
+}
+
+/// The design of partitions whose columns are those of `schema`.
+pub fn design_partitions(
+    schema: &Source<'_>,
+    options: &DesignOptions,
+    storage: &Storage,
+    partitions: &mut dyn AskPartitions,
+) -> Result<Partitioned, DataError> {
+    let (columns, own_target) = (schema.reader().columns().to_vec(), schema.reader().own_target());
+    let elsewhere = Box::new(Elsewhere { columns, own_target, starts: Vec::new() });
+    let source = Source::of_reader(schema.name().to_owned(), elsewhere);
+    let roles = Roles::assign(&source, options)?;
+    let named = |asked: &Asked| Named {
+        name: source.reader().columns()[asked.column].name.clone(),
+        kind: asked.kind.unwrap_or(Kind::Text),
+        values: asked.values,
+        weighs: asked.weighs,
+    };
+    let columns = roles.asked(&source).iter().map(named).collect();
+    let asked = PartColumns { columns, missing: options.missing.clone() };
+    let surveys = partitions.survey(&asked)?;
+    let mut survey = Survey::default();
+    let mut starts = vec![0];
+    for PartSurvey(part) in &surveys {
+        survey.append(part);
+        starts.push(survey.rows.total());
+    }
+    let planned = Planned::new(&source, &roles, &survey, options).map_err(|error| {
+        // Which partition a row is in is known once all have been counted.
+        let located = Elsewhere { columns: Vec::new(), own_target: None, starts: starts.clone() };
+        Source::of_reader(source.name().to_owned(), Box::new(located)).located(error)
+    })?;
+    let Planned { target, features: plan, encoding: cells, mut warnings } = planned;
+    let encoding = PartEncoding {
+        columns: asked,
+        features: plan.features.clone(),
+        target,
+        singles: roles.single_positions(),
+        scaled: ScaledColumns { dim: 0, columns: Vec::new(), centre: Vec::new(), scale: Vec::new() },
+        standardisation: None,
+        storage: (storage.memory.map(|memory| memory.0), storage.scratch.clone()),
+    };
+    let rows: Vec<usize> = surveys.iter().map(|PartSurvey(part)| part.rows.len()).collect();
+    let ((), standardisation) = plan.fill(&mut There { partitions, encoding, rows: &rows }, &mut warnings)?;
+    let target_name = roles.target().map(|column| source.reader().columns()[column].name.clone());
+    let target = roles.single_positions()[Single::Target as usize];
+    let target = target.map(|at| scale_of(&survey.columns[at].values, &plan.size));
+    let target = target.unwrap_or_default();
+    let dataset = plan.dataset(survey.rows, standardisation, cells, target_name, warnings);
+    Ok(Partitioned { dataset, target, starts })
+}
+
+fn scale_of(found: &Found, size: &Size) -> TargetScale {
+    let Found::Numbers(numbers) = found else { return TargetScale::default() };
+    let Spread { mean, sd, rms, .. } = numbers.sums.moments(size);
+    TargetScale { mean, sd: sd * (size.freedom / size.weight).sqrt(), rms }
+}
+
+/// Rows that are made where the partitions are.
+struct There<'a> {
+    partitions: &'a mut dyn AskPartitions,
+    encoding: PartEncoding,
+    rows: &'a [usize],
+}
+
+impl Fill for There<'_> {
+    type Rows = ();
+
+    fn gram(&mut self, scaled: &ScaledColumns) -> Result<Vec<f64>, DataError> {
+        self.encoding.scaled = scaled.clone();
+        self.partitions.gram(&self.encoding)
+    }
+
+    fn rows(
+        &mut self,
+        scaled: &ScaledColumns,
+        standardisation: &Standardisation,
+    ) -> Result<((), Vec<f64>), DataError> {
+        self.encoding.scaled = scaled.clone();
+        self.encoding.standardisation = Some(standardisation.clone());
+        Ok(((), self.partitions.hold(&self.encoding, self.rows)?))
+    }
+}
+
+/// The columns of a table whose rows are elsewhere.
+struct Elsewhere {
+    columns: Vec<ColumnInfo>,
+    own_target: Option<usize>,
+    /// The first row of each partition, and after the last; none before they are known.
+    starts: Vec<usize>,
+}
+
+impl Reader for Elsewhere {
+    fn columns(&self) -> &[ColumnInfo] {
+        &self.columns
+    }
+
+    fn own_target(&self) -> Option<usize> {
+        self.own_target
+    }
+
+    fn blocks<'a>(&'a self, _wanted: &'a [Wanted], _markers: &'a Markers) -> Result<Blocks<'a>, DataError> {
+        Ok(Box::new(std::iter::empty()))
+    }
+
+    fn locate(&self, _file: &str, place: Place) -> Option<(String, Place)> {
+        let (partition, row) = locate(&self.starts, place.row);
+        (!self.starts.is_empty()).then(|| (format!("partition {partition}"), Place { row, line: None }))
+    }
+
+    #[cfg(feature = "files")]
+    fn cells(&self, _rows: &[usize]) -> Result<Vec<CellColumn>, DataError> {
+        Ok(Vec::new())
+    }
+}
+
+/// The partition, and the row in it, of a row of all; `starts` are the first rows of the partitions.
+pub fn locate(starts: &[usize], row: usize) -> (usize, usize) {
+    let partition = starts.partition_point(|&start| start <= row).saturating_sub(1);
+    (partition, row - starts.get(partition).copied().unwrap_or_default())
+}
