@@ -30,13 +30,12 @@ pub use sparse_nnls;
 use corelet_data::parallel;
 #[doc(inline)]
 pub use corelet_data::{self as data, hint, linalg};
+#[doc(inline)]
+pub use corelet_model::{self as model, vector_math};
 
 pub mod random;
-pub mod vector_math;
 
 pub mod rows;
-
-pub mod model;
 
 pub mod posterior;
 

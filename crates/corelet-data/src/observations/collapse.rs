@@ -3,11 +3,8 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use super::Observations;
+use super::{BLOCK, Observations};
 use crate::parallel;
-
-/// Rows whose hashes are in memory at a time.
-const BLOCK: usize = 1 << 16;
 
 /// Rows whose hashes are one task.
 const PART: usize = 4096;

@@ -4,6 +4,7 @@ mod collapse;
 mod held;
 #[cfg(feature = "files")]
 mod mapping;
+mod moments;
 mod scale;
 #[cfg(feature = "files")]
 mod scratch;
@@ -12,6 +13,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 pub use held::{Growing, Held};
+pub use moments::Moments;
 pub use scale::TargetScale;
 #[cfg(feature = "files")]
 pub(crate) use scratch::ScratchFile;
@@ -19,6 +21,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::linalg::dot_features;
 use crate::parallel;
+
+/// Rows in a block, whose answers are merged in block order. The sum of a block does not depend on the rows before it, so that
+/// a block may also be held and summed elsewhere.
+pub const BLOCK: usize = 1 << 16;
 
 /// n rows of `dim` features, row-major, with one target a row and possibly an exposure, a weight and an offset.
 ///
@@ -150,8 +156,6 @@ impl Observations {
 
     /// The sum over these rows, of which the first is row `first` of all.
     pub fn fingerprint_sum(&self, first: usize) -> u64 {
-        /// Rows of a task; a sum does not depend on them.
-        const PART: usize = 1 << 16;
         // Several rows side by side, each of which waits for its own cells alone.
         const TOGETHER: usize = 8;
         let term = |i: usize, hash: u64| mix(hash.wrapping_add(((first + i) as u64).wrapping_mul(ODD)));
@@ -164,7 +168,7 @@ impl Observations {
             }
             (at..end).fold(sum, |sum, i| sum.wrapping_add(term(i, self.hash(i, true))))
         };
-        parallel::map(parallel::parts(self.len(), PART), of_block).into_iter().fold(0, u64::wrapping_add)
+        parallel::map(parallel::parts(self.len(), BLOCK), of_block).into_iter().fold(0, u64::wrapping_add)
     }
 
     /// Of the numbers of row `i`, its weight left out where that does not matter; −0 is 0.

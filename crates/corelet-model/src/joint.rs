@@ -5,7 +5,7 @@ use super::glm::{check_column, check_features, check_weights};
 use super::joint_family::{Inputs, JointFamily, Layout};
 use super::outer::{Scratch, add_outer_products, add_scaled_rows, products};
 use super::{Derivatives, Differences, JointPredictors, Model, ModelError, Over, Shifts};
-use crate::rows::Observations;
+use corelet_data::observations::Observations;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -330,8 +330,9 @@ impl<F: JointFamily + 'static> Differences for Prepared<F> {
 }
 
 /// Shifts of θ, cut into those of each predictor's parameters.
-pub(crate) struct PredictorShifts {
-    pub(crate) count: usize,
+pub struct PredictorShifts {
+    /// How many.
+    pub count: usize,
     blocks: Vec<BlockShifts>,
 }
 
@@ -341,7 +342,8 @@ enum BlockShifts {
 }
 
 impl PredictorShifts {
-    pub(crate) fn new(layout: &Layout, shifts: &Shifts) -> Self {
+    /// Those of these predictors.
+    pub fn new(layout: &Layout, shifts: &Shifts) -> Self {
         let rows = || (0..shifts.len()).map(|s| shifts.row(s));
         let cut = |(input, block): (Inputs, Range<usize>)| match input {
             Inputs::Features => {
@@ -357,7 +359,7 @@ impl PredictorShifts {
     }
 
     /// The table of a family for these shifts from `anchor`.
-    pub(crate) fn table(&self, family: &dyn JointFamily, layout: &Layout, anchor: &[f64]) -> Vec<f64> {
+    pub fn table(&self, family: &dyn JointFamily, layout: &Layout, anchor: &[f64]) -> Vec<f64> {
         let mut constants = Vec::new();
         for ((_, range), block) in layout.blocks().zip(&self.blocks) {
             if let BlockShifts::Constant(shifts) = block {
@@ -368,7 +370,7 @@ impl PredictorShifts {
     }
 
     /// r × S numbers for [`of_row`](Self::of_row), with the shifts that are the same for every row.
-    pub(crate) fn buffer(&self) -> Vec<f64> {
+    pub fn buffer(&self) -> Vec<f64> {
         let zeros = vec![0.0; self.count];
         let column = |block: &BlockShifts| match block {
             BlockShifts::Features(_) => zeros.clone(),
@@ -378,7 +380,7 @@ impl PredictorShifts {
     }
 
     /// The shifts of ζ of a row with features x, predictor after predictor.
-    pub(crate) fn of_row(&self, x: &[f32], deltas: &mut [f64]) {
+    pub fn of_row(&self, x: &[f32], deltas: &mut [f64]) {
         for (block, deltas) in self.blocks.iter().zip(deltas.chunks_exact_mut(self.count.max(1))) {
             if let BlockShifts::Features(shifts) = block {
                 shifts.products_f64(x, deltas);

@@ -6,9 +6,9 @@ use super::special::{
     bounded_exp, digamma, digamma_rest, expm1_minus_x, ln_gamma, stirling, trigamma, trigamma_rest,
 };
 use super::{Given, Inputs, Joint, JointFamily, ModelError, Predictive};
-use crate::data::Outcome;
-use crate::rows::Observations;
 use crate::vector_math::{Pairwise, exp_minus, expm1_minus_x as curved_part, map_pairs};
+use corelet_data::Outcome;
+use corelet_data::observations::Observations;
 use std::sync::Arc;
 
 pub(super) const CARD: Card = Card {

@@ -1,7 +1,7 @@
 //! Log-likelihoods ℓ(ζ; y, e) of several predictors: all that a model with more than one parameter a row has to define.
 
 use super::family::LEGENDRE;
-use crate::rows::Observations;
+use corelet_data::observations::Observations;
 
 /// What a predictor is a linear function of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,7 +121,7 @@ impl Layout {
         let x = rows.row(i);
         for ((input, block), zeta) in self.blocks().zip(&mut *zeta) {
             *zeta = match input {
-                Inputs::Features => crate::linalg::dot_features(x, &theta[block]),
+                Inputs::Features => corelet_data::linalg::dot_features(x, &theta[block]),
                 Inputs::Constant => theta[block.start],
             };
         }

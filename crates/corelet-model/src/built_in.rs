@@ -11,8 +11,8 @@ use super::{
     Link, Model, ModelError, Predictive, binomial, gamma, gaussian, linear, logistic, negative_binomial,
     ordinal, poisson, softmax, student, weibull,
 };
-use crate::data::Outcome;
-use crate::rows::Observations;
+use corelet_data::Outcome;
+use corelet_data::observations::Observations;
 
 /// A model that goes by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

@@ -8,12 +8,12 @@ use super::special::{
     log_sigmoid_series, log_softplus, log1p_minus_x, sigmoid, softplus,
 };
 use super::{Family, Given, Glm, Jets, ModelError, Predictive, Slopes};
-use crate::data::Outcome;
-use crate::rows::Observations;
 use crate::vector_math::{
     Kernel, LogParts, Pointwise, Real, dispatch, exp_minus, expm1_minus_x as curved_part, log1p,
     map_in_place, map_series, map_series_f64,
 };
+use corelet_data::Outcome;
+use corelet_data::observations::Observations;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 

@@ -8,9 +8,9 @@ use super::special::{
     trigamma_rise,
 };
 use super::{Given, Inputs, Joint, JointFamily, ModelError, Predictive};
-use crate::data::Outcome;
-use crate::rows::Observations;
 use crate::vector_math::{Pairwise, Pointwise, exp_minus, map_pairs};
+use corelet_data::Outcome;
+use corelet_data::observations::Observations;
 use rand_chacha::ChaCha8Rng;
 use std::sync::Arc;
 

@@ -6,11 +6,11 @@ use super::special::{
     ln_factorial, log_sigmoid_difference, log_sigmoid_long_series, log_sigmoid_series, sigmoid, softplus,
 };
 use super::{Family, Given, Glm, Jets, ModelError, Predictive};
-use crate::data::Outcome;
-use crate::rows::Observations;
 use crate::vector_math::{
     Kernel, Pointwise, Real, dispatch, exp_minus, log1p, map_in_place, map_series, map_series_f64,
 };
+use corelet_data::Outcome;
+use corelet_data::observations::Observations;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::Distribution;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What the rest of the crate asks of a statistical model: log-likelihoods, their derivatives, and fast differences.
+//! What anybody asks of a statistical model: log-likelihoods, their derivatives, and fast differences.
 
 pub mod binomial;
 mod blocks;
@@ -25,18 +25,18 @@ pub mod special;
 pub mod student;
 mod student_degrees;
 mod total;
+pub mod vector_math;
 pub mod weibull;
 
 pub use binomial::Binomial;
-pub(crate) use blocks::BLOCK;
 pub use built_in::{BuiltIn, Dispersion, Numbers};
-pub use corelet_data::observations::TargetScale;
+pub use corelet_data::observations::{BLOCK, TargetScale};
 pub use family::{Family, Jets, Slopes};
 pub use gamma::Gamma;
 pub use gaussian::GaussianMean;
 pub use glm::Glm;
 pub use joint::Joint;
-pub(crate) use joint::PredictorShifts;
+pub use joint::PredictorShifts;
 pub use joint_family::{Inputs, JointFamily, Layout};
 pub use linear::Linear;
 pub use logistic::Logistic;
@@ -45,7 +45,7 @@ pub use normal::Normal;
 pub use ordinal::Ordinal;
 pub use poisson::{Link, Poisson};
 pub use predictive::{Given, Predictive};
-pub(crate) use prepared::WIDE_TILE;
+pub use prepared::WIDE_TILE;
 pub use prepared::{Differences, Scratch};
 pub use rbf::RbfMap;
 pub use shifts::Shifts;
@@ -55,8 +55,8 @@ pub use student_degrees::StudentDegrees;
 pub use total::{total_differences, weighted_differences};
 pub use weibull::{Exponential, Weibull};
 
-use crate::linalg::LinalgError;
-use crate::rows::Observations;
+use corelet_data::linalg::LinalgError;
+use corelet_data::observations::Observations;
 use std::ops::Range;
 use std::sync::Arc;
 

@@ -3,7 +3,7 @@
 mod planes;
 mod real;
 
-pub(crate) use self::planes::{Planes, WIDTH};
+pub use self::planes::{Planes, WIDTH};
 pub use self::real::{LogParts, Real, exp_minus, expm1_minus_x, log1p};
 pub use corelet_data::kernel::{Kernel, dispatch};
 

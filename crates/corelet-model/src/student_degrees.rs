@@ -3,8 +3,8 @@
 use super::built_in::Dispersion;
 use super::special::{digamma, ln_gamma, trigamma};
 use super::{Inputs, Joint, JointFamily, ModelError};
-use crate::rows::Observations;
 use crate::vector_math::{Kernel, dispatch, exp_minus, log1p};
+use corelet_data::observations::Observations;
 
 /// log ν ~ N(2.73, 0.8²), the mean and the standard deviation of log ν where ν ~ Gamma(2, 0.1): nine in ten of ν between 4 and 57.
 pub(super) const LOG_NU: Dispersion = Dispersion { name: "log_nu", prior: |_| (2.73, 0.8) };

@@ -3,8 +3,8 @@
 use super::built_in::{Card, Dispersion};
 use super::special::{log_sigmoid_difference, sigmoid, softplus};
 use super::{Family, Given, Inputs, Joint, JointFamily, Logistic, ModelError, Predictive};
-use crate::data::Outcome;
-use crate::rows::Observations;
+use corelet_data::Outcome;
+use corelet_data::observations::Observations;
 use std::sync::Arc;
 
 pub(super) const CARD: Card = Card {

@@ -44,7 +44,7 @@ fn add_rows(rows: &[f32], sum: &mut [f64]) {
 const TILE: usize = 4;
 
 /// Rows that go by a block of shifts in f64.
-pub(crate) const WIDE_TILE: usize = 16;
+pub const WIDE_TILE: usize = 16;
 
 impl<F: Family + 'static> Glm<F> {
     pub(super) fn narrow_differences(

@@ -112,7 +112,7 @@ pub struct Slopes {
 
 impl Slopes {
     /// The same with room for the answers: predictors, targets and exposures have been set.
-    pub(crate) fn asked(&mut self) -> &mut Self {
+    pub fn asked(&mut self) -> &mut Self {
         for answer in [&mut self.first, &mut self.second, &mut self.third] {
             answer.resize(self.eta.len(), 0.0);
         }
@@ -156,7 +156,7 @@ pub(super) const LEGENDRE: [(f64, f64); 4] = [
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Link, Logistic, Poisson};
+    use crate::{Link, Logistic, Poisson};
 
     #[test]
     fn many_rows_have_the_derivatives_of_each() {

@@ -4,9 +4,9 @@ use super::blocks::sum_in_blocks;
 use super::built_in::{Card, NONE};
 use super::glm::check_features;
 use super::{Derivatives, Differences, Model, ModelError, Over, Predictive, Shifts};
-use crate::data::Outcome;
-use crate::linalg::{Cholesky, dot, multiply, quadratic_form, row_major};
-use crate::rows::Observations;
+use corelet_data::Outcome;
+use corelet_data::linalg::{Cholesky, dot, multiply, quadratic_form, row_major};
+use corelet_data::observations::Observations;
 use std::ops::Range;
 use std::sync::Arc;
 

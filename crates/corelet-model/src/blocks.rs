@@ -2,11 +2,8 @@
 
 use std::ops::Range;
 
-use crate::parallel;
-
-/// Rows in a block. The sum of a block does not depend on the rows before it, so that a block may also be held and
-/// summed elsewhere.
-pub(crate) const BLOCK: usize = 1 << 16;
+use corelet_data::observations::BLOCK;
+use corelet_data::parallel;
 
 /// Rows whose sum is one task.
 pub(super) const PART: usize = 4096;

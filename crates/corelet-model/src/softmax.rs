@@ -2,9 +2,9 @@
 
 use super::built_in::{Card, NONE};
 use super::{Inputs, Joint, JointFamily, ModelError, Predictive};
-use crate::data::Outcome;
-use crate::rows::Observations;
 use crate::vector_math::{Kernel, dispatch, exp_minus, log1p};
+use corelet_data::Outcome;
+use corelet_data::observations::Observations;
 use std::sync::Arc;
 
 pub(super) const CARD: Card = Card {

@@ -5,14 +5,14 @@ use pulp::{Simd, WithSimd};
 use sparse_nnls::simd::instruction_set;
 
 /// Rows that stand side by side at a time: a dozen features of them, plain and scaled, fit the first-level cache.
-pub(crate) const WIDTH: usize = 128;
+pub const WIDTH: usize = 128;
 
 /// Features by features of Σ sxxᵀ whose sums stay in registers while the rows go by.
 const TILE: usize = 3;
 
 /// Up to [`WIDTH`] rows of D numbers, D planes of as many numbers as there is room for rows. What is beyond the rows is zero.
 #[derive(Debug, Default)]
-pub(crate) struct Planes {
+pub struct Planes {
     dim: usize,
     rows: usize,
     /// Whole tiles of planes: those beyond D are zero.
@@ -24,7 +24,7 @@ pub(crate) struct Planes {
 
 impl Planes {
     /// Other rows, row-major, of `dim` numbers each: at most [`WIDTH`] of them.
-    pub(crate) fn load<T: Copy + Into<f64>>(&mut self, rows: &[T], dim: usize) {
+    pub fn load<T: Copy + Into<f64>>(&mut self, rows: &[T], dim: usize) {
         let (count, length) = (rows.len() / dim.max(1), dim.next_multiple_of(TILE) * WIDTH);
         if count < WIDTH || self.dim != dim || self.numbers.len() != length {
             self.numbers.clear();
@@ -39,24 +39,24 @@ impl Planes {
     }
 
     /// The planes, each with room for [`WIDTH`] rows, to be changed.
-    pub(crate) fn planes_mut(&mut self) -> impl Iterator<Item = &mut [f64]> {
+    pub fn planes_mut(&mut self) -> impl Iterator<Item = &mut [f64]> {
         self.numbers.chunks_exact_mut(WIDTH).take(self.dim)
     }
 
     /// The planes, each of [`WIDTH`] numbers.
-    pub(crate) fn planes(&self) -> impl Iterator<Item = &[f64]> + Clone {
+    pub fn planes(&self) -> impl Iterator<Item = &[f64]> + Clone {
         self.numbers.chunks_exact(WIDTH).take(self.dim)
     }
 
     /// x ← Lᵀx of each row for a row-major lower triangular L, and ‖Lᵀx‖² into `squares`.
-    pub(crate) fn whiten(&mut self, factor: &[f64], squares: &mut Vec<f64>) {
+    pub fn whiten(&mut self, factor: &[f64], squares: &mut Vec<f64>) {
         squares.clear();
         squares.resize(WIDTH, 0.0);
         instruction_set().dispatch(Whiten { planes: self, factor, squares });
     }
 
     /// xᵢᵀθ of each row, into `out`.
-    pub(crate) fn products(&self, theta: &[f64], out: &mut Vec<f64>) {
+    pub fn products(&self, theta: &[f64], out: &mut Vec<f64>) {
         out.clear();
         out.resize(WIDTH, 0.0);
         instruction_set().dispatch(Products { planes: self, theta, out });
@@ -64,13 +64,13 @@ impl Planes {
     }
 
     /// Adds Σ sᵢxᵢ to `sum`, D numbers.
-    pub(crate) fn add_scaled_rows(&mut self, scales: &[f64], sum: &mut [f64]) {
+    pub fn add_scaled_rows(&mut self, scales: &[f64], sum: &mut [f64]) {
         self.keep(scales);
         instruction_set().dispatch(ScaledRows { planes: self, sum });
     }
 
     /// Adds the lower triangle of Σ sᵢxᵢxᵢᵀ to `sum`, D × D.
-    pub(crate) fn add_outer_products(&mut self, scales: &[f64], sum: &mut [f64]) {
+    pub fn add_outer_products(&mut self, scales: &[f64], sum: &mut [f64]) {
         self.keep(scales);
         instruction_set().dispatch(OuterProducts { planes: self, sum });
     }
@@ -250,11 +250,9 @@ mod tests {
                 let want: f64 = (0..dim).map(|j| x(row, j) * theta[j]).sum();
                 assert!((got - want).abs() < 1e-13, "{dim} {row}");
             }
-            let lower =
-                crate::linalg::row_major(
-                    dim,
-                    |i, j| if j <= i { (1.7 * (i + 2 * j) as f64).sin() } else { 9.0 },
-                );
+            let lower = corelet_data::linalg::row_major(dim, |i, j| {
+                if j <= i { (1.7 * (i + 2 * j) as f64).sin() } else { 9.0 }
+            });
             let (mut white, mut squares) = (Planes::default(), Vec::new());
             white.load(&features, dim);
             white.whiten(&lower, &mut squares);

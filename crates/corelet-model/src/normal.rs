@@ -4,8 +4,8 @@ use super::TargetScale;
 use super::built_in::Dispersion;
 use super::special::{bounded_exp, expm1_minus_x};
 use super::{Inputs, Joint, JointFamily, ModelError};
-use crate::rows::Observations;
 use crate::vector_math::{Pairwise, expm1_minus_x as curved_part, map_pairs};
+use corelet_data::observations::Observations;
 
 /// log σ ~ N(log sd y, 1): nine in ten of it between a fifth of the target's standard deviation and five times that.
 pub(super) const LOG_SIGMA: Dispersion =

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::blocks::sum_in_blocks;
 use super::prepared::Scratch;
 use super::{Differences, Model, Shifts};
-use crate::parallel;
+use corelet_data::parallel;
 
 /// Rows whose log-likelihoods are held at once.
 const TILE: usize = 32;
@@ -73,8 +73,8 @@ fn add(sum: &mut [f64], x: &[f64], weight: f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Link, Logistic, Poisson};
-    use crate::rows::Observations;
+    use crate::{Link, Logistic, Poisson};
+    use corelet_data::observations::Observations;
 
     #[test]
     fn sums_in_single_precision_are_those_in_double_precision() {

@@ -4,10 +4,10 @@ use super::blocks::{PART, sum_in_blocks};
 use super::outer::{LARGE, Scratch, add_outer_products, add_scaled_rows, products};
 use super::prepared::PreparedGlm;
 use super::{Derivatives, Differences, Family, Jets, LinearPredictor, Model, ModelError, Over, Shifts};
-use crate::linalg::{dot, mirror_lower};
-use crate::parallel::{self, first};
-use crate::rows::{Held, Observations};
 use crate::vector_math::{Planes, WIDTH};
+use corelet_data::linalg::{dot, mirror_lower};
+use corelet_data::observations::{Held, Observations};
+use corelet_data::parallel::{self, first};
 use std::ops::Range;
 use std::sync::Arc;
 

@@ -6,11 +6,11 @@ use super::special::{
     log_sigmoid_difference, log_sigmoid_long_series, log_sigmoid_series, sigmoid, softplus,
 };
 use super::{Family, Glm, Jets, ModelError, Predictive, Slopes};
-use crate::data::Outcome;
-use crate::rows::Observations;
 use crate::vector_math::{
     Kernel, Pointwise, Real, dispatch, exp_minus, log1p, map_in_place, map_series, map_series_f64,
 };
+use corelet_data::Outcome;
+use corelet_data::observations::Observations;
 use std::sync::Arc;
 
 pub(super) const CARD: Card = Card {

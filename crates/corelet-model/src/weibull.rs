@@ -3,11 +3,11 @@
 use super::built_in::{Card, Dispersion, NONE};
 use super::special::{bounded_exp, expm1_minus_x, ln_gamma};
 use super::{Given, Inputs, Joint, JointFamily, ModelError, Predictive};
-use crate::data::Outcome;
-use crate::rows::Observations;
 use crate::vector_math::{
     Pairwise, Pointwise, exp_minus, expm1_minus_x as curved_part, map_in_place, map_pairs,
 };
+use corelet_data::Outcome;
+use corelet_data::observations::Observations;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, Exp1};
 use std::sync::Arc;
