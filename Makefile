@@ -98,9 +98,9 @@ KILLS ?= 100
 FUZZ_SEED ?= 1000
 FUZZ_MEMORY ?= 4000000
 fuzz:
-	$(CARGO_TEST) --no-run --test data_mutations --test cli
+	$(CARGO_TEST) --no-run --test mutations --test cli
 	ulimit -v $(FUZZ_MEMORY) && CORELET_MUTATIONS=$(N) CORELET_MUTATION_SEED=$(FUZZ_SEED) RAYON_NUM_THREADS=2 \
-		$(CARGO_TEST) --test data_mutations -- --nocapture
+		$(CARGO_TEST) --test mutations -- --nocapture
 	CORELET_KILLS=$(KILLS) $(CARGO_TEST) --test cli kills -- --nocapture
 
 clean:

@@ -16,6 +16,7 @@ mod collinear;
 mod design;
 mod encoding;
 mod error;
+mod examination;
 mod features;
 #[cfg(feature = "files")]
 mod files;
