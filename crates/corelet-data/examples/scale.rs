@@ -1,7 +1,9 @@
 //! `cargo run --release -p corelet-data --example scale -- write PATH ROWS [PARTS]`: rows of a logistic regression with ten features
-//! as one Parquet file, or a folder of parts; `… -- decode PATH...`: decodes all of them and does nothing else, on all threads.
+//! as one Parquet file, or a folder of parts; `… -- wide PATH.csv.gz ROWS`: 48 numbers, 12 texts and a target as compressed text;
+//! `… -- decode PATH.parquet...`: decodes all of them and does nothing else, on all threads.
 
 use std::error::Error;
+use std::fmt::Write as _;
 use std::fs::{File, create_dir_all};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -9,6 +11,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use arrow_array::{ArrayRef, Float32Array, Int8Array, RecordBatch};
+use flate2::write::GzEncoder;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ParquetRecordBatchReaderBuilder};
 use parquet::basic::Compression;
@@ -35,8 +38,9 @@ fn main() -> Result<(), Failed> {
         ["write", folder, rows, parts] => {
             write_parts(Path::new(folder), rows.parse::<usize>()?.div_ceil(CHUNK), parts.parse()?)
         }
+        ["wide", path, rows] => write_wide(Path::new(path), rows.parse::<usize>()?.div_ceil(CHUNK)),
         ["decode", paths @ ..] => decode(paths),
-        _ => Err("write PATH ROWS [PARTS], or decode PATH...".into()),
+        _ => Err("write PATH ROWS [PARTS], wide PATH ROWS, or decode PATH...".into()),
     }
 }
 
@@ -81,6 +85,48 @@ fn rows(chunk: usize) -> Result<RecordBatch, arrow_schema::ArrowError> {
     let named = features.enumerate().map(|(j, column)| (format!("x{}", j + 1), column));
     let target: ArrayRef = Arc::new(Int8Array::from(target));
     RecordBatch::try_from_iter(named.chain([("y".to_owned(), target)]))
+}
+
+/// Numbers and texts of a wide row.
+const WIDE: [usize; 2] = [48, 12];
+
+/// A header, then a compressed member a chunk, made on all threads.
+fn write_wide(path: &Path, chunks: usize) -> Result<(), Failed> {
+    let [numbers, texts] = WIDE;
+    let names = (1..=numbers).map(|j| format!("x{j}")).chain((1..=texts).map(|j| format!("t{j}")));
+    let header = format!("y,{}\n", names.collect::<Vec<_>>().join(","));
+    let mut file = File::create(path)?;
+    file.write_all(&compressed(header.as_bytes())?)?;
+    for start in (0..chunks).step_by(64) {
+        let chunks: Vec<usize> = (start..chunks.min(start + 64)).collect();
+        let made = chunks.par_iter().map(|&chunk| Ok(compressed(wide_rows(chunk)?.as_bytes())?));
+        made.collect::<Result<Vec<_>, Failed>>()?.iter().try_for_each(|member| file.write_all(member))?;
+    }
+    Ok(())
+}
+
+fn compressed(text: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut member = GzEncoder::new(Vec::new(), flate2::Compression::new(4));
+    member.write_all(text)?;
+    member.finish()
+}
+
+/// Numbers of four decimals, the first ten of which matter; texts of 3 to 6 levels, fewer rows of the later ones.
+fn wide_rows(chunk: usize) -> Result<String, std::fmt::Error> {
+    let mut rng = ChaCha8Rng::seed_from_u64(chunk as u64);
+    let mut text = String::new();
+    for _ in 0..CHUNK {
+        let numbers: Vec<f32> = (0..WIDE[0]).map(|_| StandardNormal.sample(&mut rng)).collect();
+        let levels: Vec<usize> =
+            (0..WIDE[1]).map(|j| (rng.random::<f32>().powi(2) * (3 + j % 4) as f32) as usize).collect();
+        let eta = numbers[..FEATURES].iter().sum::<f32>() / 3.0 + 0.3 * levels[0] as f32 - 0.5;
+        let y = u8::from(rng.random::<f32>() < 1.0 / (1.0 + (-eta).exp()));
+        write!(text, "{y}")?;
+        numbers.iter().try_for_each(|x| write!(text, ",{x:.4}"))?;
+        levels.iter().try_for_each(|level| write!(text, ",level-{level}"))?;
+        text.push('\n');
+    }
+    Ok(text)
 }
 
 /// The floor of every build: what it takes to have the cells once.
