@@ -28,7 +28,7 @@ pub(crate) struct DataArgs {
     /// Memory that the rows may take, such as 4GiB; beyond it they are in a scratch file [default: half of what is available]
     #[arg(long, value_name = "SIZE")]
     memory: Option<Bytes>,
-    /// Folder of the scratch file [default: that of temporary files]
+    /// Folder of the scratch files, and of what comes through a pipe [default: that of temporary files]
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
 }

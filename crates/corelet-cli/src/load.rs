@@ -28,7 +28,7 @@ pub(crate) fn open(
     let clock = Instant::now();
     let named = args.data.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" ");
     let progress = terminal.progress(format!("reading {named}"));
-    let source = Source::open_all(&args.data, args.format)?;
+    let source = Source::open_all(&args.data, args.format, &specification.storage)?;
     drop(progress);
     study(source, specification, clock, terminal)
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray};
-use corelet_data::{Columns, DesignOptions, Format, Source, input_files, write_rows};
+use corelet_data::{Columns, DesignOptions, Format, Source, Storage, input_files, write_rows};
 use parquet::arrow::ArrowWriter;
 use tempfile::TempDir;
 
@@ -80,7 +80,7 @@ fn parts_are_one_table_to_the_bit() {
         let listed = input_files(&[&pattern], None).unwrap();
         assert_eq!(listed.len(), 5);
         for paths in [vec![parts], vec![pattern], listed] {
-            let source = Source::open_all(&paths, None).unwrap();
+            let source = Source::open_all(&paths, None, &Storage::default()).unwrap();
             // Before anything was looked at, and after.
             for _ in 0..2 {
                 let file = |name: &str| folder.path().join(name);
@@ -116,7 +116,7 @@ fn numbers_of_different_types_go_together() {
         fs::write(path, format!("v,y\n{},0\n{},1\n", cells[0], cells[1])).unwrap();
     }
     let texts = |paths: &[PathBuf]| {
-        let cells = Source::open_all(paths, None).unwrap().cells(&[0, 1, 2, 3]).unwrap();
+        let cells = Source::open_all(paths, None, &Storage::default()).unwrap().cells(&[0, 1, 2, 3]).unwrap();
         let values = cells.columns().next().unwrap().1.clone();
         let text = arrow_cast::cast(&values, &arrow_schema::DataType::Utf8).unwrap();
         let text = arrow_array::cast::AsArray::as_string::<i32>(&text);
@@ -133,7 +133,7 @@ fn numbers_of_different_types_go_together() {
 }
 
 fn refused(paths: &[PathBuf], expected: &[&str]) {
-    let design = |paths: &[PathBuf]| Source::open_all(paths, None)?.design(&options());
+    let design = |paths: &[PathBuf]| Source::open_all(paths, None, &Storage::default())?.design(&options());
     let message = design(paths).unwrap_err().to_string();
     for words in expected {
         assert!(message.contains(words), "'{words}' is not in: {message}");

@@ -41,8 +41,8 @@ pub(crate) fn build<'py>(
     execution: Execution<'py>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let start = Instant::now();
-    let source = data.source(py)?;
     let asked = specification(keywords)?;
+    let source = data.source(py, &asked.storage)?;
     let dataset = design(py, &source, &asked)?;
     let group_column = asked.design.columns.groups.clone();
     let (name, read) = (source.name().to_owned(), start.elapsed().as_secs_f64());

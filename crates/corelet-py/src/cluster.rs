@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use corelet::cluster::{self, Carrier, CarrierError};
+use corelet::data::Storage;
 use corelet::study::{Specification, Study, StudyError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyType};
@@ -18,14 +19,14 @@ use crate::specification::{sampling, specification_of_partitions};
 /// What a partition as it came answers.
 #[pyfunction]
 pub(crate) fn look<'py>(py: Python<'py>, data: Data<'py>, question: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
-    let source = data.source(py)?;
+    let source = data.source(py, &Storage::default())?;
     Ok(PyBytes::new(py, &py.detach(|| cluster::look(&source, question))))
 }
 
 /// Rows of a partition as they are there, column by column.
 #[pyfunction]
 pub(crate) fn cells<'py>(py: Python<'py>, data: Data<'py>, rows: Vec<usize>) -> PyResult<Bound<'py, PyDict>> {
-    let cells = data.source(py)?.cells(&rows).map_err(|error| Failure::new(&error))?;
+    let cells = data.source(py, &Storage::default())?.cells(&rows).map_err(|error| Failure::new(&error))?;
     columns::chosen(py, &cells)
 }
 
@@ -38,7 +39,7 @@ impl Shard {
     /// Makes the rows of a partition by the driver's plan.
     #[new]
     fn new(py: Python<'_>, data: Data<'_>, partition: usize, plan: &[u8]) -> PyResult<Self> {
-        let source = data.source(py)?;
+        let source = data.source(py, &Storage::default())?;
         Ok(Self(py.detach(|| cluster::Shard::new(&source, partition, plan))))
     }
 
@@ -133,7 +134,8 @@ fn studied<T: Send>(
     execution: &Execution<'_>,
     work: impl FnOnce(Study, &Here) -> Result<T, Failure> + Send,
 ) -> PyResult<T> {
-    let (source, engine, here) = (schema.source(py)?, Engine::new(engine)?, Here::new(execution));
+    let (source, engine, here) =
+        (schema.source(py, &Storage::default())?, Engine::new(engine)?, Here::new(execution));
     let raised = Arc::clone(&engine.raised);
     let result = run_here(py, execution, move || {
         let study = Study::of_partitions(&source, asked, Box::new(engine)).map_err(|error| match error {

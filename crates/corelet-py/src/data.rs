@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::path::PathBuf;
 
-use corelet::data::{Format, Source};
+use corelet::data::{Format, Source, Storage};
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyList};
 
@@ -34,14 +34,16 @@ impl<'py> FromPyObject<'_, 'py> for Data<'py> {
 }
 
 impl Data<'_> {
-    /// Opens files, of the named format where their extensions do not say it; columns are borrowed.
-    pub(crate) fn source(&self, py: Python<'_>) -> PyResult<Source<'_>> {
+    /// Opens files, of the named format where their extensions do not say it, what can be read only once in the folder of scratch files; columns are borrowed.
+    pub(crate) fn source(&self, py: Python<'_>, storage: &Storage) -> PyResult<Source<'_>> {
         match self {
             Self::Columns { name, parts } => Ok(Source::of_view(columns::table(name, parts)?)),
             Self::Files { paths, format } => {
                 let format = format.as_deref().map(str::parse::<Format>).transpose();
                 let format = format.map_err(|error| Failure::new(&error))?;
-                Ok(py.detach(|| Source::open_all(paths, format)).map_err(|error| Failure::new(&error))?)
+                Ok(py
+                    .detach(|| Source::open_all(paths, format, storage))
+                    .map_err(|error| Failure::new(&error))?)
             }
             Self::Stream { handle } => {
                 let file = File::open(format!("/dev/fd/{handle}"))?;

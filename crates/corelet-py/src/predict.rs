@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use corelet::data::{Besides, Encoding, Standardisation, TextLevels};
+use corelet::data::{Besides, Encoding, Standardisation, Storage, TextLevels};
 use corelet::rows::Observations;
 use corelet::study::{
     PredictedKind, PredictionSettings, Resolved, predict as predicted, predictive_draws, score,
@@ -36,7 +36,7 @@ fn note<T>(notes: &Notes, key: &str, read: impl Fn(&str) -> serde_json::Result<T
 
 /// Rows of Python, encoded as those of a coreset.
 fn encoded(py: Python<'_>, data: Data<'_>, notes: &Notes, besides: Besides) -> PyResult<Observations> {
-    let source = data.source(py)?;
+    let source = data.source(py, &Storage::default())?;
     let levels: Vec<TextLevels> = note(notes, "corelet.levels", |text| serde_json::from_str(text))?;
     let scale: Standardisation = note(notes, "corelet.standardisation", |text| serde_json::from_str(text))?;
     let encoding = encoding(notes)?;

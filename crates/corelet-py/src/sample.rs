@@ -98,9 +98,9 @@ pub(crate) fn check<'py>(
     keywords: &Bound<'py, PyDict>,
     execution: Execution<'py>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let source = data.source(py)?;
     let (settings, seed) = sampling(keywords)?;
     let asked = specification(build)?;
+    let source = data.source(py, &asked.storage)?;
     let clock = Instant::now();
     let dataset = design(py, &source, &asked)?;
     let study = Study::new(source.name(), dataset, &asked, clock.elapsed().as_secs_f64());

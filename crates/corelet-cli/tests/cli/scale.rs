@@ -67,6 +67,11 @@ fn a_scratch_folder_that_cannot_be_used_is_refused() {
     assert!(
         message.contains("cannot be written there") && message.contains("--scratch DIR names another folder")
     );
+    // A pipe is kept there too.
+    let text = std::fs::read_to_string(place.path("data.csv")).unwrap();
+    let refused = place.run_with_input(&format!("build - {FLAGS} --scratch none"), &text);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(stderr(&refused).starts_with("error: none: the scratch file: there is no such folder"));
     let usage = place.run(&format!("build data.csv {FLAGS} --memory much"));
     assert_eq!(usage.status.code(), Some(2));
     assert!(stderr(&usage).contains("it must be a size such as 4GiB"), "{}", stderr(&usage));

@@ -6,9 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use tempfile::{SpooledData, SpooledTempFile, spooled_tempfile};
+use tempfile::{SpooledData, SpooledTempFile, spooled_tempfile_in};
 
 use crate::error::DataError;
+use crate::observations::ScratchError;
 use crate::source::Stored;
 
 /// Up to here, what can be read only once is kept in memory; from here on in a temporary file without a name.
@@ -32,11 +33,11 @@ enum Store {
 }
 
 impl Content {
-    /// Opens a file; `-` is standard input. Pipes, devices and standard input are read to their end and kept.
-    pub(crate) fn open(path: &Path) -> Result<Self, DataError> {
+    /// Opens a file; `-` is standard input. Pipes, devices and standard input are read to their end and kept in `folder`.
+    pub(crate) fn open(path: &Path, folder: &Path) -> Result<Self, DataError> {
         let name = source_name(path);
         if is_standard_input(path) {
-            return Self::keep(name, &mut io::stdin().lock());
+            return Self::keep(name, &mut io::stdin().lock(), folder);
         }
         let failed = |reason: String| DataError::Open { file: path.to_path_buf(), reason };
         let mut file = File::open(path).map_err(|e| failed(e.to_string()))?;
@@ -46,7 +47,7 @@ impl Content {
             return Err(failed("it is a folder".to_owned()));
         }
         if !metadata.is_file() {
-            return Self::keep(name, &mut file);
+            return Self::keep(name, &mut file, folder);
         }
         let (len, modified) = (metadata.len(), metadata.modified().ok());
         Ok(Self { name, store: Arc::new(Store::File(file)), len, modified })
@@ -59,9 +60,9 @@ impl Content {
         Ok(Self { name, store: Arc::new(Store::File(file)), len, modified })
     }
 
-    /// Keeps all that `reader` has.
-    pub(crate) fn keep(name: String, reader: &mut dyn Read) -> Result<Self, DataError> {
-        let mut spool = spooled_tempfile(KEPT_IN_MEMORY);
+    /// Keeps all that `reader` has, in `folder` where it is much.
+    pub(crate) fn keep(name: String, reader: &mut dyn Read, folder: &Path) -> Result<Self, DataError> {
+        let mut spool = spool_in(folder)?;
         io::copy(reader, &mut spool).map_err(|e| DataError::read(&name, &e))?;
         Self::spooled(name, spool)
     }
@@ -116,6 +117,15 @@ impl Content {
     pub(crate) fn start(&self, length: u64) -> io::Result<Vec<u8>> {
         self.bytes(0, length.min(self.len))
     }
+}
+
+/// Room for what can be read only once, in a file without a name in `folder` once it is much.
+pub(crate) fn spool_in(folder: &Path) -> Result<SpooledTempFile, DataError> {
+    if !folder.is_dir() {
+        let reason = "there is no such folder".to_owned();
+        return Err(ScratchError { folder: folder.to_path_buf(), reason }.into());
+    }
+    Ok(spooled_tempfile_in(KEPT_IN_MEMORY, folder))
 }
 
 impl Stored for Content {
@@ -205,7 +215,7 @@ mod tests {
     fn what_is_kept_reads_alike_in_memory_and_on_disk() {
         let long: Vec<u8> = (0..KEPT_IN_MEMORY + 5).map(|i| (i % 251) as u8).collect();
         for bytes in [&b"12345"[..], &long] {
-            let content = Content::keep("pipe".to_owned(), &mut &bytes[..]).unwrap();
+            let content = Content::keep("pipe".to_owned(), &mut &bytes[..], &std::env::temp_dir()).unwrap();
             assert_eq!(content.len(), bytes.len() as u64);
             assert_eq!(content.bytes(1, 3).unwrap(), bytes[1..4]);
             assert!(content.bytes(2, bytes.len() as u64).is_err());

@@ -51,7 +51,7 @@ pub fn read_coreset(path: &Path) -> Result<CoresetFile, DataError> {
         Output::Json => read_json(path, &file)?,
         Output::Csv => read_table(&Source::open(path, None)?, BTreeMap::new())?,
         Output::Parquet => {
-            let parquet = ParquetFile::open(Content::open(path)?)?;
+            let parquet = ParquetFile::open(Content::open(path, &std::env::temp_dir())?)?;
             let notes = parquet.notes();
             read_table(&Source::of_reader(file.clone(), Box::new(parquet)), notes)?
         }
@@ -195,7 +195,7 @@ struct JsonPoint {
 }
 
 fn read_json(path: &Path, file: &str) -> Result<Written, DataError> {
-    let coreset: JsonCoreset = serde_json::from_reader(Content::open(path)?.reader(0))
+    let coreset: JsonCoreset = serde_json::from_reader(Content::open(path, &std::env::temp_dir())?.reader(0))
         .map_err(|e| DataError::NotCoreset { file: file.to_owned(), reason: e.to_string() })?;
     let text = |value: &Value| match value {
         Value::Null => None,

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::error::DataError;
 use super::source::{Reader, Source};
+use super::storage::Storage;
 
 pub(crate) mod arrow_columns;
 pub(crate) mod arrow_ipc;
@@ -43,22 +44,27 @@ impl Source<'static> {
     /// # Errors
     /// Names the file and what is wrong with it. Rows are not looked at yet.
     pub fn open(path: &Path, format: Option<Format>) -> Result<Self, DataError> {
-        Self::open_all(&[path], format)
+        Self::open_all(&[path], format, &Storage::default())
     }
 
     /// Opens [all files](super::input_files) that `paths` stand for as one table: the rows of one follow those of the one before.
-    /// They must have the same columns.
+    /// They must have the same columns. What can be read only once is kept in the folder of scratch files.
     ///
     /// # Errors
     /// As [`open`](Self::open); also the file whose columns differ.
-    pub fn open_all<P: AsRef<Path>>(paths: &[P], format: Option<Format>) -> Result<Self, DataError> {
-        let files = input_files(paths, format)?;
+    pub fn open_all<P: AsRef<Path>>(
+        paths: &[P],
+        format: Option<Format>,
+        storage: &Storage,
+    ) -> Result<Self, DataError> {
+        let (files, folder) = (input_files(paths, format)?, storage.folder());
         if let [file] = &files[..] {
-            let Part { name, reader } = open_file(file, format)?;
+            let Part { name, reader } = open_file(file, format, &folder)?;
             return Ok(Self::of_reader(name, reader));
         }
         let name = name_of(paths, files.len());
-        let parts = files.iter().map(|file| open_file(file, format)).collect::<Result<Vec<_>, _>>()?;
+        let parts =
+            files.iter().map(|file| open_file(file, format, &folder)).collect::<Result<Vec<_>, _>>()?;
         Ok(Self::of_reader(name.clone(), Box::new(Parts::new(name, parts)?)))
     }
 
@@ -68,8 +74,8 @@ impl Source<'static> {
     /// As [`open`](Self::open).
     pub fn of_file(name: &str, file: File, format: Format) -> Result<Self, DataError> {
         let failed = |e: std::io::Error| DataError::read(name, &e);
-        let Part { name, reader } =
-            read_as(format, Content::of_file(name.to_owned(), file).map_err(failed)?)?;
+        let content = Content::of_file(name.to_owned(), file).map_err(failed)?;
+        let Part { name, reader } = read_as(format, content, &Storage::default().folder())?;
         Ok(Self::of_reader(name, reader))
     }
 }
@@ -84,16 +90,16 @@ fn name_of<P: AsRef<Path>>(paths: &[P], files: usize) -> String {
     }
 }
 
-fn open_file(path: &Path, format: Option<Format>) -> Result<Part, DataError> {
+fn open_file(path: &Path, format: Option<Format>, folder: &Path) -> Result<Part, DataError> {
     let format = match format {
         Some(format) => format,
         None if is_standard_input(path) => Format::Csv,
         None => Format::from_path(path)?,
     };
-    read_as(format, Content::open(path)?)
+    read_as(format, Content::open(path, folder)?, folder)
 }
 
-fn read_as(format: Format, content: Content) -> Result<Part, DataError> {
+fn read_as(format: Format, content: Content, folder: &Path) -> Result<Part, DataError> {
     let name = content.name.clone();
     let reader: Box<dyn Reader> = match format {
         Format::Csv => Box::new(csv::DelimitedText::open(content, b',')?),
@@ -101,7 +107,7 @@ fn read_as(format: Format, content: Content) -> Result<Part, DataError> {
         Format::Parquet => Box::new(parquet::ParquetFile::open(content)?),
         Format::Arrow => Box::new(arrow_ipc::ArrowFile::open(content)?),
         Format::Libsvm => Box::new(libsvm::LibsvmText::open(content)?),
-        Format::Npz => Box::new(npz::open(&content)?),
+        Format::Npz => Box::new(npz::open(&content, folder)?),
         Format::Npy => Box::new(npy::NumpyArrays::open(content)?),
     };
     Ok(Part { name, reader })
