@@ -5,8 +5,8 @@ use super::predictive::gamma;
 use super::special::{
     bounded_exp, digamma, digamma_rest, expm1_minus_x, ln_gamma, stirling, trigamma, trigamma_rest,
 };
-use super::{Given, Inputs, Joint, JointFamily, ModelError, Predictive};
-use crate::vector_math::{Pairwise, exp_minus, expm1_minus_x as curved_part, map_pairs};
+use super::{Given, Inputs, Joint, JointFamily, JointJets, ModelError, Predictive};
+use crate::vector_math::{Pairwise, Rowwise, exp_minus, expm1_minus_x as curved_part, log, map_pairs};
 use corelet_data::Outcome;
 use corelet_data::observations::Observations;
 use std::sync::Arc;
@@ -98,6 +98,11 @@ impl JointFamily for Gamma {
         hessian.copy_from_slice(&[-shape * s.exp(), excess, excess, second - spread]);
     }
 
+    fn jets(&self, rows: &mut JointJets) {
+        let shape = bounded_exp(rows.constants[0].clamp(-FAR, FAR));
+        rows.map(&GammaJet { shape, normaliser: normaliser(shape) });
+    }
+
     fn difference(&self, zeta: &[f64], delta: &[f64], (y, _): (f64, f64)) -> f64 {
         let shape = bounded_exp(zeta[1].clamp(-FAR, FAR));
         let s = (y.ln() - zeta[0]).clamp(-FAR, FAR);
@@ -129,6 +134,27 @@ impl JointFamily for Gamma {
         let (ratio, excess) = (shape * s.exp(), shape * s.exp_m1());
         map_pairs(Change { ratio, excess, spread: shape * expm1_minus_x(s) }, deltas, out);
         out.iter_mut().zip(table).for_each(|(out, own)| *out += own);
+    }
+}
+
+/// ℓ, ∇ℓ and ∇²ℓ of a row, at one α.
+struct GammaJet {
+    shape: f64,
+    normaliser: [f64; 3],
+}
+
+impl Rowwise<3, 6> for GammaJet {
+    #[inline(always)]
+    fn apply<const FMA: bool>(&self, [eta, y, _]: [f64; 3]) -> [f64; 6] {
+        let (shape, [constant, first, second]) = (self.shape, self.normaliser);
+        let log_y = log::<FMA>(y);
+        let s = log_y - eta;
+        let s = if s > FAR { FAR } else { s };
+        let s = if s < -FAR { -FAR } else { s };
+        let curved = curved_part::<f64, FMA>(s);
+        let (excess, spread) = (shape * exp_minus::<f64, FMA>(s, 1.0), shape * curved);
+        let ratio = shape * exp_minus::<f64, FMA>(s, 0.0);
+        [constant - spread - log_y, excess, first - spread, -ratio, excess, second - spread]
     }
 }
 

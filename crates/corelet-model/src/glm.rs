@@ -1,12 +1,12 @@
 //! A model with a linear predictor: observations and a family make ℓᵢ(θ) = fᵢ·ℓ(xᵢᵀθ + oᵢ; yᵢ, eᵢ).
 
+use super::at_hand::{AtHand, Picked};
 use super::blocks::{PART, sum_in_blocks};
-use super::outer::{LARGE, Scratch, add_outer_products, add_scaled_rows, products};
 use super::prepared::PreparedGlm;
 use super::{Derivatives, Differences, Family, Jets, LinearPredictor, Model, ModelError, Over, Shifts};
-use crate::vector_math::{Planes, WIDTH};
+use crate::vector_math::WIDTH;
 use corelet_data::linalg::{dot, mirror_lower};
-use corelet_data::observations::{Held, Observations};
+use corelet_data::observations::Observations;
 use corelet_data::parallel::{self, first};
 use std::ops::Range;
 use std::sync::Arc;
@@ -43,10 +43,7 @@ impl<F: Family + 'static> Glm<F> {
         }
         rows.column(Some(target), 0.0, &mut jets.y);
         rows.column(exposure.as_ref(), 1.0, &mut jets.exposure);
-        rows.column(weights.as_ref(), 1.0, factors);
-        if let Picked::Weighted { weights, .. } = rows {
-            factors.iter_mut().zip(*weights).for_each(|(factor, weight)| *factor *= weight);
-        }
+        rows.factors(weights.as_ref(), factors);
         if gradient.is_empty() && hessian.is_empty() {
             let of = |((eta, y), exposure): ((&f64, &f64), &f64)| self.family.value(*eta, *y, *exposure);
             let values = jets.eta.iter().zip(&jets.y).zip(&jets.exposure).map(of);
@@ -87,76 +84,6 @@ impl<F: Family + 'static> Glm<F> {
 
 /// Rows that are summed at a time.
 const CHUNK: usize = WIDTH;
-
-/// Which rows are at hand.
-enum Picked<'a> {
-    Range(Range<usize>),
-    /// With what each counts.
-    Weighted {
-        ids: &'a [usize],
-        weights: &'a [f64],
-    },
-}
-
-impl Picked<'_> {
-    fn ids(&self) -> impl Iterator<Item = usize> {
-        let (range, ids) = match self {
-            Self::Range(range) => (range.clone(), &[][..]),
-            Self::Weighted { ids, .. } => (0..0, *ids),
-        };
-        range.chain(ids.iter().copied())
-    }
-
-    /// Their numbers in a column, or as many times `without` where there is none.
-    fn column(&self, column: Option<&Held<f64>>, without: f64, out: &mut Vec<f64>) {
-        out.clear();
-        match (self, column.filter(|column| !column.is_empty())) {
-            (Self::Range(range), Some(column)) => out.extend_from_slice(&column[range.clone()]),
-            (Self::Weighted { ids, .. }, Some(column)) => out.extend(ids.iter().map(|&i| column[i])),
-            (_, None) => out.extend(self.ids().map(|_| without)),
-        }
-    }
-}
-
-/// The features of the rows at hand: side by side where they are few.
-#[derive(Default)]
-struct AtHand {
-    planes: Planes,
-    rows: Vec<f64>,
-    scratch: Scratch,
-    dim: usize,
-}
-
-impl AtHand {
-    fn load(&mut self, features: &[f32], dim: usize) {
-        self.dim = dim;
-        if dim < LARGE {
-            return self.planes.load(features, dim);
-        }
-        self.rows.clear();
-        self.rows.extend(features.iter().copied().map(f64::from));
-    }
-
-    fn products(&self, theta: &[f64], out: &mut Vec<f64>) {
-        if self.dim < LARGE { self.planes.products(theta, out) } else { products(&self.rows, theta, out) }
-    }
-
-    fn add_scaled_rows(&mut self, sum: &mut [f64], scales: &[f64]) {
-        if self.dim < LARGE {
-            self.planes.add_scaled_rows(scales, sum);
-        } else {
-            add_scaled_rows(sum, scales, &self.rows);
-        }
-    }
-
-    fn add_outer_products(&mut self, sum: &mut [f64], scales: &[f64]) {
-        if self.dim < LARGE {
-            self.planes.add_outer_products(scales, sum);
-        } else {
-            add_outer_products(sum, scales, &self.rows, self.dim, &mut self.scratch);
-        }
-    }
-}
 
 /// Partial sums of one block; an empty derivative is not asked for.
 struct Sums {

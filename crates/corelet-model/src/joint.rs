@@ -1,10 +1,14 @@
 //! A model with several predictors a row: observations and a joint family make ℓᵢ(θ) = fᵢ·ℓ(Aᵢθ + oᵢe₁; yᵢ, eᵢ).
 
+use super::at_hand::{AtHand, Picked};
 use super::blocks::sum_in_blocks;
 use super::glm::{check_column, check_features, check_weights};
 use super::joint_family::{Inputs, JointFamily, Layout};
-use super::outer::{Scratch, add_outer_products, add_scaled_rows, products};
+use super::joint_jets::{JointJets, pairs};
+use super::joint_prepared::Prepared;
 use super::{Derivatives, Differences, JointPredictors, Model, ModelError, Over, Shifts};
+use crate::vector_math::WIDTH;
+use corelet_data::linalg::dot;
 use corelet_data::observations::Observations;
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,9 +18,9 @@ use std::sync::Arc;
 /// ∇ℓᵢ = fᵢAᵢᵀ∇ℓ and ∇²ℓᵢ = fᵢAᵢᵀ∇²ℓ Aᵢ, so a family is all there is to define.
 #[derive(Debug)]
 pub struct Joint<F> {
-    observations: Arc<Observations>,
-    family: Arc<F>,
-    layout: Arc<Layout>,
+    pub(super) observations: Arc<Observations>,
+    pub(super) family: Arc<F>,
+    pub(super) layout: Arc<Layout>,
 }
 
 impl<F> Clone for Joint<F> {
@@ -43,48 +47,36 @@ impl<F: JointFamily + 'static> Joint<F> {
         &self.family
     }
 
-    /// Adds the weighted log-likelihoods of `rows`, whose features are given, to `sums`.
-    fn accumulate(&self, features: &[f64], rows: &[(usize, f64)], theta: &[f64], sums: &mut Sums) {
-        let r = self.layout.predictors();
-        for ((input, block), column) in self.layout.blocks().zip(&mut sums.predictors) {
-            match input {
-                Inputs::Features => products(features, &theta[block], column),
-                Inputs::Constant => {
-                    column.clear();
-                    column.resize(rows.len(), theta[block.start]);
-                }
-            }
+    /// Adds the log-likelihoods of some rows, whose features are given, to `sums`.
+    fn accumulate(&self, features: &[f32], rows: &Picked<'_>, theta: &[f64], sums: &mut Sums) {
+        let Observations { target, exposure, weights, offset, dim, .. } = &*self.observations;
+        sums.at_hand.load(features, *dim);
+        sums.predict(&self.layout, theta);
+        let Sums { jets, factors, .. } = sums;
+        if let (Some(offset), Some(zeta)) = (offset, jets.zeta.first_mut()) {
+            rows.ids().zip(zeta).for_each(|(i, zeta)| *zeta += offset[i]);
         }
-        sums.slopes.iter_mut().chain(&mut sums.curvatures).for_each(Vec::clear);
-        let (mut zeta, mut gradient, mut hessian) = (vec![0.0; r], vec![0.0; r], vec![0.0; r * r]);
-        for (at, &(i, weight)) in rows.iter().enumerate() {
-            zeta.iter_mut().zip(&sums.predictors).for_each(|(zeta, column)| *zeta = column[at]);
-            zeta[0] += self.observations.offset(i);
-            let (target, weight) = (self.observations.target(i), weight * self.observations.weight(i));
-            sums.value += weight * self.family.value(&zeta, target);
-            if sums.wanted == Wanted::Value {
-                continue;
+        rows.column(Some(target), 0.0, &mut jets.y);
+        rows.column(exposure.as_ref(), 1.0, &mut jets.exposure);
+        rows.factors(weights.as_ref(), factors);
+        if sums.wanted == Wanted::Value {
+            let mut zeta = vec![0.0; self.layout.predictors()];
+            for (at, factor) in factors.iter().enumerate() {
+                jets.predictors(at, &mut zeta);
+                sums.value += factor * self.family.value(&zeta, (jets.y[at], jets.exposure[at]));
             }
-            self.family.derivatives(&zeta, target, &mut gradient, &mut hessian);
-            sums.slopes.iter_mut().zip(&gradient).for_each(|(slopes, g)| slopes.push(weight * g));
-            for (&(a, b), curvatures) in sums.pairs.iter().zip(&mut sums.curvatures) {
-                curvatures.push(weight * hessian[a * r + b]);
-            }
+            return;
         }
-        sums.add_rows(&self.layout, features);
+        self.family.jets(jets.asked());
+        sums.add_rows(&self.layout);
     }
 
     fn accumulate_range(&self, rows: Range<usize>, theta: &[f64], sums: &mut Sums) {
         let dim = self.observations.dim;
-        let (mut chunk, mut features) = (Vec::with_capacity(CHUNK), Vec::with_capacity(CHUNK * dim));
         for start in rows.clone().step_by(CHUNK) {
             let end = rows.end.min(start + CHUNK);
-            chunk.clear();
-            chunk.extend((start..end).map(|i| (i, 1.0)));
-            features.clear();
-            features
-                .extend(self.observations.features[start * dim..end * dim].iter().copied().map(f64::from));
-            self.accumulate(&features, &chunk, theta, sums);
+            let features = &self.observations.features[start * dim..end * dim];
+            self.accumulate(features, &Picked::Range(start..end), theta, sums);
         }
     }
 
@@ -92,16 +84,14 @@ impl<F: JointFamily + 'static> Joint<F> {
         let mut features = Vec::with_capacity(CHUNK * self.observations.dim);
         for (ids, weights) in ids.chunks(CHUNK).zip(weights.chunks(CHUNK)) {
             features.clear();
-            let rows = ids.iter().flat_map(|&i| self.observations.row(i));
-            features.extend(rows.copied().map(f64::from));
-            let chunk: Vec<_> = ids.iter().copied().zip(weights.iter().copied()).collect();
-            self.accumulate(&features, &chunk, theta, sums);
+            ids.iter().for_each(|&i| features.extend_from_slice(self.observations.row(i)));
+            self.accumulate(&features, &Picked::Weighted { ids, weights }, theta, sums);
         }
     }
 }
 
-/// Rows whose derivatives are kept before they go into the sums.
-const CHUNK: usize = 256;
+/// Rows that are summed at a time.
+const CHUNK: usize = WIDTH;
 
 /// How many derivatives are asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -116,58 +106,65 @@ struct Sums {
     wanted: Wanted,
     value: f64,
     gradient: Vec<f64>,
-    /// The pairs a ≥ b of predictors, and for each Σ wᵢ(∂²ℓ/∂ζₐ∂ζ_b)·aₐa_bᵀ: the lower triangle for two blocks of features.
-    pairs: Vec<(usize, usize)>,
+    /// For each pair a ≥ b of predictors Σ wᵢ(∂²ℓ/∂ζₐ∂ζ_b)·aₐa_bᵀ: the lower triangle for two blocks of features.
     hessian: Vec<Vec<f64>>,
-    /// Of the rows at hand: ζ, wᵢ∂ℓ/∂ζₐ and wᵢ∂²ℓ/∂ζₐ∂ζ_b.
-    predictors: Vec<Vec<f64>>,
-    slopes: Vec<Vec<f64>>,
-    curvatures: Vec<Vec<f64>>,
-    scratch: Scratch,
+    /// Of the rows at hand, with what the log-likelihood of each is multiplied by.
+    at_hand: AtHand,
+    jets: JointJets,
+    factors: Vec<f64>,
 }
 
 impl Sums {
     fn new(layout: &Layout, wanted: Wanted) -> Sums {
-        let r = layout.predictors();
-        let pairs = if wanted == Wanted::Hessian {
-            (0..r).flat_map(|a| (0..=a).map(move |b| (a, b))).collect()
-        } else {
-            Vec::new()
-        };
         let widths: Vec<usize> = layout.blocks().map(|(_, block)| block.len()).collect();
+        let all = if wanted == Wanted::Hessian { layout.predictors() } else { 0 };
         Sums {
             wanted,
             value: 0.0,
             gradient: vec![0.0; if wanted == Wanted::Value { 0 } else { layout.dim() }],
-            hessian: pairs.iter().map(|&(a, b)| vec![0.0; widths[a] * widths[b]]).collect(),
-            predictors: vec![Vec::new(); r],
-            slopes: vec![Vec::new(); r],
-            curvatures: vec![Vec::new(); pairs.len()],
-            pairs,
-            scratch: Scratch::default(),
+            hessian: pairs(all).map(|(a, b)| vec![0.0; widths[a] * widths[b]]).collect(),
+            at_hand: AtHand::default(),
+            jets: JointJets::new(layout.inputs()),
+            factors: Vec::new(),
         }
     }
 
-    /// Adds what the rows at hand come to, given their features.
-    fn add_rows(&mut self, layout: &Layout, features: &[f64]) {
-        if self.wanted == Wanted::Value {
-            return;
+    /// Aθ of the rows at hand.
+    fn predict(&mut self, layout: &Layout, theta: &[f64]) {
+        let JointJets { zeta, constants, .. } = &mut self.jets;
+        let (mut zeta, mut constants) = (zeta.iter_mut(), constants.iter_mut());
+        for (input, block) in layout.blocks() {
+            match input {
+                Inputs::Features => {
+                    zeta.by_ref()
+                        .take(1)
+                        .for_each(|column| self.at_hand.products(&theta[block.clone()], column));
+                }
+                Inputs::Constant => constants.by_ref().take(1).for_each(|zeta| *zeta = theta[block.start]),
+            }
+        }
+    }
+
+    /// Adds what the rows at hand come to, given their derivatives.
+    fn add_rows(&mut self, layout: &Layout) {
+        let Sums { value, gradient, hessian, at_hand, jets, factors, .. } = self;
+        *value += dot(&jets.value, factors);
+        for derivative in jets.gradient.iter_mut().chain(&mut jets.hessian) {
+            derivative.iter_mut().zip(&*factors).for_each(|(derivative, factor)| *derivative *= factor);
         }
         let blocks: Vec<(Inputs, Range<usize>)> = layout.blocks().collect();
-        for ((input, block), slopes) in blocks.iter().zip(&self.slopes) {
-            let gradient = &mut self.gradient[block.clone()];
+        for ((input, block), slopes) in blocks.iter().zip(&jets.gradient) {
+            let gradient = &mut gradient[block.clone()];
             match input {
-                Inputs::Features => add_scaled_rows(gradient, slopes, features),
+                Inputs::Features => at_hand.add_scaled_rows(gradient, slopes),
                 Inputs::Constant => gradient[0] += slopes.iter().sum::<f64>(),
             }
         }
-        for ((&(a, b), curvatures), sum) in self.pairs.iter().zip(&self.curvatures).zip(&mut self.hessian) {
+        for (((a, b), curvatures), sum) in pairs(blocks.len()).zip(&jets.hessian).zip(hessian) {
             match (blocks[a].0, blocks[b].0) {
-                (Inputs::Features, Inputs::Features) => {
-                    add_outer_products(sum, curvatures, features, blocks[a].1.len(), &mut self.scratch);
-                }
+                (Inputs::Features, Inputs::Features) => at_hand.add_outer_products(sum, curvatures),
                 (Inputs::Constant, Inputs::Constant) => sum[0] += curvatures.iter().sum::<f64>(),
-                _ => add_scaled_rows(sum, curvatures, features),
+                _ => at_hand.add_scaled_rows(sum, curvatures),
             }
         }
     }
@@ -184,7 +181,7 @@ impl Sums {
     fn write_hessian(&self, layout: &Layout, out: &mut [f64]) {
         let blocks: Vec<Range<usize>> = layout.blocks().map(|(_, block)| block).collect();
         let dim = layout.dim();
-        for (&(a, b), sum) in self.pairs.iter().zip(&self.hessian) {
+        for ((a, b), sum) in pairs(blocks.len()).zip(&self.hessian) {
             let (rows, columns) = (blocks[a].clone(), blocks[b].clone());
             let width = columns.len();
             let square = rows.len() == width;
@@ -282,113 +279,6 @@ impl<F: JointFamily + 'static> Model for Joint<F> {
     }
 }
 
-/// The model, its anchor, and the shifts of each predictor's parameters.
-struct Prepared<F> {
-    model: Joint<F>,
-    anchor: Vec<f64>,
-    shifts: PredictorShifts,
-    table: Vec<f64>,
-}
-
-impl<F: JointFamily + 'static> Prepared<F> {
-    fn new(model: Joint<F>, anchor: &[f64], shifts: &Shifts) -> Self {
-        let shifts = PredictorShifts::new(&model.layout, shifts);
-        let table = shifts.table(&*model.family, &model.layout, anchor);
-        Prepared { model, anchor: anchor.to_vec(), shifts, table }
-    }
-
-    /// The differences of each row, handed on with its place.
-    fn each(&self, ids: &[usize], mut take: impl FnMut(usize, &[f64])) {
-        let Joint { observations, family, layout } = &self.model;
-        let (mut zeta, mut deltas) = (vec![0.0; layout.predictors()], self.shifts.buffer());
-        let mut out = vec![0.0; self.shifts.count];
-        for (at, &i) in ids.iter().enumerate() {
-            let x = observations.row(i);
-            layout.predict(observations, i, &self.anchor, &mut zeta);
-            self.shifts.of_row(x, &mut deltas);
-            family.differences_row(&zeta, observations.target(i), &deltas, &self.table, &mut out);
-            if let Some(weights) = &observations.weights {
-                out.iter_mut().for_each(|difference| *difference *= weights[i]);
-            }
-            take(at, &out);
-        }
-    }
-}
-
-impl<F: JointFamily + 'static> Differences for Prepared<F> {
-    fn narrow(&self, ids: &[usize], _scratch: &mut Vec<f32>, out: &mut [f32]) {
-        let count = self.shifts.count;
-        self.each(ids, |at, row| {
-            out[at * count..][..count].iter_mut().zip(row).for_each(|(out, x)| *out = *x as f32);
-        });
-    }
-
-    fn wide(&self, ids: &[usize], out: &mut [f64]) {
-        let count = self.shifts.count;
-        self.each(ids, |at, row| out[at * count..][..count].copy_from_slice(row));
-    }
-}
-
-/// Shifts of θ, cut into those of each predictor's parameters.
-pub struct PredictorShifts {
-    /// How many.
-    pub count: usize,
-    blocks: Vec<BlockShifts>,
-}
-
-enum BlockShifts {
-    Features(Shifts),
-    Constant(Vec<f64>),
-}
-
-impl PredictorShifts {
-    /// Those of these predictors.
-    pub fn new(layout: &Layout, shifts: &Shifts) -> Self {
-        let rows = || (0..shifts.len()).map(|s| shifts.row(s));
-        let cut = |(input, block): (Inputs, Range<usize>)| match input {
-            Inputs::Features => {
-                let width = block.len();
-                BlockShifts::Features(Shifts::new(
-                    rows().flat_map(|row| row[block.clone()].to_vec()).collect(),
-                    width,
-                ))
-            }
-            Inputs::Constant => BlockShifts::Constant(rows().map(|row| row[block.start]).collect()),
-        };
-        PredictorShifts { count: shifts.len(), blocks: layout.blocks().map(cut).collect() }
-    }
-
-    /// The table of a family for these shifts from `anchor`.
-    pub fn table(&self, family: &dyn JointFamily, layout: &Layout, anchor: &[f64]) -> Vec<f64> {
-        let mut constants = Vec::new();
-        for ((_, range), block) in layout.blocks().zip(&self.blocks) {
-            if let BlockShifts::Constant(shifts) = block {
-                constants.push((anchor[range.start], shifts.as_slice()));
-            }
-        }
-        family.table(&constants)
-    }
-
-    /// r × S numbers for [`of_row`](Self::of_row), with the shifts that are the same for every row.
-    pub fn buffer(&self) -> Vec<f64> {
-        let zeros = vec![0.0; self.count];
-        let column = |block: &BlockShifts| match block {
-            BlockShifts::Features(_) => zeros.clone(),
-            BlockShifts::Constant(column) => column.clone(),
-        };
-        self.blocks.iter().flat_map(column).collect()
-    }
-
-    /// The shifts of ζ of a row with features x, predictor after predictor.
-    pub fn of_row(&self, x: &[f32], deltas: &mut [f64]) {
-        for (block, deltas) in self.blocks.iter().zip(deltas.chunks_exact_mut(self.count.max(1))) {
-            if let BlockShifts::Features(shifts) = block {
-                shifts.products_f64(x, deltas);
-            }
-        }
-    }
-}
-
 /// What [`Joint::new`] refuses.
 fn check(observations: &Observations, family: &dyn JointFamily) -> Result<(), ModelError> {
     check_features(observations)?;
@@ -398,6 +288,10 @@ fn check(observations: &Observations, family: &dyn JointFamily) -> Result<(), Mo
         check_column("exposure", exposure, n)?;
     }
     check_weights(observations)?;
+    // The first predictor has the offset, which a constant has no place for.
+    if observations.offset.is_some() && family.predictors().first() != Some(&Inputs::Features) {
+        return Err(ModelError::NoPlace { model: family.name(), what: "offset" });
+    }
     for row in 0..n {
         let (target, model) = (observations.target(row), family.name());
         let refused = |need| ModelError::Target { row, value: target.0, model, need };

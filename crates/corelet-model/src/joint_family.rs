@@ -1,6 +1,7 @@
 //! Log-likelihoods ℓ(ζ; y, e) of several predictors: all that a model with more than one parameter a row has to define.
 
 use super::family::LEGENDRE;
+use super::joint_jets::JointJets;
 use corelet_data::observations::Observations;
 
 /// What a predictor is a linear function of.
@@ -32,6 +33,17 @@ pub trait JointFamily: Send + Sync {
 
     /// ∇ℓ, r numbers, and ∇²ℓ, r × r numbers, row-major and symmetric.
     fn derivatives(&self, zeta: &[f64], target: (f64, f64), gradient: &mut [f64], hessian: &mut [f64]);
+
+    /// Fills in ℓ, ∇ℓ and ∇²ℓ of many rows.
+    ///
+    /// The default calls [`value`](JointFamily::value) and [`derivatives`](JointFamily::derivatives); a family that is used at scale
+    /// gives a kernel to [`JointJets::map`].
+    fn jets(&self, rows: &mut JointJets) {
+        rows.fill(|zeta, target, gradient, hessian| {
+            self.derivatives(zeta, target, gradient, hessian);
+            self.value(zeta, target)
+        });
+    }
 
     /// ℓ(ζ + δ) − ℓ(ζ) to full relative precision, also at δ = 10⁻⁹.
     ///
@@ -102,6 +114,11 @@ impl Layout {
     /// Number of parameters, D.
     pub fn dim(&self) -> usize {
         self.dim
+    }
+
+    /// The inputs of each predictor.
+    pub fn inputs(&self) -> &[Inputs] {
+        &self.inputs
     }
 
     /// Number of predictors, r.

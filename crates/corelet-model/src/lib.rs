@@ -1,5 +1,6 @@
 //! What anybody asks of a statistical model: log-likelihoods, their derivatives, and fast differences.
 
+mod at_hand;
 pub mod binomial;
 mod blocks;
 mod built_in;
@@ -9,6 +10,8 @@ pub mod gaussian;
 pub mod glm;
 pub mod joint;
 mod joint_family;
+mod joint_jets;
+mod joint_prepared;
 pub mod linear;
 pub mod logistic;
 pub mod negative_binomial;
@@ -36,8 +39,9 @@ pub use gamma::Gamma;
 pub use gaussian::GaussianMean;
 pub use glm::Glm;
 pub use joint::Joint;
-pub use joint::PredictorShifts;
 pub use joint_family::{Inputs, JointFamily, Layout};
+pub use joint_jets::JointJets;
+pub use joint_prepared::PredictorShifts;
 pub use linear::Linear;
 pub use logistic::Logistic;
 pub use negative_binomial::NegativeBinomial;

@@ -1,14 +1,14 @@
 //! Negative-binomial regression: counts with mean μ = e·exp(η) and variance μ + μ²/φ, log φ a parameter, e the exposure.
 
 use super::built_in::{Card, Dispersion};
-use super::logistic::{AboveZero, BelowZero};
+use super::logistic::{AboveZero, BelowZero, sigmoids};
 use super::predictive::{count, gamma};
 use super::special::{
     bounded_exp, digamma_rise, ln_factorial, ln_gamma_rise, log_sigmoid_difference, sigmoid, softplus,
     trigamma_rise,
 };
-use super::{Given, Inputs, Joint, JointFamily, ModelError, Predictive};
-use crate::vector_math::{Pairwise, Pointwise, exp_minus, map_pairs};
+use super::{Given, Inputs, Joint, JointFamily, JointJets, ModelError, Predictive};
+use crate::vector_math::{Pairwise, Pointwise, Rowwise, exp_minus, log, log1p, map_pairs};
 use corelet_data::Outcome;
 use corelet_data::observations::Observations;
 use rand_chacha::ChaCha8Rng;
@@ -73,6 +73,26 @@ fn rise_difference(size: f64, shift: f64, y: f64) -> f64 {
     0.5 * shift * sum
 }
 
+/// log Γ(y+φ)/(Γ(φ)y!), and the first two derivatives of log Γ(y+φ)/Γ(φ) in κ, for y = 0, 1, …: by Γ's recurrence.
+fn rises(size: f64, counts: usize) -> Vec<[f64; 3]> {
+    let (mut value, mut first, mut second) = (0.0, 0.0, 0.0);
+    let step = |y: usize| {
+        let row = [value, size * first, size * (first - size * second)];
+        let next = 1.0 / (size + y as f64);
+        value += ((size + y as f64) / (1.0 + y as f64)).ln();
+        first += next;
+        second += next * next;
+        row
+    };
+    (0..counts).map(step).collect()
+}
+
+/// The same of one count, however large.
+fn rise(size: f64, y: f64) -> [f64; 3] {
+    let first = size * digamma_rise(size, y);
+    [ln_gamma_rise(size, y) - ln_factorial(y), first, first + size * size * trigamma_rise(size, y)]
+}
+
 impl JointFamily for NegativeBinomial {
     fn name(&self) -> &'static str {
         "negative-binomial"
@@ -112,6 +132,22 @@ impl JointFamily for NegativeBinomial {
         gradient.copy_from_slice(&[slope, own - slope]);
         let second = own + size * size * trigamma_rise(size, y) + 2.0 * size * p - bend;
         hessian.copy_from_slice(&[-bend, mixed, mixed, second]);
+    }
+
+    fn jets(&self, rows: &mut JointJets) {
+        let log_size = rows.constants[0];
+        let size = bounded_exp(log_size);
+        rows.map(&CountJet { log_size, size });
+        let largest = rows.y.iter().copied().filter(|y| *y <= TABLED as f64).fold(0.0, f64::max);
+        let rises = rises(size, largest as usize + 1);
+        let [_, of_size] = &mut rows.gradient[..] else { return };
+        let [_, _, bend] = &mut rows.hessian[..] else { return };
+        for (((y, value), slope), bend) in rows.y.iter().zip(&mut rows.value).zip(of_size).zip(bend) {
+            let own = if *y <= TABLED as f64 { rises[*y as usize] } else { rise(size, *y) };
+            *value += own[0];
+            *slope += own[1];
+            *bend += own[2];
+        }
     }
 
     fn difference(&self, zeta: &[f64], delta: &[f64], (y, exposure): (f64, f64)) -> f64 {
@@ -159,6 +195,28 @@ impl JointFamily for NegativeBinomial {
             let shifts = &deltas[count..];
             out.iter_mut().zip(shifts).for_each(|(out, &shift)| *out += rise_difference(size, shift, y));
         }
+    }
+}
+
+/// ℓ, ∇ℓ and ∇²ℓ of a row, at one φ, without log Γ(y+φ)/(Γ(φ)y!).
+struct CountJet {
+    log_size: f64,
+    size: f64,
+}
+
+impl Rowwise<3, 6> for CountJet {
+    #[inline(always)]
+    fn apply<const FMA: bool>(&self, [eta, y, exposure]: [f64; 3]) -> [f64; 6] {
+        let (size, z) = (self.size, eta + log::<FMA>(exposure) - self.log_size);
+        let small = exp_minus::<f64, FMA>(-z.abs(), 0.0);
+        let (q, p) = sigmoids(z, small);
+        let log = log1p::<f64, FMA>(small);
+        let decay = if z > 0.0 { z + log } else { log };
+        let rest = if z > 0.0 { log } else { log - z };
+        let (slope, bend) = (y * q - size * p, (y + size) * p * q);
+        let own = -size * decay;
+        let mixed = bend - size * p;
+        [-y * rest - size * decay, slope, own - slope, -bend, mixed, own + 2.0 * size * p - bend]
     }
 }
 

@@ -3,8 +3,8 @@
 use super::TargetScale;
 use super::built_in::Dispersion;
 use super::special::{bounded_exp, expm1_minus_x};
-use super::{Inputs, Joint, JointFamily, ModelError};
-use crate::vector_math::{Pairwise, expm1_minus_x as curved_part, map_pairs};
+use super::{Inputs, Joint, JointFamily, JointJets, ModelError};
+use crate::vector_math::{Pairwise, Rowwise, expm1_minus_x as curved_part, map_pairs};
 use corelet_data::observations::Observations;
 
 /// log σ ~ N(log sd y, 1): nine in ten of it between a fifth of the target's standard deviation and five times that.
@@ -55,6 +55,11 @@ impl JointFamily for Normal {
         hessian.copy_from_slice(&[-inverse * inverse, mixed, mixed, -2.0 * u * u]);
     }
 
+    fn jets(&self, rows: &mut JointJets) {
+        let log_sigma = rows.constants[0];
+        rows.map(&NormalJet { log_sigma, inverse: bounded_exp(-log_sigma) });
+    }
+
     fn difference(&self, zeta: &[f64], delta: &[f64], (y, _): (f64, f64)) -> f64 {
         let (residual, inverse) = (y - zeta[0], bounded_exp(-zeta[1]));
         let (square, shift) = ((residual * inverse).powi(2), delta[1]);
@@ -74,6 +79,25 @@ impl JointFamily for Normal {
         let (residual, inverse) = (y - zeta[0], bounded_exp(-zeta[1]));
         let (square, precision) = ((residual * inverse).powi(2), inverse * inverse);
         map_pairs(Change { residual, square, precision }, deltas, out);
+    }
+}
+
+/// ℓ, ∇ℓ and ∇²ℓ of a row, at one λ.
+struct NormalJet {
+    log_sigma: f64,
+    /// e^{−λ}.
+    inverse: f64,
+}
+
+impl Rowwise<3, 6> for NormalJet {
+    #[inline(always)]
+    fn apply<const FMA: bool>(&self, [eta, y, _]: [f64; 3]) -> [f64; 6] {
+        const HALF_LOG_TWO_PI: f64 = 0.918_938_533_204_672_7;
+        let inverse = self.inverse;
+        let u = (y - eta) * inverse;
+        let (square, slope) = (u * u, u * inverse);
+        let value = -0.5 * square - HALF_LOG_TWO_PI - self.log_sigma;
+        [value, slope, square - 1.0, -inverse * inverse, -2.0 * slope, -2.0 * square]
     }
 }
 

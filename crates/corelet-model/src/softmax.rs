@@ -1,8 +1,9 @@
 //! Several classes: P(y = c) ∝ exp(ζ_c), each class but the base with a predictor of its own.
 
 use super::built_in::{Card, NONE};
-use super::{Inputs, Joint, JointFamily, ModelError, Predictive};
-use crate::vector_math::{Kernel, dispatch, exp_minus, log1p};
+use super::joint_jets::pairs;
+use super::{Inputs, Joint, JointFamily, JointJets, ModelError, Predictive};
+use crate::vector_math::{Kernel, dispatch, exp_minus, log, log1p};
 use corelet_data::Outcome;
 use corelet_data::observations::Observations;
 use std::sync::Arc;
@@ -121,6 +122,10 @@ impl JointFamily for Softmax {
         }
     }
 
+    fn jets(&self, rows: &mut JointJets) {
+        dispatch(SoftmaxJets(rows));
+    }
+
     fn difference(&self, zeta: &[f64], delta: &[f64], (y, _): (f64, f64)) -> f64 {
         let mut p = vec![0.0; zeta.len()];
         let base = Self::probabilities(zeta, &mut p);
@@ -170,6 +175,95 @@ impl JointFamily for Softmax {
             dispatch(Growth { apart, out });
         }
         dispatch(Logarithm(out));
+    }
+}
+
+/// ℓ, ∇ℓ and ∇²ℓ of many rows: class after class, each over all rows.
+struct SoftmaxJets<'a>(&'a mut JointJets);
+
+/// Rows at a time.
+const ROWS: usize = 64;
+
+impl Kernel for SoftmaxJets<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let JointJets { zeta, y, value, gradient, hessian, .. } = self.0;
+        for start in (0..y.len()).step_by(ROWS) {
+            let rows = start..y.len().min(start + ROWS);
+            let y = &y[rows.clone()];
+            let (mut largest, mut own, mut base) = ([0.0; ROWS], [0.0; ROWS], [0.0; ROWS]);
+            for (class, zeta) in (1..).map(f64::from).zip(&*zeta) {
+                let numbers = zeta[rows.clone()].iter().zip(y).zip(largest.iter_mut().zip(&mut own));
+                for ((zeta, y), (largest, own)) in numbers {
+                    *largest = if zeta > largest { *zeta } else { *largest };
+                    *own = if *y == class { *zeta } else { *own };
+                }
+            }
+            let mut total = [0.0; ROWS];
+            for ((base, total), largest) in base.iter_mut().zip(&mut total).zip(&largest) {
+                *base = exp_minus::<f64, FMA>(-*largest, 0.0);
+                *total = *base;
+            }
+            for (zeta, p) in zeta.iter().zip(&mut *gradient) {
+                let numbers = zeta[rows.clone()].iter().zip(&mut p[rows.clone()]);
+                for ((zeta, p), (largest, total)) in numbers.zip(largest.iter().zip(&mut total)) {
+                    *p = exp_minus::<f64, FMA>(zeta - largest, 0.0);
+                    *total += *p;
+                }
+            }
+            for (at, value) in value[rows.clone()].iter_mut().enumerate() {
+                *value = own[at] - largest[at] - log::<FMA>(total[at]);
+            }
+            for (base, total) in base.iter_mut().zip(&mut total) {
+                *total = 1.0 / *total;
+                *base *= *total;
+            }
+            for p in &mut *gradient {
+                p[rows.clone()].iter_mut().zip(&total).for_each(|(p, inverse)| *p *= inverse);
+            }
+            // 1 − p by the others, so that it keeps its digits near 1.
+            let mut others = [0.0; ROWS];
+            for ((a, b), product) in pairs(gradient.len()).zip(&mut *hessian) {
+                let product = &mut product[rows.clone()];
+                if b == 0 {
+                    others = base;
+                    for (_, p) in gradient.iter().enumerate().filter(|(c, _)| *c != a) {
+                        others.iter_mut().zip(&p[rows.clone()]).for_each(|(sum, p)| *sum += p);
+                    }
+                }
+                let numbers = gradient[a][rows.clone()].iter().zip(&gradient[b][rows.clone()]).zip(&others);
+                for (product, ((p, q), others)) in product.iter_mut().zip(numbers) {
+                    *product = if a == b { -p * others } else { p * q };
+                }
+            }
+            Slopes { base: &base, y, rows }.fill(gradient);
+        }
+    }
+}
+
+/// From probabilities to the gradient.
+struct Slopes<'a> {
+    base: &'a [f64; ROWS],
+    y: &'a [f64],
+    rows: std::ops::Range<usize>,
+}
+
+impl Slopes<'_> {
+    #[inline(always)]
+    fn fill(self, p: &mut [Vec<f64>]) {
+        let mut rest = *self.base;
+        for (class, p) in (1..).map(f64::from).zip(&*p) {
+            for ((rest, y), p) in rest.iter_mut().zip(self.y).zip(&p[self.rows.clone()]) {
+                *rest += if *y == class { 0.0 } else { *p };
+            }
+        }
+        for (class, p) in (1..).map(f64::from).zip(p) {
+            for ((rest, y), p) in rest.iter().zip(self.y).zip(&mut p[self.rows.clone()]) {
+                *p = if *y == class { *rest } else { -*p };
+            }
+        }
     }
 }
 

@@ -4,8 +4,8 @@ use super::built_in::Card;
 use super::normal::LOG_SIGMA;
 use super::special::{bounded_exp, ln_gamma};
 use super::student_degrees::LOG_NU;
-use super::{Given, Inputs, Joint, JointFamily, ModelError, Predictive, StudentDegrees};
-use crate::vector_math::{Pairwise, exp_minus, log1p, map_pairs};
+use super::{Given, Inputs, Joint, JointFamily, JointJets, ModelError, Predictive, StudentDegrees};
+use crate::vector_math::{Pairwise, Rowwise, exp_minus, log1p, map_pairs};
 use corelet_data::Outcome;
 use corelet_data::observations::Observations;
 use rand_chacha::ChaCha8Rng;
@@ -135,6 +135,12 @@ impl JointFamily for Student {
         hessian.copy_from_slice(&[second, mixed, mixed, -2.0 * nu * weight * (u * u / spread)]);
     }
 
+    fn jets(&self, rows: &mut JointJets) {
+        let log_sigma = rows.constants[0];
+        let constant = self.constant - log_sigma;
+        rows.map(&StudentJet { degrees: self.degrees, constant, inverse: bounded_exp(-log_sigma) });
+    }
+
     fn difference(&self, zeta: &[f64], delta: &[f64], (y, _): (f64, f64)) -> f64 {
         let (residual, inverse) = (y - zeta[0], bounded_exp(-zeta[1]));
         let (u, narrowed) = (residual * inverse, inverse * bounded_exp(-delta[1]));
@@ -156,6 +162,32 @@ impl JointFamily for Student {
         let spread = 1.0 / (self.degrees + square);
         let [square, precision] = [square * spread, inverse * inverse * spread];
         map_pairs(Change { residual, square, precision, power: 0.5 * (self.degrees + 1.0) }, deltas, out);
+    }
+}
+
+/// ℓ, ∇ℓ and ∇²ℓ of a row, at one λ.
+struct StudentJet {
+    degrees: f64,
+    /// c(ν) − λ.
+    constant: f64,
+    /// e^{−λ}.
+    inverse: f64,
+}
+
+impl Rowwise<3, 6> for StudentJet {
+    #[inline(always)]
+    fn apply<const FMA: bool>(&self, [eta, y, _]: [f64; 3]) -> [f64; 6] {
+        let (nu, inverse) = (self.degrees, self.inverse);
+        let u = (y - eta) * inverse;
+        // Beyond this a logarithm would be meaningless, and derivatives are those of no noise at all.
+        let square = if u * u > 1e300 { 1e300 } else { u * u };
+        let share = 1.0 / (nu + square);
+        let weight = (nu + 1.0) * share;
+        let value = self.constant - 0.5 * (nu + 1.0) * log1p::<f64, FMA>(square / nu);
+        let slope = weight * u * inverse;
+        let bend = -inverse * inverse * weight * ((nu - square) * share);
+        let of_scale = weight * square;
+        [value, slope, of_scale - 1.0, bend, -2.0 * nu * slope * share, -2.0 * nu * of_scale * share]
     }
 }
 

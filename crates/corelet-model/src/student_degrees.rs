@@ -2,8 +2,8 @@
 
 use super::built_in::Dispersion;
 use super::special::{digamma, ln_gamma, trigamma};
-use super::{Inputs, Joint, JointFamily, ModelError};
-use crate::vector_math::{Kernel, dispatch, exp_minus, log1p};
+use super::{Inputs, Joint, JointFamily, JointJets, ModelError};
+use crate::vector_math::{Kernel, Rowwise, dispatch, exp_minus, log1p};
 use corelet_data::observations::Observations;
 
 /// log ν ~ N(2.73, 0.8²), the mean and the standard deviation of log ν where ν ~ Gamma(2, 0.1): nine in ten of ν between 4 and 57.
@@ -119,6 +119,14 @@ impl JointFamily for StudentDegrees {
         hessian.copy_from_slice(&[of_mean, mixed, mean_nu, mixed, scale, scale_nu, mean_nu, scale_nu, nus]);
     }
 
+    fn jets(&self, rows: &mut JointJets) {
+        let [log_sigma, log_nu] = [rows.constants[0], rows.constants[1]];
+        let nu = held(log_nu).exp();
+        let [value, slope, bend] = constant(nu);
+        let constant = value - 0.5 * (2.0 * std::f64::consts::PI).ln() - log_sigma;
+        rows.map(&DegreesJet { nu, inverse: (-held(log_sigma)).exp(), constant, slope, bend });
+    }
+
     /// c(ν′) − c(ν) at each shift.
     fn table(&self, constants: &[(f64, &[f64])]) -> Vec<f64> {
         let Some(&(tau, shifts)) = constants.get(1) else { return Vec::new() };
@@ -138,6 +146,45 @@ impl JointFamily for StudentDegrees {
         let [square, precision] = [u * u * spread, inverse * inverse * spread];
         out.copy_from_slice(table);
         dispatch(Change { residual: y - zeta[0], square, precision, nu, log, deltas, out });
+    }
+}
+
+/// ℓ, ∇ℓ and ∇²ℓ of a row, at one λ and one ν.
+struct DegreesJet {
+    nu: f64,
+    /// e^{−λ}.
+    inverse: f64,
+    /// c(ν) − λ, νc′ and ν²c″.
+    constant: f64,
+    slope: f64,
+    bend: f64,
+}
+
+impl Rowwise<3, 10> for DegreesJet {
+    #[inline(always)]
+    fn apply<const FMA: bool>(&self, [eta, y, _]: [f64; 3]) -> [f64; 10] {
+        let DegreesJet { nu, inverse, constant, slope, bend } = *self;
+        let u = (y - eta) * inverse;
+        let square = if u * u > 1e200 { 1e200 } else { u * u };
+        let spread = 1.0 / (nu + square);
+        let [rest, share] = [nu * spread, square * spread];
+        let log = log1p::<f64, FMA>(square / nu);
+        let (weight, excess) = ((1.0 + 1.0 / nu) * rest, share - rest / nu);
+        let of_scale = (nu + 1.0) * share;
+        let of_nu = slope + 0.5 * (of_scale - nu * log);
+        let moved = u * inverse;
+        [
+            constant - 0.5 * (nu + 1.0) * log,
+            weight * moved,
+            of_scale - 1.0,
+            of_nu,
+            -inverse * inverse * weight * (rest - share),
+            -2.0 * moved * weight * rest,
+            -2.0 * of_scale * rest,
+            moved * rest * excess,
+            nu * share * excess,
+            bend + of_nu + 0.5 * share * (nu * share - 2.0 * rest - share),
+        ]
     }
 }
 

@@ -2,9 +2,9 @@
 
 use super::built_in::{Card, Dispersion, NONE};
 use super::special::{bounded_exp, expm1_minus_x, ln_gamma};
-use super::{Given, Inputs, Joint, JointFamily, ModelError, Predictive};
+use super::{Given, Inputs, Joint, JointFamily, JointJets, ModelError, Predictive};
 use crate::vector_math::{
-    Pairwise, Pointwise, exp_minus, expm1_minus_x as curved_part, map_in_place, map_pairs,
+    Pairwise, Pointwise, Rowwise, exp_minus, expm1_minus_x as curved_part, log, map_in_place, map_pairs,
 };
 use corelet_data::Outcome;
 use corelet_data::observations::Observations;
@@ -114,6 +114,11 @@ impl JointFamily for Weibull {
         hessian.copy_from_slice(&[-shape * shape * hazard, mixed, mixed, -z * (excess + z * hazard)]);
     }
 
+    fn jets(&self, rows: &mut JointJets) {
+        let log_shape = rows.constants[0];
+        rows.map::<_, 3, 6>(&WeibullJet { log_shape, shape: bounded_exp(log_shape.clamp(-FAR, FAR)) });
+    }
+
     fn difference(&self, zeta: &[f64], delta: &[f64], (time, event): (f64, f64)) -> f64 {
         let (shape, z) = risk(zeta, time);
         let change = z * delta[1].exp_m1() - shape * bounded_exp(delta[1]) * delta[0];
@@ -131,6 +136,35 @@ impl JointFamily for Weibull {
     ) {
         let (shape, z) = risk(zeta, time);
         map_pairs(Change { shape, z, hazard: z.exp(), event }, deltas, out);
+    }
+}
+
+/// ℓ, ∇ℓ and ∇²ℓ of a row, at one κ.
+struct WeibullJet {
+    log_shape: f64,
+    shape: f64,
+}
+
+impl Rowwise<3, 6> for WeibullJet {
+    #[inline(always)]
+    fn apply<const FMA: bool>(&self, [eta, time, event]: [f64; 3]) -> [f64; 6] {
+        let (shape, log_time) = (self.shape, log::<FMA>(time));
+        let z = shape * (log_time - eta);
+        let z = if z > FAR { FAR } else { z };
+        let z = if z < -FAR { -FAR } else { z };
+        let hazard = exp_minus::<f64, FMA>(z, 0.0);
+        let excess = hazard - event;
+        let bend = excess + z * hazard;
+        let value = event * (self.log_shape - log_time + z) - hazard;
+        [value, shape * excess, event - z * excess, -shape * shape * hazard, shape * bend, -z * bend]
+    }
+}
+
+impl Rowwise<3, 3> for WeibullJet {
+    #[inline(always)]
+    fn apply<const FMA: bool>(&self, row: [f64; 3]) -> [f64; 3] {
+        let [value, slope, _, bend, _, _]: [f64; 6] = self.apply::<FMA>(row);
+        [value, slope, bend]
     }
 }
 
@@ -194,6 +228,10 @@ impl JointFamily for Exponential {
         let (_, z) = risk(&[zeta[0], 0.0], time);
         gradient[0] = z.exp() - event;
         hessian[0] = -z.exp();
+    }
+
+    fn jets(&self, rows: &mut JointJets) {
+        rows.map::<_, 3, 3>(&WeibullJet { log_shape: 0.0, shape: 1.0 });
     }
 
     fn difference(&self, zeta: &[f64], delta: &[f64], target: (f64, f64)) -> f64 {

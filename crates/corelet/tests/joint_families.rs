@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use corelet::linalg::dot;
 use corelet::model::{
-    Exponential, Gamma, Inputs, JointFamily, NegativeBinomial, Normal, Ordinal, Softmax, Student,
+    Exponential, Gamma, Inputs, JointFamily, JointJets, NegativeBinomial, Normal, Ordinal, Softmax, Student,
     StudentDegrees, Weibull,
 };
 
@@ -158,6 +158,49 @@ fn rows_of_differences_are_their_plain_twins() {
                         "{} {y} {delta:?}: {got} {want}",
                         family.name()
                     );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn many_rows_have_the_derivatives_of_each() {
+    for (family, targets) in families() {
+        let inputs = family.predictors();
+        let r = inputs.len();
+        // More rows than a kernel takes at a time, and predictors so far out that exponentials are held.
+        let places = (0..150).map(|i| 0.031 * f64::from(i) - 2.3).chain([-400.0, -35.0, 12.0, 60.0, 400.0]);
+        let places: Vec<f64> = places.collect();
+        for (at, &y) in targets.iter().enumerate() {
+            for constant in [-3.0, 0.4, 2.0 + at as f64] {
+                let mut rows = JointJets::new(inputs);
+                let columns = rows.zeta.iter_mut().enumerate();
+                columns.for_each(|(a, zeta)| zeta.extend(places.iter().map(|x| x * (1.0 - 0.4 * a as f64))));
+                let constants = rows.constants.iter_mut().enumerate();
+                constants.for_each(|(a, zeta)| *zeta = constant - 0.3 * a as f64);
+                rows.y = places.iter().enumerate().map(|(i, _)| targets[(at + i) % targets.len()]).collect();
+                rows.y[0] = y;
+                rows.exposure = vec![1.0; places.len()];
+                family.jets(rows.asked());
+                for i in 0..places.len() {
+                    let (mut columns, mut constants) = (rows.zeta.iter(), rows.constants.iter());
+                    let of = |input: &Inputs| match input {
+                        Inputs::Features => columns.next().unwrap()[i],
+                        Inputs::Constant => *constants.next().unwrap(),
+                    };
+                    let zeta: Vec<f64> = inputs.iter().map(of).collect();
+                    let target = (rows.y[i], 1.0);
+                    let (gradient, hessian) = slopes(&*family, &zeta, target);
+                    let lower = (0..r).flat_map(|a| (0..=a).map(move |b| a * r + b));
+                    let want = [family.value(&zeta, target)].into_iter().chain(gradient.clone());
+                    let want = want.chain(lower.map(|at| hessian[at]));
+                    let got = [&rows.value].into_iter().chain(&rows.gradient).chain(&rows.hessian);
+                    let size = hessian.iter().chain(&gradient).fold(1.0_f64, |m, x| m.max(x.abs()));
+                    for (got, want) in got.map(|column| column[i]).zip(want) {
+                        let near = (got - want).abs() <= 1e-12 * want.abs() + 1e-13 * size;
+                        assert!(near, "{} {zeta:?} {target:?}: {got} {want}", family.name());
+                    }
                 }
             }
         }

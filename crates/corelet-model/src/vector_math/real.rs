@@ -271,6 +271,16 @@ impl<T: Real> LogParts<T> {
     }
 }
 
+/// log x of any number above 0, also where [`LogParts`] does not reach.
+#[inline(always)]
+pub fn log<const FMA: bool>(x: f64) -> f64 {
+    const POWER: i32 = 200;
+    let exponent = if x < 1e-290 { POWER } else { 0 };
+    let exponent = if x > 1e290 { -POWER } else { exponent };
+    let parts = LogParts::new::<FMA>(x * f64::power_of_two(exponent), 0.0);
+    LogParts { k: parts.k.wrapping_sub(exponent), ..parts }.log::<FMA>()
+}
+
 /// log(1 + x).
 #[inline(always)]
 pub fn log1p<T: Real, const FMA: bool>(x: T) -> T {
@@ -350,6 +360,11 @@ mod tests {
         assert!(exp_minus::<f64, true>(f64::NAN, 1.0).is_nan() && log1p::<f64, true>(f64::NAN).is_nan());
         assert_eq!(log1p::<f32, true>(1e-45), 1e-45);
         assert_eq!(log1p::<f64, true>(1e-300), 1e-300);
+        for x in [5e-324, 1e-310, 1e-290, 0.3, 1.0, 7e5, 1e290, f64::MAX] {
+            let [fused, plain] = [log::<true>(x), log::<false>(x)];
+            let near = |got: f64| (got - x.ln()).abs() <= 4e-16 * x.ln().abs();
+            assert!(near(fused) && near(plain), "{x}: {fused} {plain} {}", x.ln());
+        }
     }
 
     #[test]
