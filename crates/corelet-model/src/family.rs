@@ -153,6 +153,13 @@ pub(super) const LEGENDRE: [(f64, f64); 4] = [
     (0.960_289_856_497_536_3, 0.101_228_536_290_376_26),
 ];
 
+/// ∫₀^δ (δ − t)·f″(t) dt = f(δ) − f(0) − f′(0)δ of a function whose second derivative is smooth on [0, δ].
+pub(super) fn curved_part(delta: f64, bend: impl Fn(f64) -> f64) -> f64 {
+    let term = |node: f64| 0.5 * (1.0 - node) * bend(0.5 * delta * (1.0 + node));
+    let nodes = LEGENDRE.iter().map(|&(node, weight)| weight * (term(node) + term(-node)));
+    0.5 * delta * delta * nodes.sum::<f64>()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,8 +5,10 @@ use super::predictive::gamma;
 use super::special::{
     bounded_exp, digamma, digamma_rest, expm1_minus_x, ln_gamma, stirling, trigamma, trigamma_rest,
 };
-use super::{Given, Inputs, Joint, JointFamily, JointJets, ModelError, Predictive};
-use crate::vector_math::{Pairwise, Rowwise, exp_minus, expm1_minus_x as curved_part, log, map_pairs};
+use super::{Given, Inputs, Joint, JointFamily, JointJets, ModelError, NearShifts, Predictive};
+use crate::vector_math::{
+    Pairwise, Real, Rowwise, Term, add_terms, exp_minus, expm1_minus_x as curved_part, log, map_pairs,
+};
 use corelet_data::Outcome;
 use corelet_data::observations::Observations;
 use std::sync::Arc;
@@ -68,6 +70,15 @@ fn normaliser_difference(shape: f64, shift: f64) -> f64 {
     let sum: f64 =
         super::family::LEGENDRE.iter().map(|&(node, weight)| weight * (slope(node) + slope(-node))).sum();
     0.5 * shift * sum
+}
+
+/// A(αe^ε) − A(α) less what is linear in ε.
+fn normaliser_curve(shape: f64, shift: f64) -> f64 {
+    let at = |t: f64| normaliser(shape * bounded_exp(t));
+    if shift.abs() > 0.25 {
+        return at(shift)[0] - at(0.0)[0] - at(0.0)[1] * shift;
+    }
+    super::family::curved_part(shift, |t| at(t)[2])
 }
 
 impl JointFamily for Gamma {
@@ -135,6 +146,29 @@ impl JointFamily for Gamma {
         map_pairs(Change { ratio, excess, spread: shape * expm1_minus_x(s) }, deltas, out);
         out.iter_mut().zip(table).for_each(|(out, own)| *out += own);
     }
+
+    /// What is curved of A, and e^ε − 1 and e^ε − 1 − ε.
+    fn curved_table(&self, constants: &[(f64, &[f64])]) -> Option<Vec<f32>> {
+        let &(zeta, shifts) = constants.first()?;
+        let shape = bounded_exp(zeta.clamp(-FAR, FAR));
+        let own = shifts.iter().map(|&shift| normaliser_curve(shape, shift));
+        let growth = shifts.iter().map(|shift| shift.exp_m1());
+        let curved = shifts.iter().map(|&shift| expm1_minus_x(shift));
+        Some(own.chain(growth).chain(curved).map(|x| x as f32).collect())
+    }
+
+    fn add_curved(&self, zeta: &[f64], (y, _): (f64, f64), shifts: &NearShifts<'_>, sum: &mut [f32]) -> bool {
+        let shape = bounded_exp(zeta[1].clamp(-FAR, FAR));
+        let s = (y.ln() - zeta[0]).clamp(-FAR, FAR);
+        let [ratio, excess, spread] = [shape * s.exp(), shape * s.exp_m1(), shape * expm1_minus_x(s)];
+        if shifts.reach.iter().any(|reach| *reach > NEAR) || ratio.max(spread) > LARGEST {
+            return false;
+        }
+        let curve = Curve { ratio: ratio as f32, excess: excess as f32, spread: spread as f32 };
+        let columns = [shifts.of(0), shifts.column(0), shifts.column(1), shifts.column(2)];
+        add_terms(curve, shifts.weight, columns, sum);
+        true
+    }
 }
 
 /// ℓ, ∇ℓ and ∇²ℓ of a row, at one α.
@@ -155,6 +189,27 @@ impl Rowwise<3, 6> for GammaJet {
         let (excess, spread) = (shape * exp_minus::<f64, FMA>(s, 1.0), shape * curved);
         let ratio = shape * exp_minus::<f64, FMA>(s, 0.0);
         [constant - spread - log_y, excess, first - spread, -ratio, excess, second - spread]
+    }
+}
+
+/// Shifts for which f32 has room, and coefficients.
+const NEAR: f64 = 4.0;
+const LARGEST: f64 = 1e25;
+
+/// What of ℓ(η+δ, κ+ε) − ℓ is curved: that of A, less αE(s)E(ε) − α(e^s − 1)(e^ε − 1)δ + αe^se^εE(−δ).
+#[derive(Clone, Copy)]
+struct Curve {
+    ratio: f32,
+    excess: f32,
+    spread: f32,
+}
+
+impl Term<4> for Curve {
+    #[inline(always)]
+    fn apply<const FMA: bool>(self, [delta, own, growth, curved]: [f32; 4]) -> f32 {
+        let bent = self.ratio * curved_part::<f32, FMA>(-delta);
+        let moved = growth.fma::<FMA>(self.excess.fma::<FMA>(delta, -bent), -bent);
+        own + (-self.spread).fma::<FMA>(curved, moved)
     }
 }
 

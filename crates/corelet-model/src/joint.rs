@@ -18,9 +18,9 @@ use std::sync::Arc;
 /// ∇ℓᵢ = fᵢAᵢᵀ∇ℓ and ∇²ℓᵢ = fᵢAᵢᵀ∇²ℓ Aᵢ, so a family is all there is to define.
 #[derive(Debug)]
 pub struct Joint<F> {
-    pub(super) observations: Arc<Observations>,
-    pub(super) family: Arc<F>,
-    pub(super) layout: Arc<Layout>,
+    observations: Arc<Observations>,
+    family: Arc<F>,
+    layout: Arc<Layout>,
 }
 
 impl<F> Clone for Joint<F> {
@@ -45,6 +45,15 @@ impl<F: JointFamily + 'static> Joint<F> {
     /// ℓ(ζ; y, e).
     pub fn family(&self) -> &F {
         &self.family
+    }
+
+    /// The same without the type of its family.
+    fn predictors(&self) -> JointPredictors {
+        JointPredictors {
+            observations: Arc::clone(&self.observations),
+            family: Arc::clone(&self.family) as Arc<dyn JointFamily>,
+            layout: Arc::clone(&self.layout),
+        }
     }
 
     /// Adds the log-likelihoods of some rows, whose features are given, to `sums`.
@@ -250,16 +259,16 @@ impl<F: JointFamily + 'static> Model for Joint<F> {
 
     fn differences(&self, rows: Range<usize>, anchor: &[f64], shifts: &Shifts, out: &mut [f32]) {
         let ids: Vec<usize> = rows.collect();
-        Prepared::new(self.clone(), anchor, shifts).narrow(&ids, &mut Vec::new(), out);
+        Prepared::new(self.predictors(), anchor, shifts).narrow(&ids, &mut Vec::new(), out);
     }
 
     fn differences_f64(&self, rows: Range<usize>, anchor: &[f64], shifts: &Shifts, out: &mut [f64]) {
         let ids: Vec<usize> = rows.collect();
-        Prepared::new(self.clone(), anchor, shifts).wide(&ids, out);
+        Prepared::new(self.predictors(), anchor, shifts).wide(&ids, out);
     }
 
     fn prepare(self: Arc<Self>, anchor: &[f64], shifts: Shifts) -> Box<dyn Differences> {
-        Box::new(Prepared::new(Joint::clone(&self), anchor, &shifts))
+        Box::new(Prepared::new(self.predictors(), anchor, &shifts))
     }
 
     fn observations(&self) -> &Observations {
@@ -271,11 +280,7 @@ impl<F: JointFamily + 'static> Model for Joint<F> {
     }
 
     fn joint(&self) -> Option<JointPredictors> {
-        Some(JointPredictors {
-            observations: Arc::clone(&self.observations),
-            family: Arc::clone(&self.family) as Arc<dyn JointFamily>,
-            layout: Arc::clone(&self.layout),
-        })
+        Some(self.predictors())
     }
 }
 

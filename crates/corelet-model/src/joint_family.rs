@@ -1,6 +1,7 @@
 //! Log-likelihoods ℓ(ζ; y, e) of several predictors: all that a model with more than one parameter a row has to define.
 
 use super::family::LEGENDRE;
+use super::joint_curves::NearShifts;
 use super::joint_jets::JointJets;
 use corelet_data::observations::Observations;
 
@@ -59,6 +60,25 @@ pub trait JointFamily: Send + Sync {
             gradient.iter().zip(delta).map(|(g, d)| g * d).sum::<f64>()
         };
         0.5 * LEGENDRE.iter().map(|&(node, weight)| weight * (slope(node) + slope(-node))).sum::<f64>()
+    }
+
+    /// What [`add_curved`](JointFamily::add_curved) needs to know of the shifts that are the same for every row, computed once: of each
+    /// predictor with a constant input, its ζ and its S shifts. None where there is no such kernel.
+    fn curved_table(&self, _constants: &[(f64, &[f64])]) -> Option<Vec<f32>> {
+        None
+    }
+
+    /// Adds f·(ℓ(ζ + δₛ) − ℓ(ζ) − ∇ℓ·δₛ), f the row's weight, for each of the S shifts to `sum`, in f32: what is left is of second order,
+    /// so that no digits are lost however small the shifts. Or leaves the sum as it is and returns `false` where a shift may be so large
+    /// that f32 is not enough.
+    fn add_curved(
+        &self,
+        _zeta: &[f64],
+        _target: (f64, f64),
+        _shifts: &NearShifts<'_>,
+        _sum: &mut [f32],
+    ) -> bool {
+        false
     }
 
     /// What [`differences_row`](JointFamily::differences_row) needs to know of the shifts that are the same for every row, computed

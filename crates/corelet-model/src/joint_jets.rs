@@ -51,6 +51,19 @@ impl JointJets {
         self
     }
 
+    /// Adds a row.
+    pub(crate) fn push(&mut self, zeta: &[f64], (y, exposure): (f64, f64)) {
+        let (mut columns, mut constants) = (self.zeta.iter_mut(), self.constants.iter_mut());
+        for (input, &zeta) in self.inputs.iter().zip(zeta) {
+            match input {
+                Inputs::Features => columns.by_ref().take(1).for_each(|column| column.push(zeta)),
+                Inputs::Constant => constants.by_ref().take(1).for_each(|constant| *constant = zeta),
+            }
+        }
+        self.y.push(y);
+        self.exposure.push(exposure);
+    }
+
     /// ζ of row `at`.
     pub(crate) fn predictors(&self, at: usize, zeta: &mut [f64]) {
         let (mut columns, mut constants) = (self.zeta.iter(), self.constants.iter());

@@ -1,27 +1,29 @@
 //! Log-likelihood differences of a model with several predictors a row, made ready once for many passes.
 
-use super::joint_family::{Inputs, JointFamily, Layout};
-use super::{Differences, Joint, Shifts};
+use super::joint_curves::Curves;
+use super::{Differences, Inputs, JointPredictors, Layout, Scratch, Shifts};
 use std::ops::Range;
 
 /// The model, its anchor, and the shifts of each predictor's parameters.
-pub(super) struct Prepared<F> {
-    model: Joint<F>,
+pub struct Prepared {
+    model: JointPredictors,
     anchor: Vec<f64>,
     shifts: PredictorShifts,
     table: Vec<f64>,
+    curves: Option<Curves>,
 }
 
-impl<F: JointFamily + 'static> Prepared<F> {
-    pub(super) fn new(model: Joint<F>, anchor: &[f64], shifts: &Shifts) -> Self {
+impl Prepared {
+    pub fn new(model: JointPredictors, anchor: &[f64], shifts: &Shifts) -> Self {
+        let curves = Curves::new(&model, anchor, shifts);
         let shifts = PredictorShifts::new(&model.layout, shifts);
-        let table = shifts.table(&*model.family, &model.layout, anchor);
-        Prepared { model, anchor: anchor.to_vec(), shifts, table }
+        let table = model.family.table(&shifts.constants(&model.layout, anchor));
+        Prepared { model, anchor: anchor.to_vec(), shifts, table, curves }
     }
 
     /// The differences of each row, handed on with its place.
     fn each(&self, ids: &[usize], mut take: impl FnMut(usize, &[f64])) {
-        let Joint { observations, family, layout } = &self.model;
+        let JointPredictors { observations, family, layout } = &self.model;
         let (mut zeta, mut deltas) = (vec![0.0; layout.predictors()], self.shifts.buffer());
         let mut out = vec![0.0; self.shifts.count];
         for (at, &i) in ids.iter().enumerate() {
@@ -37,7 +39,7 @@ impl<F: JointFamily + 'static> Prepared<F> {
     }
 }
 
-impl<F: JointFamily + 'static> Differences for Prepared<F> {
+impl Differences for Prepared {
     fn narrow(&self, ids: &[usize], _scratch: &mut Vec<f32>, out: &mut [f32]) {
         let count = self.shifts.count;
         self.each(ids, |at, row| {
@@ -48,6 +50,13 @@ impl<F: JointFamily + 'static> Differences for Prepared<F> {
     fn wide(&self, ids: &[usize], out: &mut [f64]) {
         let count = self.shifts.count;
         self.each(ids, |at, row| out[at * count..][..count].copy_from_slice(row));
+    }
+
+    /// What is linear in a shift is summed in f64 by the gradients of the rows, and what is curved in f32.
+    fn add_narrow(&self, ids: &[usize], _scratch: &mut Scratch, sum: &mut [f64]) {
+        let others = self.curves.as_ref().map(|curves| curves.add(&self.model, &self.anchor, ids, sum));
+        let others = others.as_deref().unwrap_or(ids);
+        self.each(others, |_, row| sum.iter_mut().zip(row).for_each(|(sum, x)| *sum += x));
     }
 }
 
@@ -80,15 +89,35 @@ impl PredictorShifts {
         PredictorShifts { count: shifts.len(), blocks: layout.blocks().map(cut).collect() }
     }
 
-    /// The table of a family for these shifts from `anchor`.
-    pub fn table(&self, family: &dyn JointFamily, layout: &Layout, anchor: &[f64]) -> Vec<f64> {
-        let mut constants = Vec::new();
-        for ((_, range), block) in layout.blocks().zip(&self.blocks) {
-            if let BlockShifts::Constant(shifts) = block {
-                constants.push((anchor[range.start], shifts.as_slice()));
-            }
-        }
-        family.table(&constants)
+    /// Of each predictor with a constant input, its ζ and its shifts.
+    pub fn constants(&self, layout: &Layout, anchor: &[f64]) -> Vec<(f64, &[f64])> {
+        let blocks = layout.blocks().zip(&self.blocks);
+        let constants = blocks.filter_map(|((_, range), block)| match block {
+            BlockShifts::Constant(shifts) => Some((anchor[range.start], shifts.as_slice())),
+            BlockShifts::Features(_) => None,
+        });
+        constants.collect()
+    }
+
+    /// The largest shift of each parameter of each predictor.
+    pub(super) fn reach(&self) -> Vec<Vec<f32>> {
+        let of = |block: &BlockShifts| match block {
+            BlockShifts::Features(shifts) => shifts.reach(),
+            BlockShifts::Constant(shifts) => vec![shifts.iter().fold(0.0_f64, |m, x| m.max(x.abs())) as f32],
+        };
+        self.blocks.iter().map(of).collect()
+    }
+
+    /// The shifts of the predictors with features of some rows x, predictor after predictor and each row after row, in f32.
+    pub(super) fn products(&self, features: &[f32], rows: usize, deltas: &mut [f32]) {
+        let blocks = self.blocks.iter().filter_map(|block| match block {
+            BlockShifts::Features(shifts) => Some(shifts),
+            BlockShifts::Constant(_) => None,
+        });
+        let length = rows * self.count;
+        blocks
+            .zip(deltas.chunks_exact_mut(length.max(1)))
+            .for_each(|(shifts, deltas)| shifts.products(features, deltas));
     }
 
     /// r × S numbers for [`of_row`](Self::of_row), with the shifts that are the same for every row.

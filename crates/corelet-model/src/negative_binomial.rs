@@ -4,11 +4,14 @@ use super::built_in::{Card, Dispersion};
 use super::logistic::{AboveZero, BelowZero, sigmoids};
 use super::predictive::{count, gamma};
 use super::special::{
-    bounded_exp, digamma_rise, ln_factorial, ln_gamma_rise, log_sigmoid_difference, sigmoid, softplus,
-    trigamma_rise,
+    bounded_exp, digamma_rise, expm1_minus_x, ln_factorial, ln_gamma_rise, log_sigmoid_difference,
+    log1p_minus_x, sigmoid, softplus, trigamma_rise,
 };
-use super::{Given, Inputs, Joint, JointFamily, JointJets, ModelError, Predictive};
-use crate::vector_math::{Pairwise, Pointwise, Rowwise, exp_minus, log, log1p, map_pairs};
+use super::{Given, Inputs, Joint, JointFamily, JointJets, ModelError, NearShifts, Predictive};
+use crate::vector_math::{
+    LogParts, Pairwise, Pointwise, Real, Rowwise, Term, add_terms, exp_minus, expm1_minus_x as curved_part,
+    log, log1p, map_pairs,
+};
 use corelet_data::Outcome;
 use corelet_data::observations::Observations;
 use rand_chacha::ChaCha8Rng;
@@ -195,6 +198,77 @@ impl JointFamily for NegativeBinomial {
             let shifts = &deltas[count..];
             out.iter_mut().zip(shifts).for_each(|(out, &shift)| *out += rise_difference(size, shift, y));
         }
+    }
+
+    /// ε, φ(e^ε − 1) and φ(e^ε − 1 − ε) at each shift; then what is curved of log Γ(y+φ)/Γ(φ), for y = 0, 1, …, up to `TABLED`.
+    fn curved_table(&self, constants: &[(f64, &[f64])]) -> Option<Vec<f32>> {
+        let &(zeta, shifts) = constants.first()?;
+        let size = bounded_exp(zeta);
+        let growth: Vec<f64> = shifts.iter().map(|shift| size * shift.exp_m1()).collect();
+        let curved: Vec<f64> = shifts.iter().map(|&shift| size * expm1_minus_x(shift)).collect();
+        let mut row = vec![0.0; shifts.len()];
+        let mut table = [shifts, &growth, &curved, &row].concat();
+        for y in 0..TABLED {
+            let inverse = 1.0 / (size + y as f64);
+            for ((sum, growth), curved) in row.iter_mut().zip(&growth).zip(&curved) {
+                *sum += log1p_minus_x(growth * inverse) + curved * inverse;
+            }
+            table.extend_from_slice(&row);
+        }
+        Some(table.into_iter().map(|x| x as f32).collect())
+    }
+
+    fn add_curved(
+        &self,
+        zeta: &[f64],
+        (y, exposure): (f64, f64),
+        shifts: &NearShifts<'_>,
+        sum: &mut [f32],
+    ) -> bool {
+        let (size, z) = (bounded_exp(zeta[1]), zeta[0] + exposure.ln() - zeta[1]);
+        let decay = softplus(z);
+        if y > TABLED as f64
+            || shifts.reach.iter().any(|reach| *reach > NEAR)
+            || size * (1.0 + decay) > LARGEST
+        {
+            return false;
+        }
+        let [p, q, decay, all, turn] =
+            [sigmoid(z), sigmoid(-z), decay, y + size, if z > 0.0 { -1.0 } else { 1.0 }].map(|x| x as f32);
+        let curve = Curve { p, smaller: p.min(q), turn, all, decay };
+        let [shift, growth, curved, rise] = [0, 1, 2, 3 + y as usize].map(|at| shifts.column(at));
+        add_terms(curve, shifts.weight, [shifts.of(0), shift, growth, curved, rise], sum);
+        true
+    }
+}
+
+/// Shifts for which f32 has room, and coefficients.
+const NEAR: f64 = 4.0;
+const LARGEST: f64 = 1e25;
+
+/// What of ℓ(η+δ, κ+ε) − ℓ is curved: that of log Γ(y+φ)/Γ(φ), and (y + φ′)f̃ − (φ′ − φ)pt − φE(ε) log(1 + e^z), where t = δ − ε and
+/// f̃ = f + pt is what is curved of the change f of log σ(−z): with m = min(p, q) and τ = ±t, −(log(1 + x) − x) − mE(τ) for x = m(e^τ − 1).
+#[derive(Clone, Copy)]
+struct Curve {
+    p: f32,
+    smaller: f32,
+    turn: f32,
+    /// y + φ.
+    all: f32,
+    /// log(1 + e^z).
+    decay: f32,
+}
+
+impl Term<5> for Curve {
+    #[inline(always)]
+    fn apply<const FMA: bool>(self, [delta, shift, growth, curved, rise]: [f32; 5]) -> f32 {
+        let t = delta - shift;
+        let turned = self.turn * t;
+        let bent = curved_part::<f32, FMA>(turned);
+        let x = self.smaller * (bent + turned);
+        let fall = -self.smaller.fma::<FMA>(bent, LogParts::new::<FMA>(x, 1.0).log_minus_x::<FMA>(x));
+        let moved = self.all.fma::<FMA>(fall, growth * (-self.p).fma::<FMA>(t, fall));
+        rise + (-self.decay).fma::<FMA>(curved, moved)
     }
 }
 

@@ -3,8 +3,8 @@
 use super::TargetScale;
 use super::built_in::Dispersion;
 use super::special::{bounded_exp, expm1_minus_x};
-use super::{Inputs, Joint, JointFamily, JointJets, ModelError};
-use crate::vector_math::{Pairwise, Rowwise, expm1_minus_x as curved_part, map_pairs};
+use super::{Inputs, Joint, JointFamily, JointJets, ModelError, NearShifts};
+use crate::vector_math::{Pairwise, Real, Rowwise, Term, add_terms, expm1_minus_x as curved_part, map_pairs};
 use corelet_data::observations::Observations;
 
 /// log σ ~ N(log sd y, 1): nine in ten of it between a fifth of the target's standard deviation and five times that.
@@ -80,6 +80,21 @@ impl JointFamily for Normal {
         let (square, precision) = ((residual * inverse).powi(2), inverse * inverse);
         map_pairs(Change { residual, square, precision }, deltas, out);
     }
+
+    fn curved_table(&self, constants: &[(f64, &[f64])]) -> Option<Vec<f32>> {
+        constants.first().map(|&(_, shifts)| narrowing(shifts))
+    }
+
+    fn add_curved(&self, zeta: &[f64], (y, _): (f64, f64), shifts: &NearShifts<'_>, sum: &mut [f32]) -> bool {
+        let inverse = bounded_exp(-zeta[1]);
+        let u = (y - zeta[0]) * inverse;
+        if !is_moderate(inverse, u, shifts.reach) {
+            return false;
+        }
+        let columns = [shifts.of(0), shifts.column(0), shifts.column(1)];
+        add_terms(Curve { inverse: inverse as f32, u: u as f32 }, shifts.weight, columns, sum);
+        true
+    }
 }
 
 /// ℓ, ∇ℓ and ∇²ℓ of a row, at one λ.
@@ -98,6 +113,34 @@ impl Rowwise<3, 6> for NormalJet {
         let (square, slope) = (u * u, u * inverse);
         let value = -0.5 * square - HALF_LOG_TWO_PI - self.log_sigma;
         [value, slope, square - 1.0, -inverse * inverse, -2.0 * slope, -2.0 * square]
+    }
+}
+
+/// e^{−2ε} − 1 at each shift, and then e^{−2ε} − 1 + 2ε.
+pub(super) fn narrowing(shifts: &[f64]) -> Vec<f32> {
+    let growth = shifts.iter().map(|shift| (-2.0 * shift).exp_m1());
+    growth.chain(shifts.iter().map(|shift| expm1_minus_x(-2.0 * shift))).map(|x| x as f32).collect()
+}
+
+/// Whether f32 has room for e^{−λ}, for u and for the squares of both as shifts of η and λ within `reach` change them.
+pub(super) fn is_moderate(inverse: f64, u: f64, reach: &[f64]) -> bool {
+    const ROOM: f64 = 1e12;
+    (1.0 / ROOM..ROOM).contains(&inverse) && u.abs() + inverse * reach[0] < ROOM && reach[1] < 4.0
+}
+
+/// What of ℓ(η+δ, λ+ε) − ℓ is curved: −½u²(e^{−2ε} − 1 + 2ε) + d(u(e^{−2ε} − 1) − ½de^{−2ε}) with d = δe^{−λ}.
+#[derive(Clone, Copy)]
+struct Curve {
+    inverse: f32,
+    u: f32,
+}
+
+impl Term<3> for Curve {
+    #[inline(always)]
+    fn apply<const FMA: bool>(self, [delta, growth, curved]: [f32; 3]) -> f32 {
+        let (u, d) = (self.u, delta * self.inverse);
+        let moved = u.fma::<FMA>(growth, -0.5 * d.fma::<FMA>(growth, d));
+        d.fma::<FMA>(moved, -0.5 * u * u * curved)
     }
 }
 

@@ -2,8 +2,8 @@
 
 use super::built_in::{Card, NONE};
 use super::joint_jets::pairs;
-use super::{Inputs, Joint, JointFamily, JointJets, ModelError, Predictive};
-use crate::vector_math::{Kernel, dispatch, exp_minus, log, log1p};
+use super::{Inputs, Joint, JointFamily, JointJets, ModelError, NearShifts, Predictive};
+use crate::vector_math::{Kernel, LogParts, dispatch, exp_minus, expm1_minus_x as curved_part, log, log1p};
 use corelet_data::Outcome;
 use corelet_data::observations::Observations;
 use std::sync::Arc;
@@ -176,6 +176,21 @@ impl JointFamily for Softmax {
         }
         dispatch(Logarithm(out));
     }
+
+    fn curved_table(&self, _constants: &[(f64, &[f64])]) -> Option<Vec<f32>> {
+        Some(Vec::new())
+    }
+
+    fn add_curved(&self, zeta: &[f64], (y, _): (f64, f64), shifts: &NearShifts<'_>, sum: &mut [f32]) -> bool {
+        if shifts.reach.iter().any(|reach| *reach > NEAR) {
+            return false;
+        }
+        let mut p = vec![0.0; zeta.len()];
+        let base = Self::probabilities(zeta, &mut p);
+        let p: Vec<f32> = [base].into_iter().chain(p).map(|p| p as f32).collect();
+        dispatch(AddCurves { p: &p, own: y as usize, shifts, sum });
+        true
+    }
 }
 
 /// ℓ, ∇ℓ and ∇²ℓ of many rows: class after class, each over all rows.
@@ -262,6 +277,49 @@ impl Slopes<'_> {
         for (class, p) in (1..).map(f64::from).zip(p) {
             for ((rest, y), p) in rest.iter().zip(self.y).zip(&mut p[self.rows.clone()]) {
                 *p = if *y == class { *rest } else { -*p };
+            }
+        }
+    }
+}
+
+/// Shifts for which f32 keeps the digits of a logarithm.
+const NEAR: f64 = 2.0;
+
+/// Adds what of ℓ(ζ+δ) − ℓ(ζ) is curved: −(log(1 + x) − x) − Σ_{c≠y} p_cE(δ_c − δ_y), with x = Σ_{c≠y} p_c(e^{δ_c − δ_y} − 1) and
+/// E(d) = e^d − 1 − d.
+struct AddCurves<'a> {
+    /// Of all classes.
+    p: &'a [f32],
+    own: usize,
+    shifts: &'a NearShifts<'a>,
+    sum: &'a mut [f32],
+}
+
+impl Kernel for AddCurves<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let AddCurves { p, own, shifts, sum } = self;
+        let zeros = [0.0; ROWS];
+        for (part, sum) in sum.chunks_mut(ROWS).enumerate() {
+            let of = |class: usize| match class.checked_sub(1) {
+                Some(predictor) => &shifts.of(predictor)[part * ROWS..][..sum.len()],
+                None => &zeros[..sum.len()],
+            };
+            let (mut growth, mut curved) = ([0.0; ROWS], [0.0; ROWS]);
+            for (class, &p) in p.iter().enumerate().filter(|(class, _)| *class != own) {
+                let apart = of(class).iter().zip(of(own));
+                for ((class, own), (growth, curved)) in apart.zip(growth.iter_mut().zip(&mut curved)) {
+                    let apart = class - own;
+                    let bent = curved_part::<f32, FMA>(apart);
+                    *growth += p * (bent + apart);
+                    *curved += p * bent;
+                }
+            }
+            for (sum, (x, curved)) in sum.iter_mut().zip(growth.iter().zip(&curved)) {
+                let log_rest = LogParts::new::<FMA>(*x, 1.0).log_minus_x::<FMA>(*x);
+                *sum -= shifts.weight * (log_rest + curved);
             }
         }
     }

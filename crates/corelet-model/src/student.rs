@@ -1,11 +1,13 @@
 //! Robust regression: y ~ η + σ·Student-t(ν), log σ a parameter, ν given; [`StudentDegrees`] has it unknown.
 
 use super::built_in::Card;
-use super::normal::LOG_SIGMA;
+use super::normal::{LOG_SIGMA, is_moderate, narrowing};
 use super::special::{bounded_exp, ln_gamma};
 use super::student_degrees::LOG_NU;
-use super::{Given, Inputs, Joint, JointFamily, JointJets, ModelError, Predictive, StudentDegrees};
-use crate::vector_math::{Pairwise, Rowwise, exp_minus, log1p, map_pairs};
+use super::{
+    Given, Inputs, Joint, JointFamily, JointJets, ModelError, NearShifts, Predictive, StudentDegrees,
+};
+use crate::vector_math::{LogParts, Pairwise, Real, Rowwise, Term, add_terms, exp_minus, log1p, map_pairs};
 use corelet_data::Outcome;
 use corelet_data::observations::Observations;
 use rand_chacha::ChaCha8Rng;
@@ -162,6 +164,75 @@ impl JointFamily for Student {
         let spread = 1.0 / (self.degrees + square);
         let [square, precision] = [square * spread, inverse * inverse * spread];
         map_pairs(Change { residual, square, precision, power: 0.5 * (self.degrees + 1.0) }, deltas, out);
+    }
+
+    fn curved_table(&self, constants: &[(f64, &[f64])]) -> Option<Vec<f32>> {
+        constants.first().map(|&(_, shifts)| narrowing(shifts))
+    }
+
+    fn add_curved(&self, zeta: &[f64], (y, _): (f64, f64), shifts: &NearShifts<'_>, sum: &mut [f32]) -> bool {
+        let inverse = bounded_exp(-zeta[1]);
+        let u = (y - zeta[0]) * inverse;
+        let row = Scaled::new(inverse, u, self.degrees);
+        if !is_moderate(inverse, u, shifts.reach) || row.least_growth(shifts.reach) < -0.75 {
+            return false;
+        }
+        let columns = [shifts.of(0), shifts.column(0), shifts.column(1)];
+        let power = (0.5 * (self.degrees + 1.0)) as f32;
+        add_terms(Curve { row: row.narrow(), power }, shifts.weight, columns, sum);
+        true
+    }
+}
+
+/// A row in units of √(ν + u²): u, e^{−λ} and u² over it.
+#[derive(Clone, Copy)]
+pub(super) struct Scaled<T> {
+    u: T,
+    inverse: T,
+    pub(super) square: T,
+}
+
+impl Scaled<f64> {
+    pub(super) fn new(inverse: f64, u: f64, nu: f64) -> Self {
+        let scale = 1.0 / (nu + u * u).sqrt();
+        Scaled { u: u * scale, inverse: inverse * scale, square: (u * scale) * (u * scale) }
+    }
+
+    /// A bound from below of what [`Scaled::growth`] comes to.
+    pub(super) fn least_growth(&self, reach: &[f64]) -> f64 {
+        let (d, wide) = (self.inverse * reach[0], (2.0 * reach[1]).exp());
+        -self.square * (1.0 - 1.0 / wide) - d * (2.0 * self.u.abs() + d) * wide
+    }
+
+    pub(super) fn narrow(self) -> Scaled<f32> {
+        Scaled { u: self.u as f32, inverse: self.inverse as f32, square: self.square as f32 }
+    }
+}
+
+impl Scaled<f32> {
+    /// (u′² − u²)/(ν + u²), and the same without what is linear in δ and ε, given e^{−2ε} − 1 and e^{−2ε} − 1 + 2ε.
+    #[inline(always)]
+    pub(super) fn growth<const FMA: bool>(self, [delta, growth, curved]: [f32; 3]) -> (f32, f32) {
+        let d = delta * self.inverse;
+        // d(2u − d)e^{−2ε} and, without 2du, d(2u(e^{−2ε} − 1) − de^{−2ε}).
+        let bent = d * (2.0 * self.u).fma::<FMA>(growth, -d.fma::<FMA>(growth, d));
+        let straight = 2.0 * self.u * d;
+        (self.square.fma::<FMA>(growth, -(straight + bent)), self.square.fma::<FMA>(curved, -bent))
+    }
+}
+
+/// What of ℓ(η+δ, λ+ε) − ℓ is curved: −½(ν+1)(log(1 + x) − x + x̃), x = (u′² − u²)/(ν + u²) and x̃ what is curved of x.
+#[derive(Clone, Copy)]
+struct Curve {
+    row: Scaled<f32>,
+    power: f32,
+}
+
+impl Term<3> for Curve {
+    #[inline(always)]
+    fn apply<const FMA: bool>(self, shift: [f32; 3]) -> f32 {
+        let (x, curved) = self.row.growth::<FMA>(shift);
+        -self.power * (LogParts::new::<FMA>(x, 1.0).log_minus_x::<FMA>(x) + curved)
     }
 }
 

@@ -1,9 +1,13 @@
 //! Robust regression whose tails are estimated: y ~ η + σ·Student-t(ν), log σ and log ν parameters.
 
 use super::built_in::Dispersion;
+use super::family::curved_part;
+use super::normal::{is_moderate, narrowing};
+use super::special::expm1_minus_x;
 use super::special::{digamma, ln_gamma, trigamma};
-use super::{Inputs, Joint, JointFamily, JointJets, ModelError};
-use crate::vector_math::{Kernel, Rowwise, dispatch, exp_minus, log1p};
+use super::student::Scaled;
+use super::{Inputs, Joint, JointFamily, JointJets, ModelError, NearShifts};
+use crate::vector_math::{Kernel, LogParts, Real, Rowwise, Term, add_terms, dispatch, exp_minus, log1p};
 use corelet_data::observations::Observations;
 
 /// log ν ~ N(2.73, 0.8²), the mean and the standard deviation of log ν where ν ~ Gamma(2, 0.1): nine in ten of ν between 4 and 57.
@@ -64,6 +68,18 @@ fn constant_difference(tau: f64, shift: f64) -> f64 {
     let slope = |t: f64| constant(at(0.5 + 0.5 * t))[1];
     let nodes = LEGENDRE.iter().map(|&(node, weight)| weight * (slope(node) + slope(-node)));
     0.5 * shift * nodes.sum::<f64>()
+}
+
+/// c(ν′) − c(ν) less what is linear in log ν.
+fn constant_curve(tau: f64, shift: f64) -> f64 {
+    let at = |t: f64| constant(held(tau + t).exp());
+    if shift.abs() > 0.25 {
+        return at(shift)[0] - at(0.0)[0] - at(0.0)[1] * shift;
+    }
+    curved_part(shift, |t| {
+        let [_, slope, bend] = at(t);
+        slope + bend
+    })
 }
 
 /// What ℓ needs of a row: e^{−λ}, u, ν, log(1 + u²/ν), and the shares of ν and u² in their sum.
@@ -146,6 +162,59 @@ impl JointFamily for StudentDegrees {
         let [square, precision] = [u * u * spread, inverse * inverse * spread];
         out.copy_from_slice(table);
         dispatch(Change { residual: y - zeta[0], square, precision, nu, log, deltas, out });
+    }
+
+    /// Of λ as [`narrowing`] has it; then of log ν: what is curved of c, and e^{−ρ} − 1 and e^ρ − 1, each also without what is linear.
+    fn curved_table(&self, constants: &[(f64, &[f64])]) -> Option<Vec<f32>> {
+        let &[(_, scales), (tau, shifts)] = constants else { return None };
+        let of = |function: &dyn Fn(f64) -> f64| shifts.iter().map(|&shift| function(shift) as f32).collect();
+        let columns: [Vec<f32>; 5] = [
+            of(&|shift| constant_curve(tau, shift)),
+            of(&|shift| (-shift).exp_m1()),
+            of(&|shift| expm1_minus_x(-shift)),
+            of(&f64::exp_m1),
+            of(&expm1_minus_x),
+        ];
+        Some([narrowing(scales), columns.concat()].concat())
+    }
+
+    fn add_curved(&self, zeta: &[f64], (y, _): (f64, f64), shifts: &NearShifts<'_>, sum: &mut [f32]) -> bool {
+        let Point { inverse, u, nu, log, .. } = Point::new(zeta, y);
+        let (row, fall) = (Scaled::new(inverse, u, nu), 1.0 - (-shifts.reach[2]).exp());
+        let least = row.least_growth(shifts.reach);
+        let is_near = shifts.reach[2] < 4.0 && (1e-6..1e6).contains(&nu);
+        if !is_near || !is_moderate(inverse, u, shifts.reach) || least - (row.square + least) * fall < -0.75 {
+            return false;
+        }
+        let column = |at| shifts.column(at);
+        let columns =
+            [shifts.of(0), column(0), column(1), column(2), column(3), column(4), column(5), column(6)];
+        let [nu, log] = [nu as f32, log as f32];
+        add_terms(Curve { row: row.narrow(), nu, log }, shifts.weight, columns, sum);
+        true
+    }
+}
+
+/// What of ℓ(η+δ, λ+ε, τ+ρ) − ℓ is curved, with x = (w′ − w)/(1 + w) and x̃ what is curved of it: that of c(ν′) − c(ν), less
+/// ½(ν+1)(log(1 + x) − x + x̃) + ½(ν′ − ν) log(1 + x) + ½ν(e^ρ − 1 − ρ) log(1 + w).
+#[derive(Clone, Copy)]
+struct Curve {
+    row: Scaled<f32>,
+    nu: f32,
+    log: f32,
+}
+
+impl Term<8> for Curve {
+    #[inline(always)]
+    fn apply<const FMA: bool>(self, columns: [f32; 8]) -> f32 {
+        let [delta, growth, curved, constant, fall, curved_fall, rise, curved_rise] = columns;
+        let (moved, curved) = self.row.growth::<FMA>([delta, growth, curved]);
+        let x = (self.row.square + moved).fma::<FMA>(fall, moved);
+        let bent = self.row.square.fma::<FMA>(curved_fall, moved.fma::<FMA>(fall, curved));
+        let log_rest = LogParts::new::<FMA>(x, 1.0).log_minus_x::<FMA>(x);
+        let second = (self.nu + 1.0) * (log_rest + bent);
+        let third = self.nu * rise.fma::<FMA>(log_rest + x, curved_rise * self.log);
+        constant - 0.5 * (second + third)
     }
 }
 

@@ -2,9 +2,10 @@
 
 use super::built_in::{Card, Dispersion, NONE};
 use super::special::{bounded_exp, expm1_minus_x, ln_gamma};
-use super::{Given, Inputs, Joint, JointFamily, JointJets, ModelError, Predictive};
+use super::{Given, Inputs, Joint, JointFamily, JointJets, ModelError, NearShifts, Predictive};
 use crate::vector_math::{
-    Pairwise, Pointwise, Rowwise, exp_minus, expm1_minus_x as curved_part, log, map_in_place, map_pairs,
+    Pairwise, Pointwise, Real, Rowwise, Term, add_terms, exp_minus, expm1_minus_x as curved_part, log,
+    map_in_place, map_pairs,
 };
 use corelet_data::Outcome;
 use corelet_data::observations::Observations;
@@ -137,6 +138,67 @@ impl JointFamily for Weibull {
         let (shape, z) = risk(zeta, time);
         map_pairs(Change { shape, z, hazard: z.exp(), event }, deltas, out);
     }
+
+    /// e^ε − 1 and e^ε − 1 − ε.
+    fn curved_table(&self, constants: &[(f64, &[f64])]) -> Option<Vec<f32>> {
+        let &(_, shifts) = constants.first()?;
+        let growth = shifts.iter().map(|shift| shift.exp_m1());
+        Some(growth.chain(shifts.iter().map(|&shift| expm1_minus_x(shift))).map(|x| x as f32).collect())
+    }
+
+    fn add_curved(
+        &self,
+        zeta: &[f64],
+        (time, event): (f64, f64),
+        shifts: &NearShifts<'_>,
+        sum: &mut [f32],
+    ) -> bool {
+        let (shape, z) = risk(zeta, time);
+        let Some(curve) = Curve::new(shape, z, event, [shifts.reach[0], shifts.reach[1]]) else {
+            return false;
+        };
+        let columns = [shifts.of(0), shifts.column(0), shifts.column(1)];
+        add_terms(curve, shifts.weight, columns, sum);
+        true
+    }
+}
+
+/// What of ℓ(η+δ, κ+ε) − ℓ is curved: (d − e^z)(zE(ε) − k(e^ε − 1)δ) − e^zE(ζ), with E(x) = e^x − 1 − x.
+#[derive(Clone, Copy)]
+struct Curve {
+    shape: f32,
+    z: f32,
+    hazard: f32,
+    excess: f32,
+}
+
+impl Curve {
+    /// None where shifts within `reach` may be so large that f32 is not enough.
+    fn new(shape: f64, z: f64, event: f64, reach: [f64; 2]) -> Option<Self> {
+        let hazard = z.exp();
+        let farthest = z.abs() * reach[1].exp_m1() + shape * reach[1].exp() * reach[0];
+        let is_near = farthest < 8.0 && reach[1] < 4.0 && hazard < 1e25 && shape < 1e15;
+        let [shape, z, excess] = [shape, z, event - hazard].map(|x| x as f32);
+        is_near.then_some(Curve { shape, z, hazard: hazard as f32, excess })
+    }
+}
+
+impl Term<3> for Curve {
+    #[inline(always)]
+    fn apply<const FMA: bool>(self, [delta, growth, curved]: [f32; 3]) -> f32 {
+        let step = self.shape * delta;
+        let change = self.z.fma::<FMA>(growth, -growth.fma::<FMA>(step, step));
+        let bent = self.z.fma::<FMA>(curved, -growth * step);
+        self.excess.fma::<FMA>(bent, -self.hazard * curved_part::<f32, FMA>(change))
+    }
+}
+
+/// The same with κ held.
+impl Term<1> for Curve {
+    #[inline(always)]
+    fn apply<const FMA: bool>(self, [delta]: [f32; 1]) -> f32 {
+        -self.hazard * curved_part::<f32, FMA>(-self.shape * delta)
+    }
 }
 
 /// ℓ, ∇ℓ and ∇²ℓ of a row, at one κ.
@@ -249,6 +311,23 @@ impl JointFamily for Exponential {
         let (shape, z) = risk(&[zeta[0], 0.0], time);
         out.copy_from_slice(deltas);
         map_in_place(Fixed(Change { shape, z, hazard: z.exp(), event }), out);
+    }
+
+    fn curved_table(&self, _constants: &[(f64, &[f64])]) -> Option<Vec<f32>> {
+        Some(Vec::new())
+    }
+
+    fn add_curved(
+        &self,
+        zeta: &[f64],
+        (time, event): (f64, f64),
+        shifts: &NearShifts<'_>,
+        sum: &mut [f32],
+    ) -> bool {
+        let (shape, z) = risk(&[zeta[0], 0.0], time);
+        let Some(curve) = Curve::new(shape, z, event, [shifts.reach[0], 0.0]) else { return false };
+        add_terms(curve, shifts.weight, [shifts.of(0)], sum);
+        true
     }
 }
 

@@ -11,11 +11,12 @@ use corelet::linalg::dot;
 use corelet::model::special::sigmoid;
 use corelet::model::{
     Binomial, Derivatives, Exponential, Gamma, Inputs, Joint, Model, NegativeBinomial, Normal, Ordinal, Over,
-    Softmax, Student, StudentDegrees, Weibull,
+    Softmax, Student, StudentDegrees, Weibull, total_differences,
 };
 use corelet::posterior::{
     Gaussian, Laplace, LaplaceSettings, LaplaceStatus, Prior, SampleSettings, laplace, sample,
 };
+use corelet::random::Stream;
 use corelet::rows::{All, Memory, Observations, Weighted};
 use corelet::trust::{Draws, Grade, verdict};
 use rand::SeedableRng;
@@ -144,6 +145,24 @@ fn sums_have_the_derivatives_of_their_rows() {
         let ids: Vec<usize> = (0..model.len()).collect();
         let over = Over::Weighted { ids: &ids, weights: &vec![1.0; ids.len()] };
         assert!((model.evaluate(over, &theta, Derivatives::none()) - value).abs() < 1e-9 * value.abs());
+    }
+}
+
+#[test]
+fn sums_in_single_precision_are_those_in_double_precision() {
+    for model in models(400, 4) {
+        let posterior = fit(&model).posterior;
+        let n = model.len();
+        let weights = (0..n).map(|i| 0.5 + (i % 3) as f64).collect();
+        let weighted = model.bind(model.observations().clone().with_weights(weights)).unwrap();
+        let shifts = posterior.shifts(37, 1, Stream::Build);
+        for model in [model, weighted] {
+            let sums = |wide| total_differences(&model, &posterior.mean, &shifts, wide);
+            for (narrow, wide) in sums(false).into_iter().zip(sums(true)) {
+                let near = (narrow - wide).abs() < 1e-5 * (1.0 + wide.abs());
+                assert!(near, "{}: {narrow} {wide}", model.name());
+            }
+        }
     }
 }
 

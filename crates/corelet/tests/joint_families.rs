@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use corelet::linalg::dot;
 use corelet::model::{
-    Exponential, Gamma, Inputs, JointFamily, JointJets, NegativeBinomial, Normal, Ordinal, Softmax, Student,
-    StudentDegrees, Weibull,
+    Exponential, Gamma, Inputs, JointFamily, JointJets, NearShifts, NegativeBinomial, Normal, Ordinal,
+    Softmax, Student, StudentDegrees, Weibull,
 };
 
 /// Every family, with targets it can have.
@@ -205,4 +205,53 @@ fn many_rows_have_the_derivatives_of_each() {
             }
         }
     }
+}
+
+#[test]
+fn what_is_curved_is_what_differences_leave_of_a_gradient() {
+    const SHIFTS: usize = 16;
+    let mut reached = 0;
+    for (family, targets) in families() {
+        let inputs = family.predictors();
+        let r = inputs.len();
+        for y in targets {
+            for (at, size) in [1e-6, 1e-3, 0.02, 0.2, 0.6].into_iter().enumerate() {
+                let wave = |s: usize, a: usize| (1.7 * (at + 3 * s + 1) as f64 + 4.1 * a as f64).sin();
+                let zeta: Vec<f64> = (0..r).map(|a| 1.2 * wave(0, a)).collect();
+                // As f32 has them, so that shifts are the same for both.
+                let shift = |a: usize, s: usize| f64::from((size * wave(s, a)) as f32);
+                let column = |a: usize| (0..SHIFTS).map(|s| shift(a, s)).collect::<Vec<f64>>();
+                let columns: Vec<Vec<f64>> = (0..r).map(column).collect();
+                let of = |input: Inputs| (0..r).filter(move |&a| inputs[a] == input);
+                let constants: Vec<(f64, &[f64])> =
+                    of(Inputs::Constant).map(|a| (zeta[a], &columns[a][..])).collect();
+                let Some(table) = family.curved_table(&constants) else { continue };
+                let deltas: Vec<f32> =
+                    of(Inputs::Features).flat_map(|a| columns[a].iter().map(|x| *x as f32)).collect();
+                let reach = vec![size; r];
+                let mut sum = [0.25; SHIFTS];
+                let shifts = NearShifts::new(&deltas, SHIFTS, &reach, &table);
+                if !family.add_curved(&zeta, (y, 1.0), &shifts, &mut sum) {
+                    assert_eq!(sum, [0.25; SHIFTS]);
+                    continue;
+                }
+                sum = [0.0; SHIFTS];
+                family.add_curved(&zeta, (y, 1.0), &shifts, &mut sum);
+                reached += 1;
+                let (gradient, hessian) = slopes(&*family, &zeta, (y, 1.0));
+                for (s, got) in sum.into_iter().enumerate() {
+                    let delta: Vec<f64> = columns.iter().map(|column| column[s]).collect();
+                    let want = family.difference(&zeta, &delta, (y, 1.0)) - dot(&gradient, &delta);
+                    // Of second order: what a matrix of the size of the Hessian, or of the gradient's square, makes of the shift.
+                    let bend = hessian.iter().fold(0.0_f64, |m, x| m.max(x.abs()));
+                    let linear: f64 = gradient.iter().zip(&delta).map(|(g, d)| (g * d).abs()).sum();
+                    let scale = want.abs() + bend * dot(&delta, &delta) + linear * linear;
+                    let noise = 1e-15 * (1.0 + linear);
+                    let error = (f64::from(got) - want).abs();
+                    assert!(error <= 3e-6 * scale + noise, "{} {y} {size} {s}: {got} {want}", family.name());
+                }
+            }
+        }
+    }
+    assert!(reached > 80, "{reached}");
 }

@@ -47,3 +47,30 @@ pub fn map_rows<R: Rowwise<M, N>, const M: usize, const N: usize>(
 ) {
     dispatch(MapRows(function, from, to));
 }
+
+/// A function of M numbers, summed by [`add_terms`].
+pub trait Term<const M: usize>: Copy {
+    /// f(x). An implementation must be `#[inline(always)]` and free of branches that depend on `x`.
+    fn apply<const FMA: bool>(self, x: [f32; M]) -> f32;
+}
+
+struct AddTerms<'a, T, const M: usize>(T, f32, [&'a [f32]; M], &'a mut [f32]);
+
+impl<T: Term<M>, const M: usize> Kernel for AddTerms<'_, T, M> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let AddTerms(term, weight, columns, sum) = self;
+        let columns = columns.map(|column| &column[..sum.len()]);
+        for (at, sum) in sum.iter_mut().enumerate() {
+            *sum += weight * term.apply::<FMA>(columns.map(|column| column[at]));
+        }
+    }
+}
+
+/// Adds `weight` times the term of each place, whose numbers stand in the columns, to the sum of that place, vectorised.
+#[inline]
+pub fn add_terms<T: Term<M>, const M: usize>(term: T, weight: f32, columns: [&[f32]; M], sum: &mut [f32]) {
+    dispatch(AddTerms(term, weight, columns, sum));
+}

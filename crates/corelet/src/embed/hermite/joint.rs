@@ -120,7 +120,7 @@ fn pack(columns: &JointColumns, block: usize) -> Packed {
     let mut inverse_norms = vec![0.0; n];
     let JointPredictors { family, layout, .. } = &columns.model;
     let shifts = PredictorShifts::new(layout, &Remainder::shifts(&columns.posterior));
-    let table = shifts.table(&**family, layout, &columns.posterior.mean);
+    let table = family.table(&shifts.constants(layout, &columns.posterior.mean));
     let packer = Packer { columns, block, shifts, table };
     let mut total = packer.zero();
     let waves = blocks.chunks_mut(BLOCK / block * stride).zip(inverse_norms.chunks_mut(BLOCK));
