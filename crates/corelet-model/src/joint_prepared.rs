@@ -14,6 +14,7 @@ pub struct Prepared {
 }
 
 impl Prepared {
+    /// For these shifts from `anchor`.
     pub fn new(model: JointPredictors, anchor: &[f64], shifts: &Shifts) -> Self {
         let curves = Curves::new(&model, anchor, shifts);
         let shifts = PredictorShifts::new(&model.layout, shifts);

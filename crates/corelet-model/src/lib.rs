@@ -43,7 +43,7 @@ pub use joint::Joint;
 pub use joint_curves::NearShifts;
 pub use joint_family::{Inputs, JointFamily, Layout};
 pub use joint_jets::JointJets;
-pub use joint_prepared::PredictorShifts;
+pub use joint_prepared::{PredictorShifts, Prepared as PreparedJoint};
 pub use linear::Linear;
 pub use logistic::Logistic;
 pub use negative_binomial::NegativeBinomial;

@@ -38,6 +38,22 @@ impl Planes {
         }
     }
 
+    /// So many rows of `dim` zeros.
+    pub fn clear(&mut self, dim: usize, rows: usize) {
+        let length = dim.next_multiple_of(TILE) * WIDTH;
+        (self.dim, self.rows) = (dim, rows);
+        self.numbers.clear();
+        self.numbers.resize(length, 0.0);
+        self.scaled.resize(length, 0.0);
+        self.scales.resize(WIDTH, 0.0);
+    }
+
+    /// Lᵀx of each row into the planes of `out`, for as many rows of L, row-major, as x has numbers; those up to `first` before the
+    /// i-th of row i are not zero.
+    pub fn multiply(&self, factor: &[f64], first: usize, out: &mut Planes) {
+        instruction_set().dispatch(Multiply { planes: self, factor, first, out });
+    }
+
     /// The planes, each with room for [`WIDTH`] rows, to be changed.
     pub fn planes_mut(&mut self) -> impl Iterator<Item = &mut [f64]> {
         self.numbers.chunks_exact_mut(WIDTH).take(self.dim)
@@ -116,6 +132,43 @@ impl WithSimd for Whiten<'_> {
                 }
                 numbers[at + column * tall] = sum;
                 squares.iter_mut().zip(sum).for_each(|(to, v)| *to = simd.mul_add_e_f64s(v, v, *to));
+            }
+        }
+    }
+}
+
+struct Multiply<'a> {
+    planes: &'a Planes,
+    factor: &'a [f64],
+    first: usize,
+    out: &'a mut Planes,
+}
+
+impl WithSimd for Multiply<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Multiply { planes: Planes { dim, numbers, .. }, factor, first, out } = self;
+        let (numbers, _) = S::as_simd_f64s(numbers).0.as_chunks::<STRIP>();
+        let width = out.dim;
+        let (to, _) = S::as_mut_simd_f64s(&mut out.numbers).0.as_chunks_mut::<STRIP>();
+        let tall = WIDTH / (STRIP * S::F64_LANES);
+        for at in 0..tall {
+            for column in 0..width.min(first + dim) {
+                let above = column.saturating_sub(first);
+                let mut sum = [simd.splat_f64s(0.0); STRIP];
+                let rows = numbers[at..].iter().step_by(tall).zip(factor.chunks_exact(width));
+                for (x, row) in rows.take(*dim).skip(above) {
+                    let l = simd.splat_f64s(row[column]);
+                    sum = [
+                        simd.mul_add_e_f64s(x[0], l, sum[0]),
+                        simd.mul_add_e_f64s(x[1], l, sum[1]),
+                        simd.mul_add_e_f64s(x[2], l, sum[2]),
+                        simd.mul_add_e_f64s(x[3], l, sum[3]),
+                    ];
+                }
+                to[at + column * tall] = sum;
             }
         }
     }

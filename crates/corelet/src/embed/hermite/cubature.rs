@@ -35,18 +35,17 @@ impl Nodes {
         Nodes { points, weights }
     }
 
-    /// The product of r Gauss rules of so many nodes.
-    fn product(r: usize, count: usize) -> Self {
-        let rule = Rule::gauss(count);
-        let places = count.pow(r as u32);
-        let node = |at: usize, axis: usize| rule.nodes[at / count.pow(axis as u32) % count];
-        Nodes {
-            points: (0..places)
-                .flat_map(|at| (0..r).map(move |axis| (at, axis)))
-                .map(|(at, axis)| node(at, axis).0)
-                .collect(),
-            weights: (0..places).map(|at| (0..r).map(|axis| node(at, axis).1).product()).collect(),
+    /// The product of Gauss rules of so many nodes along each axis.
+    fn product(counts: &[usize]) -> Self {
+        let (mut points, mut weights) = (vec![Vec::new()], vec![1.0]);
+        for &count in counts {
+            let rule = Rule::gauss(count);
+            let extended = |z: f64| points.iter().map(move |point: &Vec<f64>| [&point[..], &[z]].concat());
+            points = rule.nodes.iter().flat_map(|(z, _)| extended(*z)).collect();
+            weights =
+                rule.nodes.iter().flat_map(|(_, w)| weights.iter().map(move |weight| w * weight)).collect();
         }
+        Nodes { points: points.concat(), weights }
     }
 }
 
@@ -57,40 +56,58 @@ fn push(points: &mut Vec<f64>, r: usize, coordinates: &[(usize, f64)]) {
     coordinates.iter().for_each(|&(axis, z)| points[start + axis] = z);
 }
 
-/// The nodes for rows of any width: a few where predictors hardly vary.
+/// The nodes for rows of any width: a few where predictors hardly vary, and more along the axes along which they do.
 ///
 /// Whatever the nodes, φᵢ is linear in ℓᵢ: weights that match Σφᵢ match the log-likelihood as the nodes see it.
 #[derive(Debug)]
 pub(super) struct Ladder {
-    narrow: Nodes,
-    /// For widths above [`NARROW`].
-    middle: Nodes,
-    /// For widths above [`WIDE`]; none where there are too many predictors for products.
-    wide: Option<Nodes>,
+    predictors: usize,
+    /// The cross; then the planes, or every product of rules.
+    rungs: Vec<Nodes>,
 }
 
-/// Standard deviation of a predictor up to which the cross is exact to about 10⁻⁵.
+/// Standard deviation of a predictor up to which the cross, or two nodes along an axis, are exact to about 10⁻⁵.
 const NARROW: f64 = 0.05;
 
-/// That up to which four nodes a predictor are.
+/// That up to which four nodes along an axis are.
 const WIDE: f64 = 0.3;
+
+/// Nodes along an axis that is narrow, wider, or wide.
+const COUNTS: [usize; 3] = [2, 4, 8];
 
 /// Most predictors for products of rules.
 const MOST_PREDICTORS: usize = 3;
 
 impl Ladder {
     pub(super) fn new(r: usize) -> Self {
-        let products = r <= MOST_PREDICTORS;
-        let middle = if products { Nodes::product(r, 4) } else { Nodes::planes(r) };
-        Ladder { narrow: Nodes::cross(r), middle, wide: products.then(|| Nodes::product(r, 8)) }
+        let mut rungs = vec![Nodes::cross(r)];
+        if r <= MOST_PREDICTORS {
+            let count = |code: usize, axis: usize| COUNTS[code / 3_usize.pow(axis as u32) % 3];
+            let counts = |code| (0..r).map(|axis| count(code, axis)).collect::<Vec<usize>>();
+            rungs.extend((0..3_usize.pow(r as u32)).map(|code| Nodes::product(&counts(code))));
+        } else {
+            rungs.push(Nodes::planes(r));
+        }
+        Ladder { predictors: r, rungs }
     }
 
-    pub(super) fn of_width(&self, width: f64) -> &Nodes {
-        match &self.wide {
-            Some(wide) if width > WIDE => wide,
-            _ if width > NARROW => &self.middle,
-            _ => &self.narrow,
+    /// Where a row stands whose predictor a varies by `factor`(a, b) along the axis b.
+    pub(super) fn rung(&self, factor: impl Fn(usize, usize) -> f64) -> usize {
+        let r = self.predictors;
+        let square = |a: usize| (0..r).map(|axis| factor(a, axis).powi(2)).sum::<f64>();
+        if (0..r).all(|a| square(a) <= NARROW * NARROW) {
+            return 0;
         }
+        if r > MOST_PREDICTORS {
+            return 1;
+        }
+        let width = |axis: usize| (0..r).map(|a| factor(a, axis).abs()).fold(0.0, f64::max);
+        let code = |axis: usize| usize::from(width(axis) > NARROW) + usize::from(width(axis) > WIDE);
+        1 + (0..r).map(|axis| code(axis) * 3_usize.pow(axis as u32)).sum::<usize>()
+    }
+
+    pub(super) fn of_rung(&self, rung: usize) -> &Nodes {
+        &self.rungs[rung]
     }
 }
 
@@ -105,8 +122,8 @@ mod tests {
             (Nodes::cross(5), 3),
             (Nodes::planes(2), 5),
             (Nodes::planes(9), 5),
-            (Nodes::product(2, 4), 7),
-            (Nodes::product(3, 4), 7),
+            (Nodes::product(&[4, 4]), 7),
+            (Nodes::product(&[4, 8, 3]), 7),
         ];
         for (nodes, degree) in rules {
             let r = nodes.points.len() / nodes.weights.len();

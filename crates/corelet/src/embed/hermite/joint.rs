@@ -7,19 +7,25 @@ use sparse_nnls::{Candidate, Dictionary, DictionaryError, Error, Query, Sum};
 
 use super::NEARLY_PARALLEL;
 use super::forms::Directions;
-use super::joint_row::{JointColumns, JointPolynomials, JointRow};
+use super::joint_lanes::JointLanes;
+use super::joint_row::{JointColumns, JointPolynomials};
 use super::kernel::{Cosines, Widen, block_rows};
+use super::lanes::Powers;
 use super::tail::Remainder;
 use crate::embed::tiles::{Correlations, Tiles, Workers, top};
 use crate::embed::{Description, EmbedError, Embedding};
 use crate::linalg::dot;
-use crate::model::{BLOCK, JointPredictors, PredictorShifts};
+use crate::model::{BLOCK, Differences, JointPredictors, PreparedJoint, Scratch};
 use crate::parallel;
 use crate::posterior::Gaussian;
 use crate::rows::add;
+use crate::vector_math::WIDTH;
 
 /// Rows in a tile of the first pass: a multiple of every block, and fixed.
 const TILE: usize = 1024;
+
+/// Rows that are added up in f32 before they join a sum.
+const FEW: usize = 32;
 
 /// The Hermite embedding of order 1 or 2 of a model with r predictors a row: its columns are those of `JointColumns`.
 ///
@@ -118,10 +124,10 @@ fn pack(columns: &JointColumns, block: usize) -> Packed {
     let stride = columns.model.layout.predictors() * (dim + order) * block;
     let mut blocks = vec![0.0_f32; n.div_ceil(block) * stride];
     let mut inverse_norms = vec![0.0; n];
-    let JointPredictors { family, layout, .. } = &columns.model;
-    let shifts = PredictorShifts::new(layout, &Remainder::shifts(&columns.posterior));
-    let table = family.table(&shifts.constants(layout, &columns.posterior.mean));
-    let packer = Packer { columns, block, shifts, table };
+    let draws = Remainder::new(dim);
+    let differences =
+        PreparedJoint::new(columns.model.clone(), &columns.posterior.mean, &draws.shifts(&columns.posterior));
+    let packer = Packer { columns, block, differences };
     let mut total = packer.zero();
     let waves = blocks.chunks_mut(BLOCK / block * stride).zip(inverse_norms.chunks_mut(BLOCK));
     for (wave, (blocks, inverse_norms)) in waves.enumerate() {
@@ -132,67 +138,58 @@ fn pack(columns: &JointColumns, block: usize) -> Packed {
         let mut of_block = packer.zero();
         partials.iter().for_each(|partial| of_block.add(partial));
         columns.scale(&mut of_block.sum);
+        let kept = |z: &[f64]| columns.at(&of_block.sum, z);
+        draws.each().zip(&mut of_block.dropped).for_each(|(z, whole)| *whole -= kept(&z));
+        centre(&mut of_block.dropped);
         total.add(&of_block);
     }
     let sum = Sum { vector: total.sum, norms: total.norms };
     Packed { blocks, inverse_norms, sum, dropped: total.dropped }
 }
 
+/// Takes the mean from each number; one that is none becomes 0.
+fn centre(numbers: &mut [f64]) {
+    let finite = numbers.iter().filter(|x| x.is_finite());
+    let mean = finite.clone().sum::<f64>() / finite.count().max(1) as f64;
+    numbers.iter_mut().for_each(|x| *x = if x.is_finite() { *x - mean } else { 0.0 });
+}
+
 struct Packer<'a> {
     columns: &'a JointColumns,
     block: usize,
-    /// The fixed draws that show what is dropped.
-    shifts: PredictorShifts,
-    table: Vec<f64>,
+    /// Of the whole log-likelihoods, at the fixed draws that show what is dropped.
+    differences: PreparedJoint,
 }
 
 impl Packer<'_> {
     fn zero(&self) -> Partial {
-        let (sum, dropped) = (vec![0.0; self.columns.coordinates], vec![0.0; self.shifts.count]);
+        let (sum, dropped) = (vec![0.0; self.columns.coordinates], Remainder::zero());
         Partial { sum, norms: 0.0, dropped }
     }
 
-    /// Packs the rows from `first` on.
+    /// Packs the rows from `first` on, some rows side by side at a time; `dropped` is that of the whole log-likelihoods as yet.
     fn tile(&self, first: usize, blocks: &mut [f32], inverse_norms: &mut [f64]) -> Partial {
-        let mut partial = self.zero();
-        let mut row = self.columns.row();
-        let (mut deltas, mut rest) = (self.shifts.buffer(), vec![0.0; self.shifts.count]);
-        for (place, inverse_norm) in inverse_norms.iter_mut().enumerate() {
-            self.columns.fill(first + place, &mut row);
-            let norm = row.norm(self.columns.order);
-            *inverse_norm = if norm > 0.0 { 1.0 / norm } else { 0.0 };
-            partial.norms += norm;
-            self.columns.add_to(&row, &mut partial.sum);
-            self.store(&row, *inverse_norm, place, blocks);
-            self.drop(first + place, &row, &mut deltas, &mut rest);
-            add(&mut partial.dropped, &rest);
+        let (order, dim) = (self.columns.order, self.columns.posterior.dim());
+        let stride = self.columns.model.layout.predictors() * (dim + order) * self.block;
+        let (mut lanes, mut powers) = (JointLanes::new(self.columns), Powers::new(dim, order));
+        let (mut norms, mut dropped, mut scratch) = (0.0, Remainder::zero(), Scratch::default());
+        let groups = inverse_norms.chunks_mut(WIDTH).zip(blocks.chunks_mut(WIDTH / self.block * stride));
+        for (group, (inverse_norms, blocks)) in groups.enumerate() {
+            let first = first + group * WIDTH;
+            lanes.load(self.columns, first, inverse_norms.len());
+            for (row, inverse_norm) in inverse_norms.iter_mut().enumerate() {
+                let norm = lanes.norm(row, order);
+                *inverse_norm = if norm > 0.0 { 1.0 / norm } else { 0.0 };
+                norms += norm;
+            }
+            lanes.pack(blocks, self.block, inverse_norms, order);
+            lanes.add_to(&mut powers);
+            let ids: Vec<usize> = (first..first + inverse_norms.len()).collect();
+            for ids in ids.chunks(FEW) {
+                self.differences.add_narrow(ids, &mut scratch, &mut dropped);
+            }
         }
-        partial
-    }
-
-    /// Writes the directions and cₘ/‖φ‖ of a row into its lane.
-    fn store(&self, row: &JointRow, inverse_norm: f64, place: usize, blocks: &mut [f32]) {
-        let (dim, order) = (self.columns.posterior.dim(), self.columns.order);
-        let width = (dim + order) * self.block;
-        let start = place / self.block * row.c.len() * width + place % self.block;
-        for (a, (c, direction)) in row.c.iter().zip(row.directions.chunks_exact(dim)).enumerate() {
-            let numbers = direction.iter().copied().chain(c[..order].iter().map(|c| c * inverse_norm));
-            let to = blocks[start + a * width..].iter_mut().step_by(self.block);
-            to.zip(numbers).for_each(|(to, number)| *to = number as f32);
-        }
-    }
-
-    /// What the orders kept leave of row `i` at the fixed draws, about its mean over them.
-    fn drop(&self, i: usize, row: &JointRow, deltas: &mut [f64], rest: &mut [f64]) {
-        let JointPredictors { observations, family, .. } = &self.columns.model;
-        self.shifts.of_row(observations.row(i), deltas);
-        family.differences_row(&row.zeta, observations.target(i), deltas, &self.table, rest);
-        if let Some(weights) = &observations.weights {
-            rest.iter_mut().for_each(|difference| *difference *= weights[i]);
-        }
-        JointPolynomials::of_row(row, self.columns.order).subtract(0, deltas, rest);
-        let mean = rest.iter().sum::<f64>() / rest.len() as f64;
-        rest.iter_mut().for_each(|x| *x = if x.is_finite() { *x - mean } else { 0.0 });
+        Partial { sum: powers.into_vector(), norms, dropped }
     }
 }
 

@@ -12,10 +12,10 @@ use crate::parallel;
 use crate::posterior::Gaussian;
 
 /// Coefficients are kept below this, so that their squares and sums are numbers.
-const LARGEST: f64 = 1e100;
+pub(super) const LARGEST: f64 = 1e100;
 
 /// A predictor of which less than this share is its own depends on those before it.
-const DEPENDENT: f64 = 1e-12;
+pub(super) const DEPENDENT: f64 = 1e-12;
 
 /// φᵢ = (LᵀAᵢᵀ E[∇ℓᵢ], LᵀAᵢᵀ E[∇²ℓᵢ] AᵢL/√2) of rows whose ℓᵢ(θ) = ℓ(Aᵢθ; yᵢ, eᵢ) has r predictors.
 ///
@@ -27,7 +27,10 @@ pub(in crate::embed) struct JointColumns {
     pub(super) order: usize,
     pub(super) coordinates: usize,
     multiplicities: Vec<f64>,
-    nodes: Ladder,
+    /// The predictors in the order in which their directions are found: those with a constant input first, so that at a node they
+    /// are the same for every row.
+    pub(super) sequence: Vec<usize>,
+    pub(super) nodes: Ladder,
 }
 
 /// One row, and the room that computing it takes.
@@ -41,17 +44,8 @@ pub(in crate::embed) struct JointRow {
     pub(super) zeta: Vec<f64>,
     pub(super) gradient: Vec<f64>,
     pub(super) hessian: Vec<f64>,
-    /// C, r × r, lower triangular.
+    /// C, r × r: of predictor a along axis b.
     factor: Vec<f64>,
-}
-
-impl JointRow {
-    /// ‖φ‖ of the orders kept, since directions are orthonormal.
-    pub(super) fn norm(&self, order: usize) -> f64 {
-        let all = || self.c.iter().flat_map(|c| &c[..order]);
-        let largest = all().fold(0.0_f64, |m, c| m.max(c.abs()));
-        if largest == 0.0 { 0.0 } else { largest * all().map(|c| (c / largest).powi(2)).sum::<f64>().sqrt() }
-    }
 }
 
 impl JointColumns {
@@ -67,9 +61,12 @@ impl JointColumns {
         if posterior.dim() != dim {
             return Err(EmbedError::Dimension { posterior: posterior.dim(), model: dim });
         }
-        let nodes = Ladder::new(model.layout.predictors());
+        let inputs = model.layout.inputs();
+        let of = |input: Inputs| (0..inputs.len()).filter(move |&a| inputs[a] == input);
+        let sequence = of(Inputs::Constant).chain(of(Inputs::Features)).collect();
+        let nodes = Ladder::new(inputs.len());
         let (coordinates, multiplicities) = (coordinates(dim, order), multiplicities(dim, order));
-        Ok(Self { model, posterior, order, coordinates, multiplicities, nodes })
+        Ok(Self { model, posterior, order, coordinates, multiplicities, sequence, nodes })
     }
 
     /// Room for a row.
@@ -120,14 +117,13 @@ impl JointColumns {
         let (r, x) = (layout.predictors(), observations.row(i));
         layout.predict(observations, i, &self.posterior.mean, &mut row.zeta);
         self.whiten(x, row);
-        let width = row.factor.chunks_exact(r).map(|c| dot(c, c).sqrt()).fold(0.0, f64::max);
-        let nodes = self.nodes.of_width(width);
+        let nodes = self.nodes.of_rung(self.nodes.rung(|a, axis| row.factor[a * r + axis]));
         row.gradient.fill(0.0);
         row.hessian.fill(0.0);
         let (mut zeta, mut gradient, mut hessian) = (vec![0.0; r], vec![0.0; r], vec![0.0; r * r]);
         for (z, weight) in nodes.points.chunks_exact(r).zip(&nodes.weights) {
             for (a, zeta) in zeta.iter_mut().enumerate() {
-                *zeta = row.zeta[a] + dot(&row.factor[a * r..=a * r + a], z);
+                *zeta = row.zeta[a] + dot(&row.factor[a * r..(a + 1) * r], z);
             }
             family.derivatives(&zeta, observations.target(i), &mut gradient, &mut hessian);
             row.gradient.iter_mut().zip(&gradient).for_each(|(sum, g)| *sum += weight * g);
@@ -138,13 +134,15 @@ impl JointColumns {
         }
     }
 
-    /// AᵢL = CO by Gram and Schmidt, twice over, which keeps the rows of O orthogonal to rounding.
+    /// AᵢL = CO by Gram and Schmidt, twice over, which keeps the rows of O orthogonal to rounding; predictors in their sequence.
     fn whiten(&self, x: &[f32], row: &mut JointRow) {
         let (r, dim) = (self.model.layout.predictors(), self.posterior.dim());
         let lower = |j: usize| &self.posterior.factor[j * dim..][..=j];
         row.factor.fill(0.0);
-        for (a, (input, block)) in self.model.layout.blocks().enumerate() {
-            let (before, rest) = row.directions.split_at_mut(a * dim);
+        let blocks: Vec<_> = self.model.layout.blocks().collect();
+        for (axis, &a) in self.sequence.iter().enumerate() {
+            let (input, block) = blocks[a].clone();
+            let (before, rest) = row.directions.split_at_mut(axis * dim);
             let own = &mut rest[..dim];
             own.fill(0.0);
             match input {
@@ -162,7 +160,7 @@ impl JointColumns {
             let length = dot(own, own).sqrt();
             if length > DEPENDENT * whole && length.is_normal() {
                 own.iter_mut().for_each(|u| *u /= length);
-                row.factor[a * r + a] = length;
+                row.factor[a * r + axis] = length;
             } else {
                 own.fill(0.0);
             }
@@ -187,6 +185,14 @@ impl JointColumns {
     /// Multiplies a sum of [`add_to`](Self::add_to) by the multiplicities.
     pub(super) fn scale(&self, sum: &mut [f64]) {
         sum.iter_mut().zip(&self.multiplicities).for_each(|(sum, m)| *sum *= m);
+    }
+
+    /// What the orders kept come to at θ̂ + Lz, but for a constant, by the coordinates of a column or of a sum of them.
+    pub(super) fn at(&self, coordinates: &[f64], z: &[f64]) -> f64 {
+        let mut powers = vec![0.0; self.coordinates];
+        add_powers(&[1.0, std::f64::consts::FRAC_1_SQRT_2][..self.order], z, &mut powers);
+        self.scale(&mut powers);
+        dot(&powers, coordinates)
     }
 
     /// The columns of these rows.

@@ -158,13 +158,17 @@ impl Powers {
 
     /// Adds rows whose coefficients are known.
     pub(super) fn add(&mut self, lanes: &mut Lanes) {
-        let Self { linear, square, cubic } = self;
-        lanes.directions.add_scaled_rows(&lanes.c[0], linear);
-        if !square.is_empty() {
-            lanes.directions.add_outer_products(&lanes.c[1], square);
+        self.add_squares(&mut lanes.directions, &lanes.c);
+        if !self.cubic.is_empty() {
+            Cubes { lanes, sum: &mut self.cubic }.add();
         }
-        if !cubic.is_empty() {
-            Cubes { lanes, sum: cubic }.add();
+    }
+
+    /// The same of the orders 1 and 2 alone.
+    pub(super) fn add_squares(&mut self, directions: &mut Planes, c: &[Vec<f64>]) {
+        directions.add_scaled_rows(&c[0], &mut self.linear);
+        if !self.square.is_empty() {
+            directions.add_outer_products(&c[1], &mut self.square);
         }
     }
 

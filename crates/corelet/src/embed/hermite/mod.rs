@@ -5,6 +5,7 @@ mod cubature;
 mod expansion;
 mod forms;
 mod joint;
+mod joint_lanes;
 mod joint_row;
 mod kernel;
 mod lanes;

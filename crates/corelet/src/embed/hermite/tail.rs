@@ -40,14 +40,18 @@ impl Remainder {
     }
 
     /// The shifts Lz of θ at the draws.
-    pub(super) fn shifts(posterior: &Gaussian) -> Shifts {
+    pub(super) fn shifts(&self, posterior: &Gaussian) -> Shifts {
         let dim = posterior.dim();
-        let draws = Self::new(dim).draws;
         let entry = |s: usize, i: usize| {
-            (0..=i).map(|j| posterior.factor[i * dim + j] * draws[j * DRAWS + s]).sum::<f64>()
+            (0..=i).map(|j| posterior.factor[i * dim + j] * self.draws[j * DRAWS + s]).sum::<f64>()
         };
         let all = (0..DRAWS).flat_map(|s| (0..dim).map(move |i| (s, i)));
         Shifts::new(all.map(|(s, i)| entry(s, i)).collect(), dim)
+    }
+
+    /// The draws z.
+    pub(super) fn each(&self) -> impl Iterator<Item = Vec<f64>> {
+        (0..DRAWS).map(|s| self.draws[s..].iter().step_by(DRAWS).copied().collect())
     }
 
     /// A sum to add rows to.
