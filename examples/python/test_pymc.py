@@ -75,6 +75,40 @@ def test_draws_are_those_of_a_model_that_nutpie_compiled(monkeypatch: pytest.Mon
         assert np.allclose(ours.draws[name], theirs.draws[name])
 
 
+def test_the_density_that_nutpie_calls_is_that_of_the_rows_and_says_when_it_raises() -> None:
+    import ctypes
+
+    from pytensor.raise_op import assert_op
+
+    from corelet._nutpie import _Compiled
+
+    def scaled(y: Array) -> pm.Model:
+        with pm.Model() as model:
+            scale = pm.Normal("scale", 1, 1)
+            checked = assert_op(scale, scale > -1.0)
+            pm.Normal("y", pm.HalfNormal("middle"), sigma=checked, observed=y)
+        return model
+
+    y = robust_data(300)[1]
+    weighted = corelet.pymc._WeightedModel(scaled(y), 300)
+    weighted.set(np.arange(2), np.ones(2))
+    compiled = _Compiled(weighted.model)
+    rows = np.arange(100)
+    given = compiled.with_data(**weighted.data(rows, np.ones(100)))
+    density = compiled._density.ctypes
+
+    def at(point: list[float]) -> tuple[int, float, Array]:
+        arrays = [np.array(point), np.zeros(2), np.zeros(1)]
+        code = density(2, *(ctypes.cast(x.ctypes.data, density.argtypes[1]) for x in arrays), given.user_data.ctypes.data)
+        return code, float(arrays[2][0]), arrays[1]
+
+    plain = scaled(y[:100])
+    code, value, gradient = at([1.5, 0.2])
+    point = {"scale": np.array(1.5), "middle_log__": np.array(0.2)}
+    assert code == 0 and np.isclose(value, plain.compile_logp()(point)) and np.allclose(gradient, plain.compile_dlogp()(point))
+    assert at([-0.5, 0.2])[0] == 4 and at([-1.5, 0.2])[0] == 1
+
+
 def test_hierarchical_counts() -> None:
     data = hierarchical_data(10_000)
     model = hierarchical(*data)

@@ -53,9 +53,8 @@ class _Compiled:
         self.shared = list(dict.fromkeys([*density.get_shared(), *expand.get_shared()]))
         self.variables = [*zip(self.names, shapes), *((rv.name, shape_of(rv)) for rv in transformed)]
         self.expanded = sum(int(np.prod(shape)) for _, shape in self.variables)
-        entries = sum(1 + variable.ndim for variable in self.shared)
-        self._density = _c_density(_on_table(density, self.shared), self.dimension, entries)
-        self._expand = _c_expand(_on_table(expand, self.shared), self.dimension, self.expanded, entries)
+        self._density = _c_density(_guarded(density, self.dimension, self.shared), self.dimension)
+        self._expand = _c_expand(_guarded(expand, self.dimension, self.shared), self.dimension, self.expanded)
 
     def with_data(self, **data: NDArray[Any]) -> Any:
         """The model of these data."""
@@ -108,30 +107,87 @@ def _functions(model: Any, values: list[Any], shapes: list[tuple[int, ...]], tra
     )
 
 
-def _on_table(function: Any, shared: list[Any]) -> Any:
-    """A compiled function as one of a vector and a table: the address and the shape of each array, one after the other."""
-    import numba
-    from numba.core import cgutils, types
+def _guarded(function: Any, dimension: int, shared: list[Any]) -> Any:
+    """A compiled function as an operation of numba on the addresses of a vector and of a table, which has the address and the
+    shape of each array, one after the other. It returns whether the function raised, and what it returned.
+
+    It is written in LLVM, since numba takes seconds to compile `try` and the arrays of C.
+    """
+    from numba.core import types
     from numba.extending import intrinsic
+    from numba.np.numpy_support import from_dtype
+
+    compiled = function.vm.jit_fn
+    starts = dict(zip(shared, np.cumsum([0] + [1 + variable.ndim for variable in shared]).tolist()))
+    vector_type = types.Array(types.float64, 1, "C")
+    arrays = [vector_type, *(types.Array(from_dtype(np.dtype(x.dtype)), x.ndim, "C") for x in function.get_shared())]
 
     @intrinsic  # type: ignore[untyped-decorator]
-    def pointer(_: Any, address: Any) -> Any:
-        return types.voidptr(address), lambda _, builder, signature, given: builder.inttoptr(given[0], cgutils.voidptr_t)
+    def call(typing: Any, vector: Any, table: Any) -> Any:
+        inner = typing.resolve_function_type(types.Dispatcher(compiled), tuple(arrays), {})
 
-    starts = np.cumsum([0] + [1 + variable.ndim for variable in shared])
-    known: dict[str, Any] = dict(function=function.vm.jit_fn, pointer=pointer, carray=numba.carray, int64=np.int64)
-    arrays = []
-    for variable in function.get_shared():
-        at = int(starts[shared.index(variable)])
-        shape = "".join(f"int64(table[{at + axis}])," for axis in range(1, 1 + variable.ndim))
-        arrays.append(f", carray(pointer(table[{at}]), ({shape}), {variable.dtype}_)")
-        known[f"{variable.dtype}_"] = np.dtype(variable.dtype)
-    # Source text, since numba has no loop over arrays of different types.
-    exec(f"def call(point, table):\n    return function(point{''.join(arrays)})", known)
-    return numba.njit(inline="always")(known["call"])  # Compiled by itself, it would take a second more.
+        def code(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+            entries = _Entries(context, builder, given[1])
+            values = [entries.array(vector_type, given[0], [context.get_constant(types.intp, dimension)])]
+            for kind, variable in zip(arrays[1:], function.get_shared()):
+                at = starts[variable]
+                values.append(entries.array(kind, entries.address(at), [entries.number(at + 1 + i) for i in range(kind.ndim)]))
+            if isinstance(inner.args[0], types.BaseTuple):  # What comes from pytensor's cache takes any arguments.
+                values = [context.make_tuple(builder, inner.args[0], values)]
+            made = compiled.overloads[inner.args]
+            convention = context.call_conv
+            kind = convention.get_function_type(inner.return_type, inner.args).as_pointer()
+            # By its address: by its name, numba would compile it once more as a part of this one.
+            address = context.get_constant(types.intp, made.library.get_pointer_to_function(made.fndesc.llvm_func_name))
+            callee = builder.inttoptr(address, kind)
+            status, found = convention.call_function(builder, callee, inner.return_type, inner.args, values)
+            nothing = context.get_constant_null(inner.return_type)
+            parts = [status.is_error, builder.select(status.is_error, nothing, found)]
+            return context.make_tuple(builder, signature.return_type, parts)
+
+        return types.Tuple((types.boolean, inner.return_type))(vector, table), code
+
+    return call
 
 
-def _c_density(call: Any, dimension: int, entries: int) -> Any:
+class _Entries:
+    """The entries of a table of 64-bit numbers, as they are read in LLVM."""
+
+    def __init__(self, context: Any, builder: Any, table: Any) -> None:
+        from llvmlite import ir
+
+        self.context = context
+        self.builder = builder
+        self.table = builder.bitcast(table, ir.IntType(64).as_pointer())
+
+    def number(self, at: int) -> Any:
+        """An entry."""
+        from llvmlite import ir
+
+        return self.builder.load(self.builder.gep(self.table, [ir.Constant(ir.IntType(64), at)]))
+
+    def address(self, at: int) -> Any:
+        """An entry that is one."""
+        from llvmlite import ir
+
+        return self.builder.inttoptr(self.number(at), ir.IntType(8).as_pointer())
+
+    def array(self, kind: Any, address: Any, shape: list[Any]) -> Any:
+        """An array there, which belongs to nobody."""
+        from numba.core import types
+        from numba.np.arrayobj import populate_array
+
+        size = self.context.get_constant(types.intp, self.context.get_abi_sizeof(self.context.get_data_type(kind.dtype)))
+        strides = [size]
+        for length in reversed(shape[1:]):
+            strides.insert(0, self.builder.mul(strides[0], length))
+        array = self.context.make_array(kind)(self.context, self.builder)
+        data = self.builder.bitcast(address, array.data.type)
+        populate_array(array, data=data, shape=shape, strides=strides[: len(shape)], itemsize=size, meminfo=None)
+        return array._getvalue()
+
+
+def _c_density(call: Any, dimension: int) -> Any:
     """Log-density and gradient at a point, as nutpie calls it; 0, or what is wrong."""
     import numba
     from numba.types import CPointer, float64, int64, uint64, voidptr
@@ -141,23 +197,20 @@ def _c_density(call: Any, dimension: int, entries: int) -> Any:
     def density(count: Any, point: Any, gradient: Any, value: Any, table: Any) -> Any:
         if count != dimension:
             return -1
-        slopes = numba.carray(gradient, (dimension,))
-        try:
-            found, slope = call(numba.carray(point, (dimension,)), numba.carray(table, (entries,), np.uint64))
-            at = found.item()
-            for i in range(dimension):
-                slopes[i] = slope[i]
-                if not np.isfinite(slope[i]):
-                    return 3
-        except Exception:
+        raised, (found, slope) = call(point, table)
+        if raised:
             return 1
-        numba.carray(value, (1,))[0] = at
-        return 0 if np.isfinite(at) else 4
+        for i in range(dimension):
+            gradient[i] = slope[i]
+            if not np.isfinite(slope[i]):
+                return 3
+        value[0] = found.item()
+        return 0 if np.isfinite(value[0]) else 4
 
     return numba.cfunc(signature)(density)
 
 
-def _c_expand(call: Any, dimension: int, expanded: int, entries: int) -> Any:
+def _c_expand(call: Any, dimension: int, expanded: int) -> Any:
     """All values at a point, as nutpie calls it; 0, or what is wrong."""
     import numba
     from numba.types import CPointer, float64, int64, uint64, voidptr
@@ -167,13 +220,11 @@ def _c_expand(call: Any, dimension: int, expanded: int, entries: int) -> Any:
     def expand(count: Any, wanted: Any, point: Any, values: Any, table: Any) -> Any:
         if count != dimension or wanted != expanded:
             return -1
-        out = numba.carray(values, (expanded,))
-        try:
-            (found,) = call(numba.carray(point, (dimension,)), numba.carray(table, (entries,), np.uint64))
-            for i in range(expanded):
-                out[i] = found[i]
-        except Exception:
+        raised, (found,) = call(point, table)
+        if raised:
             return -2
+        for i in range(expanded):
+            values[i] = found[i]
         return 0
 
     return numba.cfunc(signature)(expand)

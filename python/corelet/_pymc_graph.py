@@ -14,6 +14,7 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 from numpy.typing import NDArray
+from pytensor.compile.mode import Mode
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant
 from pytensor.graph.traversal import toposort
@@ -23,6 +24,9 @@ from pytensor.tensor.variable import TensorConstant
 
 from ._gather import Which
 from ._lib import CoreletError
+
+AS_IT_IS = Mode("py", None)
+"""Evaluates a graph by NumPy, an operation at a time. (Rewriting joins products to operations that loop over rows in Python.)"""
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,7 @@ def number_of_rows(model: Any) -> int:
             )
         if rv.ndim == 0:
             raise CoreletError(f"the observed variable {rv.name} is a single number; it must have one entry for each row")
-        lengths[rv.name] = int(model.rvs_to_values[rv].shape[0].eval())
+        lengths[rv.name] = shape_of(model.rvs_to_values[rv])[0]
     if len(set(lengths.values())) != 1:
         raise CoreletError(
             f"the observed variables have different lengths ({lengths}), so there are no rows that a coreset could choose; fit "
@@ -84,7 +88,7 @@ def number_of_rows(model: Any) -> int:
 def shape_of(variable: Any) -> tuple[int, ...]:
     """Its shape, worked out where it is not known beforehand."""
     static = variable.type.shape
-    return tuple(static) if None not in static else tuple(int(x) for x in variable.shape.eval())
+    return tuple(static) if None not in static else tuple(int(x) for x in variable.shape.eval(mode=AS_IT_IS))
 
 
 def row_logp(model: Any, n: int, shared: bool, given: dict[Any, Any]) -> RowLogp:

@@ -18,7 +18,7 @@ from ._fit import Fit, FitProgressOption, plan_of, run_rounds
 from ._gather import AT_ONCE, Units, Which
 from ._lib import CoreletError
 from ._nutpie import compiled_for_nutpie
-from ._pymc_graph import Leaf, number_of_rows, plain_logp, row_logp, shape_of
+from ._pymc_graph import AS_IT_IS, Leaf, number_of_rows, plain_logp, row_logp, shape_of
 
 PILOT_CHAINS, ROUND_CHAINS, ROUND_TUNE = 4, 2, 300
 """Many short chains at first, to see whether they agree; few later."""
@@ -163,7 +163,7 @@ class Sampler:
         theta = _points(self.model, seed)
         inputs = {rv: rv.type(rv.name) for rv in self.model.free_RVs}
         graph = plain_logp(self.model, inputs)
-        whole = pytensor.function(list(inputs.values()), graph, mode="FAST_COMPILE", on_unused_input="ignore")
+        whole = pytensor.function(list(inputs.values()), graph, mode=AS_IT_IS, on_unused_input="ignore")
         rows = np.sort(np.random.default_rng(seed).choice(self.n, min(CHECKED_ROWS, self.n), replace=False)).astype(np.int64)
         wanted = np.stack([whole(*(theta[rv.name][s] for rv in self.model.free_RVs))[rows] for s in range(2)])
         repeated = {name: np.resize(values, (draws, *values.shape[1:])) for name, values in theta.items()}
