@@ -63,7 +63,7 @@ impl JointLanes {
             let mean = &columns.posterior.mean[block];
             match input {
                 Inputs::Features => {
-                    zetas.by_ref().take(1).for_each(|zeta| self.features.products(mean, zeta))
+                    zetas.by_ref().take(1).for_each(|zeta| self.features.products(mean, zeta));
                 }
                 Inputs::Constant => constants.by_ref().take(1).for_each(|zeta| *zeta = mean[0]),
             }
