@@ -59,6 +59,9 @@ impl Search {
         problem: &Problem,
         oracle: &Oracle<'_>,
     ) -> Result<(), Error> {
+        // Changes that are pending know the products with the columns there are.
+        self.tableau.bring_up_to_date(&self.pool.gram);
+        self.best.bring_up_to_date(&self.pool.gram);
         self.pool.add(candidates, problem, oracle)?;
         self.tableau.extend(&mut self.pool.gram);
         self.best.extend(&mut self.pool.gram);

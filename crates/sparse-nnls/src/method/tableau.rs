@@ -67,9 +67,8 @@ impl Tableau {
         }
     }
 
-    /// Takes note of columns that have joined the pool: those of the support enter for them alone.
+    /// Takes note of columns that have joined the pool: those of the support enter for them alone. Nothing may be pending.
     pub(super) fn extend(&mut self, gram: &mut Gram) {
-        self.bring_up_to_date(gram);
         gram.ask(&self.support);
         let stride = self.capacity;
         let entry = |(place, &column): (usize, &usize)| Change::Enter {
@@ -201,7 +200,7 @@ impl Tableau {
     }
 
     /// Applies what is pending to the whole pool.
-    fn bring_up_to_date(&mut self, gram: &Gram) {
+    pub(super) fn bring_up_to_date(&mut self, gram: &Gram) {
         self.panel = None;
         let pending = std::mem::take(&mut self.pending);
         self.pool.apply(&pending, gram);

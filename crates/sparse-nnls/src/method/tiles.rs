@@ -155,6 +155,8 @@ impl Tiles {
                     match change {
                         Change::Enter { column, coefficients, height, share } => {
                             let row = gram.row(*column);
+                            debug_assert_eq!(row.len(), gram.len(), "not all products of column {column}");
+                            // Beyond the pool there are only empty lanes.
                             let product = |other: usize| row.get(other).copied().unwrap_or(0.0);
                             let products = match (columns, row.as_chunks().0.get(at)) {
                                 (None, Some(whole)) => *whole,
