@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::dictionary::{Candidate, Dictionary, Gathered, Oracle};
 use crate::error::Error;
-use crate::kernel::{axpy, norm};
+use crate::kernel::{STRIP, combine, norm};
 use crate::nnls::nnls_on_support;
 use crate::status::Status;
 
@@ -263,10 +263,8 @@ pub(crate) fn residual_norms(
     target: &[f64],
     weights: &[&Weights],
 ) -> Result<Vec<f64>, Error> {
-    // Columns at hand at a time: there may be as many weights as there are columns. Coordinates at a time: so many that what
-    // the weights share stays in a cache.
+    // Columns at hand at a time: there may be as many weights as there are columns.
     const PART: usize = 1024;
-    const COORDINATES: usize = 64;
     let dim = target.len();
     let mut ids: Vec<usize> = weights.iter().flat_map(|weights| &weights.ids).copied().collect();
     ids.sort_unstable();
@@ -279,17 +277,15 @@ pub(crate) fn residual_norms(
         let places = |weights: &Weights| -> Vec<(usize, f64)> {
             let inside = |id: &usize| (ids[0]..=ids[ids.len() - 1]).contains(id);
             let pairs = weights.ids.iter().zip(&weights.values).filter(|pair| inside(pair.0));
-            pairs.map(|(id, weight)| (ids.partition_point(|other| other < id) * dim, *weight)).collect()
+            pairs.map(|(id, weight)| (ids.partition_point(|other| other < id) * dim, -*weight)).collect()
         };
         let places: Vec<Vec<(usize, f64)>> = weights.iter().map(|weights| places(weights)).collect();
         let group = weights.len().div_ceil(4 * rayon::current_num_threads()).max(1);
         residuals.par_chunks_mut(group).zip(places.par_chunks(group)).for_each(|(residuals, places)| {
-            for start in (0..dim).step_by(COORDINATES) {
-                let end = dim.min(start + COORDINATES);
+            // A strip of coordinates at a time, so that what the weights share stays in a cache.
+            for start in (0..dim).step_by(STRIP) {
                 for (residual, places) in residuals.iter_mut().zip(places) {
-                    for &(at, weight) in places {
-                        axpy(-weight, &columns[at + start..at + end], &mut residual[start..end]);
-                    }
+                    combine(&columns[start..], places, &mut residual[start..dim.min(start + STRIP)]);
                 }
             }
         });

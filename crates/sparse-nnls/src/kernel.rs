@@ -97,23 +97,24 @@ pub(crate) fn fused<S: Simd>(_: S, a: f64, b: f64, c: f64) -> f64 {
     if S::IS_SCALAR { a * b + c } else { a.mul_add(b, c) }
 }
 
-/// Dot products of four vectors with each of two, which share the loads.
+/// Dot products of four vectors with each of `N`, which share the loads: with three of them the sums fill the registers there are.
 #[inline(always)]
-fn dots_four_by_two<S: Simd>(simd: S, a: [&[f64]; 4], b: [&[f64]; 2]) -> [[f64; 4]; 2] {
+fn dots_four_by<S: Simd, const N: usize>(simd: S, a: [&[f64]; 4], b: [&[f64]; N]) -> [[f64; 4]; N] {
     let (a, b) = (a.map(|a| S::as_simd_f64s(a)), b.map(|b| S::as_simd_f64s(b)));
     // Of one length, and seen to be: no bound is checked in the loop.
     let length = a[0].0.len();
-    let ([a0, a1, a2, a3], [b0, b1]) = (a.map(|a| &a.0[..length]), b.map(|b| &b.0[..length]));
-    let zero = simd.splat_f64s(0.0);
-    let mut sums = [[zero; 4]; 2];
+    let (a_heads, b_heads) = (a.map(|a| &a.0[..length]), b.map(|b| &b.0[..length]));
+    let mut sums = [[simd.splat_f64s(0.0); 4]; N];
     for at in 0..length {
-        for (sums, b) in sums.iter_mut().zip([b0[at], b1[at]]) {
-            for (sum, a) in sums.iter_mut().zip([a0[at], a1[at], a2[at], a3[at]]) {
-                *sum = simd.mul_add_e_f64s(a, b, *sum);
+        let b = b_heads.map(|b| b[at]);
+        for (i, a) in a_heads.iter().enumerate() {
+            let a = a[at];
+            for (sums, b) in sums.iter_mut().zip(b) {
+                sums[i] = simd.mul_add_e_f64s(a, b, sums[i]);
             }
         }
     }
-    let mut out = [[0.0; 4]; 2];
+    let mut out = [[0.0; 4]; N];
     for ((out, sums), b) in out.iter_mut().zip(sums).zip(b) {
         let b_tail = simd.partial_load_f64s(b.1);
         for ((out, sum), a) in out.iter_mut().zip(sums).zip(a) {
@@ -159,7 +160,7 @@ dispatched! {
             if out.len() == 4 {
                 let four = [slice(columns, 0), slice(columns, 1), slice(columns, 2), slice(columns, 3)];
                 for pair in pairs.chunks_exact(2 * dim) {
-                    let [a, b] = dots_four_by_two(simd, four, [slice(pair, 0), slice(pair, 1)]);
+                    let [a, b] = dots_four_by(simd, four, [slice(pair, 0), slice(pair, 1)]);
                     for (i, out) in out.iter_mut().enumerate() {
                         *out += a[i] * a[i] + b[i] * b[i];
                     }
@@ -178,7 +179,7 @@ dispatched! {
     /// of the coordinates and of the columns at a time, so that what is multiplied stays in a cache.
     fn inner_products<'a>(pool: &'a [f64], ids: &'a [usize], columns: &'a [f64], dim: usize, out: &'a mut [f64]) |simd| {
         const PART: usize = 512;
-        const SIDE: usize = 32;
+        const SIDE: usize = 30;
         let (m, n) = (ids.len(), columns.len() / dim);
         out.fill(0.0);
         let parts = (0..dim).step_by(PART).flat_map(|start| (0..n).step_by(SIDE).map(move |left| (start, left)));
@@ -186,21 +187,25 @@ dispatched! {
             let (end, right) = (dim.min(start + PART), n.min(left + SIDE));
             let row = |i: usize| &pool[ids[i] * dim + start..ids[i] * dim + end];
             let column = |j: usize| &columns[j * dim + start..j * dim + end];
+            let paired = right - (right - left) % 2;
+            let tripled = left + (paired - left) / 3 * 3;
             for i in (0..m).step_by(4) {
-                for j in (left..right).step_by(2) {
-                    if i + 4 <= m && j + 2 <= n {
-                        let four = [row(i), row(i + 1), row(i + 2), row(i + 3)];
-                        let [a, b] = dots_four_by_two(simd, four, [column(j), column(j + 1)]);
-                        for at in 0..4 {
-                            out[(i + at) * n + j] += a[at];
-                            out[(i + at) * n + j + 1] += b[at];
-                        }
-                    } else {
-                        for (i, j) in (i..m.min(i + 4)).flat_map(|i| (j..n.min(j + 2)).map(move |j| (i, j))) {
-                            out[i * n + j] += dot_f64(simd, row(i), column(j));
-                        }
+                if i + 4 > m {
+                    for (i, j) in (i..m).flat_map(|i| (left..right).map(move |j| (i, j))) {
+                        out[i * n + j] += dot_f64(simd, row(i), column(j));
                     }
+                    continue;
                 }
+                let four = [row(i), row(i + 1), row(i + 2), row(i + 3)];
+                let mut add = |j: usize, products: [f64; 4]| {
+                    (i..).zip(products).for_each(|(i, product)| out[i * n + j] += product);
+                };
+                for j in (left..tripled).step_by(3) {
+                    let products = dots_four_by(simd, four, [column(j), column(j + 1), column(j + 2)]);
+                    (j..).zip(products).for_each(|(j, products)| add(j, products));
+                }
+                (tripled..paired).for_each(|j| add(j, dots_four_by(simd, four, [column(j)])[0]));
+                (paired..right).for_each(|j| add(j, four.map(|row| dot_f64(simd, row, column(j)))));
             }
         }
     }
@@ -211,6 +216,31 @@ dispatched! {
     fn axpy<'a>(s: f64, x: &'a [f64], y: &'a mut [f64]) |simd| {
         for (y, x) in y.iter_mut().zip(x) {
             *y = fused(simd, *x, s, *y);
+        }
+    }
+}
+
+/// Coordinates of a combination that stay in registers while columns are added to it.
+pub(crate) const STRIP: usize = 32;
+
+dispatched! {
+    /// out ← out + Σ weight · numbers from a place on, over (place, weight): at most [`STRIP`] coordinates of a combination of columns.
+    fn combine<'a>(numbers: &'a [f64], terms: &'a [(usize, f64)], out: &'a mut [f64]) |simd| {
+        if let Ok(out) = <&mut [f64; STRIP]>::try_from(&mut *out) {
+            let mut sums = *out;
+            for &(place, weight) in terms {
+                let column = &numbers[place..place + STRIP];
+                for at in 0..STRIP {
+                    sums[at] = fused(simd, column[at], weight, sums[at]);
+                }
+            }
+            *out = sums;
+        } else {
+            for &(place, weight) in terms {
+                for (out, x) in out.iter_mut().zip(&numbers[place..]) {
+                    *out = fused(simd, *x, weight, *out);
+                }
+            }
         }
     }
 }
@@ -311,6 +341,17 @@ mod tests {
                 prop_assert!(close(y[i], a[i]));
                 prop_assert!(close(z[i], f64::from(narrow[i])));
             }
+        }
+
+        #[test]
+        fn combinations_match_plain_ones(length in 1..=STRIP, terms in prop::collection::vec((0..40_usize, -2.0..2.0), 0..9)) {
+            let number = |i: usize| crate::random::uniform(5, crate::random::Purpose::Race, i) - 0.5;
+            let numbers: Vec<f64> = (0..40 + STRIP).map(number).collect();
+            let mut out: Vec<f64> = (0..length).map(|i| number(i + 10_000)).collect();
+            let plain = |(i, start): (usize, &f64)| start + terms.iter().map(|(at, w)| w * numbers[at + i]).sum::<f64>();
+            let want: Vec<f64> = out.iter().enumerate().map(plain).collect();
+            combine(&numbers, &terms, &mut out);
+            prop_assert!(out.iter().zip(want).all(|(got, want)| (got - want).abs() < 1e-14));
         }
 
         #[test]
