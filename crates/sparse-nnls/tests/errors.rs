@@ -48,7 +48,7 @@ fn every_bad_value_is_named() {
     let method = thresholding(HardThresholding { tolerance: f64::NAN, ..Default::default() });
     says(attempt(None, &method, &good), "tolerance = NaN");
     for pursuit in [
-        Pursuit { overshoot: -1.0, ..Default::default() },
+        Pursuit { overshoot: Some(-1.0), ..Default::default() },
         Pursuit { refine_share: 1.0, ..Default::default() },
         Pursuit { pool: Some(0), ..Default::default() },
         Pursuit { residual: Some(-1.0), ..Default::default() },

@@ -163,7 +163,8 @@ impl Need<'_> {
         let Gathered { sum: target, sample, .. } = self.rows.gather(&Gather { recipe, seed, count })?;
         let pool = sample.ids;
         let dictionary = among(self.rows, embedding.recipe(), &pool)?;
-        let method = Method::Pursuit(Pursuit { overshoot: 0.0, refine_share: 0.0, ..Pursuit::default() });
+        let method =
+            Method::Pursuit(Pursuit { overshoot: Some(0.0), refine_share: 0.0, ..Pursuit::default() });
         let k = most.clamp(self.options.k, self.options.k.max(pool.len()));
         let settings = Settings { k: k.min(pool.len()), seed: self.options.seed, ..Settings::default() };
         let go_on = &mut |_: &_| std::ops::ControlFlow::Continue(());

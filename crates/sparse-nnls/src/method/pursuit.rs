@@ -36,7 +36,7 @@ use crate::status::Status;
 /// | --- | --- | --- | --- |
 /// | `pool` | max(1000, 2k) | columns of the first pool | ≥ 1 |
 /// | `look` | max(300, k/2) | columns that a look outside brings in | ≥ 1 |
-/// | `overshoot` | 1 | grow to (1 + overshoot)·k before the first cut, half as far past k in a sampled pool | ≥ 0 |
+/// | `overshoot` | 0.2, in a sampled pool 0.5 | grow to (1 + overshoot)·k before the first cut | ≥ 0 |
 /// | `refine_share` | 0.2 | share of the support the first refinement exchanges; 0 for none | [0, 1) |
 /// | `max_passes` | 8 | passes that looks outside may use up to | ≥ 1 |
 /// | `residual` | none | stop at ‖y − Φw‖ ≤ this, with the fewest points found | > 0 |
@@ -48,7 +48,7 @@ pub struct Pursuit {
     /// Columns that a look outside brings in.
     pub look: Option<usize>,
     /// How far past k the support first grows, as a share of k.
-    pub overshoot: f64,
+    pub overshoot: Option<f64>,
     /// Share of the support that the first refinement exchanges.
     pub refine_share: f64,
     /// Looks outside end rather than make more passes than this in all.
@@ -59,11 +59,16 @@ pub struct Pursuit {
 
 impl Default for Pursuit {
     fn default() -> Self {
-        Self { pool: None, look: None, overshoot: 1.0, refine_share: 0.2, max_passes: 8.0, residual: None }
+        Self { pool: None, look: None, overshoot: None, refine_share: 0.2, max_passes: 8.0, residual: None }
     }
 }
 
 impl Pursuit {
+    /// The size that the first growth ends at, given how far it goes where nothing was asked for.
+    fn first_goal(&self, k: usize, overshoot: f64) -> usize {
+        k + (self.overshoot.unwrap_or(overshoot) * k as f64).ceil() as usize
+    }
+
     /// Columns of the first pool for k points.
     pub fn first_pool(&self, k: usize) -> usize {
         self.pool.unwrap_or(1000.max(2 * k))
@@ -74,9 +79,11 @@ impl Pursuit {
         positive("look", self.look.unwrap_or(1) as f64)?;
         positive("max_passes", self.max_passes)?;
         positive("residual", self.residual.unwrap_or(1.0))?;
-        if !(self.overshoot >= 0.0 && self.overshoot.is_finite()) {
+        if let Some(value) = self.overshoot
+            && !(value >= 0.0 && value.is_finite())
+        {
             let expected = "it must be a finite number ≥ 0";
-            return Err(Error::Setting { name: "overshoot", value: self.overshoot, expected });
+            return Err(Error::Setting { name: "overshoot", value, expected });
         }
         if !(0.0..1.0).contains(&self.refine_share) {
             let expected = "it must be a fraction in [0, 1)";
@@ -85,6 +92,10 @@ impl Pursuit {
         Ok(())
     }
 }
+
+/// How far past k the first growth goes, as a share of k. A sample lacks much: what it has must be seen before it is looked outside.
+const OVERSHOOT: f64 = 0.2;
+const SAMPLED_OVERSHOOT: f64 = 0.5;
 
 /// Looks outside before the first cut.
 const EARLY_LOOKS: usize = 3;
@@ -100,6 +111,10 @@ const LEAST_GAIN: f64 = 0.03;
 const MOST_SHAKES: usize = 100;
 const FEWEST_SHAKES: usize = 10;
 const SHAKE_WORK: usize = 25_000_000;
+
+/// Multiply-adds of a scoring of all exchanges from which a problem is large: rounds end where they bring next to nothing, and
+/// exchanges are scored once.
+const LARGE: usize = 1_000_000_000;
 
 /// Shares of the support that are shaken out, in turn.
 const SHAKEN: [f64; 3] = [0.1, 0.15, 0.25];
@@ -155,7 +170,7 @@ impl Engine {
     pub(super) fn new(problem: &Problem, settings: Pursuit) -> Self {
         let k = problem.k;
         let exchanged = first_exchange(settings.refine_share, k);
-        let goal = k + (settings.overshoot * k as f64).ceil() as usize;
+        let goal = settings.first_goal(k, SAMPLED_OVERSHOOT);
         let capacity = (goal + EARLY_LOOKS * exchanged).min(problem.target.len()) + 1;
         Self {
             settings,
@@ -180,9 +195,8 @@ impl Engine {
     /// The first pool: the sample, or all there is.
     fn gather(&mut self, problem: &Problem, oracle: &Oracle<'_>) -> Result<(), Error> {
         self.search.pool.complete = self.settings.first_pool(self.k) >= oracle.len();
-        if !self.search.pool.complete {
-            // It is not worth growing far in a sample.
-            self.goal -= (self.goal - self.k) / 2;
+        if self.search.pool.complete {
+            self.goal = self.settings.first_goal(self.k, OVERSHOOT);
         }
         let mut sample = problem.sample.clone();
         sample.sort_unstable_by_key(|candidate| candidate.id);
@@ -262,7 +276,8 @@ impl Engine {
         self.search.settle(&problem.target);
         let better = self.search.keep_better();
         let best = &self.search.best;
-        let at_rest = best.len() < self.k || (!self.search.pool.complete && self.rounds.are_stalled());
+        let thorough = self.search.pool.complete && self.scoring_work() < LARGE;
+        let at_rest = best.len() < self.k || (!thorough && self.rounds.are_stalled());
         match self.rounds.next(better, best.residual_norm()) {
             Some(Exchange::GrowThenCut(count)) if !at_rest => self.goal = self.k + count,
             Some(Exchange::DropThenRefill(count)) if !at_rest => {
@@ -274,16 +289,20 @@ impl Engine {
         true
     }
 
+    /// Multiply-adds of a scoring of all exchanges: it looks at the inner products of the pool with the support, half of them k
+    /// times.
+    fn scoring_work(&self) -> usize {
+        self.search.pool.len() * self.k * self.k
+    }
+
     fn swaps(&self) -> usize {
-        SWAPS.max(600 / self.k)
+        if self.scoring_work() < LARGE { SWAPS.max(600 / self.k) } else { 1 }
     }
 
     /// Shakes the best support, as often as a fixed amount of work allows: small problems are searched from every side, large
     /// ones not at all.
     fn shake(&mut self, round: usize, seed: u64) -> Step {
-        // Scoring all exchanges looks at the inner products of the pool with the support, half of them k times.
-        let work = self.search.pool.len() * self.k * self.k;
-        let shakes = (SHAKE_WORK / work.max(1)).min(MOST_SHAKES);
+        let shakes = (SHAKE_WORK / self.scoring_work().max(1)).min(MOST_SHAKES);
         if self.k == 1 || shakes < FEWEST_SHAKES || round >= shakes {
             return self.finish(Status::Completed);
         }
