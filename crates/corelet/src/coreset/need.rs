@@ -22,6 +22,10 @@ pub(super) const LIMITED: f64 = 2.0;
 /// Share of the divergence asked for that a first embedding need not be solved beyond: what limits it then is what it drops.
 const AS_GOOD_AS_NONE: f64 = 1e-5;
 
+/// Rows that a richer embedding samples afresh, as a multiple of the first pool: those that a poorer one has looked at lack what it
+/// does not see.
+const FRESH: f64 = 1.5;
+
 /// An estimate under π̂ beyond which a coreset is of no use: its own posterior is then further off by far.
 const USELESS_NATS: f64 = 2.0;
 
@@ -80,7 +84,7 @@ pub(super) struct Need<'a> {
 impl Need<'_> {
     /// Chooses at most `k` points. `auto` goes on with a richer embedding where the estimate on the held-out draws is above
     /// what was asked for and well above the residual inside: y is one more pass, and the points are chosen among the rows whose
-    /// columns were looked at. The better of the two by the held-out draws is returned.
+    /// columns were looked at and a sample that comes with y. The better of the two by the held-out draws is returned.
     ///
     /// # Errors
     /// See [`BuildError`].
@@ -133,21 +137,41 @@ impl Need<'_> {
         })
     }
 
-    /// Chooses among these rows only, toward the sum of all: one pass.
+    /// Chooses among these rows and a fresh sample, toward the sum of all: one pass.
     fn solve_among(
         &self,
-        pool: &[usize],
+        known: &[usize],
         recipe: Recipe,
         k: usize,
         callback: &mut Callback<'_>,
     ) -> Result<(Solution, Description), BuildError> {
         let recipe = Arc::new(recipe);
-        let gathered = self.rows.gather(&Gather { recipe: Arc::clone(&recipe), seed: 0, count: 0 })?;
-        let dictionary = among(self.rows, &recipe, pool)?;
+        let (target, pool) = self.widen(known, &recipe, k)?;
+        let dictionary = among(self.rows, &recipe, &pool)?;
+        let method = match *self.options.solver()? {
+            Method::Pursuit(settings) => Method::Pursuit(Pursuit { pool: Some(pool.len()), ..settings }),
+            method => method,
+        };
         let settings = self.options.settings(k.min(pool.len()));
-        let found = solve(&dictionary, Some(&gathered.sum), self.options.solver()?, &settings, callback)?;
+        let found = solve(&dictionary, Some(&target), &method, &settings, callback)?;
         let (name, coordinates) = (recipe.name(), recipe.coordinates());
-        Ok((renamed(found, pool), Description { name, coordinates, tail: 0.0 }))
+        Ok((renamed(found, &pool), Description { name, coordinates, tail: 0.0 }))
+    }
+
+    /// The sum of all rows in an embedding, and the rows known with those of a sample that comes with it, ascending.
+    fn widen(
+        &self,
+        known: &[usize],
+        recipe: &Arc<Recipe>,
+        k: usize,
+    ) -> Result<(Vec<f64>, Vec<usize>), BuildError> {
+        let count = (FRESH * Pursuit::default().first_pool(k) as f64) as usize;
+        let ask = Gather { recipe: Arc::clone(recipe), seed: self.options.seed, count };
+        let Gathered { sum, sample, .. } = self.rows.gather(&ask)?;
+        let mut pool = [known, &sample.ids].concat();
+        pool.sort_unstable();
+        pool.dedup();
+        Ok((sum, pool))
     }
 
     /// The fewest points that are fine by the held-out draws, on the path of a plain pursuit in a pool for
@@ -213,9 +237,9 @@ mod tests {
     use crate::rows::{All, Memory};
 
     /// Order 2 has nine coordinates of three parameters, and so nothing to do for more than nine points: what it leaves over is
-    /// found among the rows it looked at.
+    /// found among the rows it looked at and a sample.
     #[test]
-    fn a_richer_embedding_goes_on_among_the_same_rows() {
+    fn a_richer_embedding_goes_on_among_more_rows() {
         let model = Logistic::model(generate::logistic_paper(3000, 1)).unwrap();
         let rows = Memory::new(Arc::new(model));
         let prior = Prior::isotropic(3, 1.0).unwrap();
@@ -232,8 +256,11 @@ mod tests {
         let before = held_out_nats(&mut columns, &sought.solution).unwrap();
         let passes = sought.solution.passes;
         let recipe = richer(&embedding, &fit.posterior, 40, 0).unwrap().unwrap();
-        let pool = embedding.pool();
-        let found = need.solve_among(&pool, recipe, 40, go_on).unwrap();
+        let known = embedding.pool();
+        let (_, pool) = need.widen(&known, &Arc::new(recipe.clone()), 40).unwrap();
+        assert!(pool.len() > known.len() && pool.is_sorted_by(|a, b| a < b));
+        assert!(known.iter().all(|id| pool.binary_search(id).is_ok()));
+        let found = need.solve_among(&known, recipe, 40, go_on).unwrap();
         sought.keep_better(found, before, &mut columns).unwrap();
         let after = held_out_nats(&mut columns, &sought.solution).unwrap();
         assert!(after < 0.01 * before, "{after} {before}");
