@@ -159,7 +159,7 @@ pub(super) fn map_difference<T: Real>(t: f64, y: f64, deltas: &mut [T]) {
 }
 
 /// From coefficients of dᵏ to those of δᵏ, where d = yδ.
-fn in_delta<const N: usize>(mut series: [f64; N], y: f64) -> [f64; N] {
+pub(super) fn in_delta<const N: usize>(mut series: [f64; N], y: f64) -> [f64; N] {
     series.iter_mut().step_by(2).for_each(|c| *c *= y);
     series
 }

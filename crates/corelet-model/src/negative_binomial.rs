@@ -1,16 +1,16 @@
 //! Negative-binomial regression: counts with mean μ = e·exp(η) and variance μ + μ²/φ, log φ a parameter, e the exposure.
 
 use super::built_in::{Card, Dispersion};
-use super::logistic::{AboveZero, BelowZero, sigmoids};
+use super::logistic::{AboveZero, BelowZero, in_delta, sigmoids};
 use super::predictive::{count, gamma};
 use super::special::{
     bounded_exp, digamma_rise, expm1_minus_x, ln_factorial, ln_gamma_rise, log_sigmoid_difference,
-    log1p_minus_x, sigmoid, softplus, trigamma_rise,
+    log_sigmoid_series, log1p_minus_x, sigmoid, softplus, trigamma_rise,
 };
 use super::{Given, Inputs, Joint, JointFamily, JointJets, ModelError, NearShifts, Predictive};
 use crate::vector_math::{
-    LogParts, Pairwise, Pointwise, Real, Rowwise, Term, add_terms, exp_minus, expm1_minus_x as curved_part,
-    log, log1p, map_pairs,
+    LogParts, Pairwise, Pointwise, Real, Rowwise, SERIES_RANGE, Term, add_terms, exp_minus,
+    expm1_minus_x as curved_part, log, log1p, map_pairs,
 };
 use corelet_data::Outcome;
 use corelet_data::observations::Observations;
@@ -140,7 +140,11 @@ impl JointFamily for NegativeBinomial {
     fn jets(&self, rows: &mut JointJets) {
         let log_size = rows.constants[0];
         let size = bounded_exp(log_size);
-        rows.map(&CountJet { log_size, size });
+        if rows.exposure.iter().all(|exposure| *exposure == 1.0) {
+            rows.map(&CountJet::<false> { log_size, size });
+        } else {
+            rows.map(&CountJet::<true> { log_size, size });
+        }
         let largest = rows.y.iter().copied().filter(|y| *y <= TABLED as f64).fold(0.0, f64::max);
         let rises = rises(size, largest as usize + 1);
         let [_, of_size] = &mut rows.gradient[..] else { return };
@@ -233,11 +237,17 @@ impl JointFamily for NegativeBinomial {
         {
             return false;
         }
-        let [p, q, decay, all, turn] =
-            [sigmoid(z), sigmoid(-z), decay, y + size, if z > 0.0 { -1.0 } else { 1.0 }].map(|x| x as f32);
-        let curve = Curve { p, smaller: p.min(q), turn, all, decay };
         let [shift, growth, curved, rise] = [0, 1, 2, 3 + y as usize].map(|at| shifts.column(at));
-        add_terms(curve, shifts.weight, [shifts.of(0), shift, growth, curved, rise], sum);
+        let columns = [shifts.of(0), shift, growth, curved, rise];
+        let [p, q, decay, all] = [sigmoid(z), sigmoid(-z), decay, y + size].map(|x| x as f32);
+        let parts = Parts { p, all, decay };
+        if shifts.reach.iter().sum::<f64>() <= f64::from(SERIES_RANGE) {
+            let [_, series @ ..] = in_delta(log_sigmoid_series(-z), -1.0).map(|c| c as f32);
+            add_terms(NearCurve { series, parts }, shifts.weight, columns, sum);
+        } else {
+            let turn = if z > 0.0 { -1.0 } else { 1.0 };
+            add_terms(Curve { smaller: p.min(q), turn, parts }, shifts.weight, columns, sum);
+        }
         true
     }
 }
@@ -250,13 +260,9 @@ const LARGEST: f64 = 1e25;
 /// f̃ = f + pt is what is curved of the change f of log σ(−z): with m = min(p, q) and τ = ±t, −(log(1 + x) − x) − mE(τ) for x = m(e^τ − 1).
 #[derive(Clone, Copy)]
 struct Curve {
-    p: f32,
     smaller: f32,
     turn: f32,
-    /// y + φ.
-    all: f32,
-    /// log(1 + e^z).
-    decay: f32,
+    parts: Parts,
 }
 
 impl Term<5> for Curve {
@@ -267,21 +273,58 @@ impl Term<5> for Curve {
         let bent = curved_part::<f32, FMA>(turned);
         let x = self.smaller * (bent + turned);
         let fall = -self.smaller.fma::<FMA>(bent, LogParts::new::<FMA>(x, 1.0).log_minus_x::<FMA>(x));
-        let moved = self.all.fma::<FMA>(fall, growth * (-self.p).fma::<FMA>(t, fall));
-        rise + (-self.decay).fma::<FMA>(curved, moved)
+        rise + self.parts.join::<FMA>([t, fall], growth, curved)
     }
 }
 
-/// ℓ, ∇ℓ and ∇²ℓ of a row, at one φ, without log Γ(y+φ)/(Γ(φ)y!).
-struct CountJet {
+/// The same where no |t| is above [`SERIES_RANGE`]: f̃ = Σ cₖtᵏ, k = 2 … 7.
+#[derive(Clone, Copy)]
+struct NearCurve {
+    series: [f32; 6],
+    parts: Parts,
+}
+
+impl Term<5> for NearCurve {
+    #[inline(always)]
+    fn apply<const FMA: bool>(self, [delta, shift, growth, curved, rise]: [f32; 5]) -> f32 {
+        let t = delta - shift;
+        let mut sum = self.series[5];
+        for k in (0..5).rev() {
+            sum = sum.fma::<FMA>(t, self.series[k]);
+        }
+        rise + self.parts.join::<FMA>([t, sum * t * t], growth, curved)
+    }
+}
+
+/// What joins f̃ with the rest of a curve.
+#[derive(Clone, Copy)]
+struct Parts {
+    p: f32,
+    /// y + φ.
+    all: f32,
+    /// log(1 + e^z).
+    decay: f32,
+}
+
+impl Parts {
+    #[inline(always)]
+    fn join<const FMA: bool>(self, [t, fall]: [f32; 2], growth: f32, curved: f32) -> f32 {
+        let moved = self.all.fma::<FMA>(fall, growth * (-self.p).fma::<FMA>(t, fall));
+        (-self.decay).fma::<FMA>(curved, moved)
+    }
+}
+
+/// ℓ, ∇ℓ and ∇²ℓ of a row, at one φ, without log Γ(y+φ)/(Γ(φ)y!); e is 1 where rows are not exposed.
+struct CountJet<const EXPOSED: bool> {
     log_size: f64,
     size: f64,
 }
 
-impl Rowwise<3, 6> for CountJet {
+impl<const EXPOSED: bool> Rowwise<3, 6> for CountJet<EXPOSED> {
     #[inline(always)]
     fn apply<const FMA: bool>(&self, [eta, y, exposure]: [f64; 3]) -> [f64; 6] {
-        let (size, z) = (self.size, eta + log::<FMA>(exposure) - self.log_size);
+        let known = if EXPOSED { log::<FMA>(exposure) } else { 0.0 };
+        let (size, z) = (self.size, eta + known - self.log_size);
         let small = exp_minus::<f64, FMA>(-z.abs(), 0.0);
         let (q, p) = sigmoids(z, small);
         let log = log1p::<f64, FMA>(small);

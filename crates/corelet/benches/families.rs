@@ -24,7 +24,7 @@ const DIM: usize = 11;
 const DRAWS: usize = 250;
 
 /// The fastest of this many runs is reported.
-const REPEATS: usize = 5;
+const REPEATS: usize = 15;
 
 /// A family, what it needs besides its data, and what its target is made of: a predictor and noise that is nearly standard normal.
 type Case = (&'static str, BuiltIn, Numbers, fn(f64, f64) -> f64);
@@ -67,13 +67,13 @@ fn scattered(at: usize) -> f64 {
     (bits >> 11) as f64 / (1_u64 << 52) as f64 - 1.0
 }
 
-fn model_of(n: usize, (_, family, numbers, target): &Case) -> Arc<dyn Model> {
-    let feature = |at: usize| if at % DIM == DIM - 1 { 1.0 } else { 1.7 * scattered(at) };
-    let features: Vec<f64> = (0..n * DIM).map(feature).collect();
-    let noise = |i: usize| (0..6).map(|j| scattered(7 * n * DIM + 6 * i + j)).sum::<f64>() * 0.7;
+fn model_of(n: usize, dim: usize, (_, family, numbers, target): &Case) -> Arc<dyn Model> {
+    let feature = |at: usize| if at % dim == dim - 1 { 1.0 } else { 1.7 * scattered(at) };
+    let features: Vec<f64> = (0..n * dim).map(feature).collect();
+    let noise = |i: usize| (0..6).map(|j| scattered(7 * n * dim + 6 * i + j)).sum::<f64>() * 0.7;
     let made = |(i, x): (usize, &[f64])| target(0.4 * (x[0] - x[1] + x[2]), noise(i));
-    let targets = features.chunks_exact(DIM).enumerate().map(made).collect();
-    let mut rows = Observations::new(&features, DIM, targets);
+    let targets = features.chunks_exact(dim).enumerate().map(made).collect();
+    let mut rows = Observations::new(&features, dim, targets);
     if *family == BuiltIn::Binomial {
         rows = rows.with_exposure(vec![8.0; n]);
     }
@@ -125,8 +125,11 @@ fn main() {
     );
     println!("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |");
     let mut logistic = None;
-    for case in cases() {
-        let model = model_of(n, &case);
+    // As many parameters as softmax of three classes has.
+    let wide: Case =
+        ("logistic, 22 features", BuiltIn::Logistic, Numbers::default(), |eta, noise| (eta + noise).signum());
+    for (case, dim) in cases().into_iter().map(|case| (case, DIM)).chain([(wide, 2 * DIM)]) {
+        let model = model_of(n, dim, &case);
         let seconds = passes(&model);
         let first = *logistic.get_or_insert(seconds);
         let cells = seconds
