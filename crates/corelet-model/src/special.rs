@@ -111,9 +111,12 @@ pub fn log1p_minus_x(x: f64) -> f64 {
     2.0 * s * tail - x * s
 }
 
+/// Exponents from here on are held.
+pub(super) const BOUND: f64 = 300.0;
+
 /// eˣ, held between e⁻³⁰⁰ and e³⁰⁰: its square and what is multiplied with it stay finite.
 pub fn bounded_exp(x: f64) -> f64 {
-    x.clamp(-300.0, 300.0).exp()
+    x.clamp(-BOUND, BOUND).exp()
 }
 
 /// log y! = log Γ(y + 1), for y ≥ 0.

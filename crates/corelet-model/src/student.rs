@@ -2,7 +2,7 @@
 
 use super::built_in::Card;
 use super::normal::{LOG_SIGMA, is_moderate, narrowing};
-use super::special::{bounded_exp, ln_gamma};
+use super::special::{BOUND, bounded_exp, ln_gamma};
 use super::student_degrees::LOG_NU;
 use super::{
     Given, Inputs, Joint, JointFamily, JointJets, ModelError, NearShifts, Predictive, StudentDegrees,
@@ -108,6 +108,11 @@ impl Student {
     }
 }
 
+/// What log(1 + u²/ν) lacks where e^{−λ} is bounded: without it the likelihood would rise for ever as the noise vanishes.
+fn beyond(log_sigma: f64) -> f64 {
+    2.0 * (-BOUND - log_sigma).max(0.0)
+}
+
 impl JointFamily for Student {
     fn name(&self) -> &'static str {
         "student"
@@ -123,7 +128,8 @@ impl JointFamily for Student {
 
     fn value(&self, zeta: &[f64], (y, _): (f64, f64)) -> f64 {
         let u = (y - zeta[0]) * bounded_exp(-zeta[1]);
-        self.constant - zeta[1] - 0.5 * (self.degrees + 1.0) * (u * u / self.degrees).ln_1p()
+        let log = (u * u / self.degrees).ln_1p() + beyond(zeta[1]);
+        self.constant - zeta[1] - 0.5 * (self.degrees + 1.0) * log
     }
 
     fn derivatives(&self, zeta: &[f64], (y, _): (f64, f64), gradient: &mut [f64], hessian: &mut [f64]) {
@@ -139,7 +145,7 @@ impl JointFamily for Student {
 
     fn jets(&self, rows: &mut JointJets) {
         let log_sigma = rows.constants[0];
-        let constant = self.constant - log_sigma;
+        let constant = self.constant - log_sigma - 0.5 * (self.degrees + 1.0) * beyond(log_sigma);
         rows.map(&StudentJet { degrees: self.degrees, constant, inverse: bounded_exp(-log_sigma) });
     }
 

@@ -35,6 +35,11 @@ fn held(x: f64) -> f64 {
     x.clamp(-FAR, FAR)
 }
 
+/// What log(1 + u²/ν) lacks where λ is held: without it the likelihood would rise for ever as the noise vanishes.
+fn beyond(log_sigma: f64) -> f64 {
+    2.0 * (-FAR - log_sigma).max(0.0)
+}
+
 /// ν from which Stirling's series takes the place of differences that would cancel.
 const LARGE: f64 = 60.0;
 
@@ -97,7 +102,7 @@ impl Point {
         let u = (y - zeta[0]) * inverse;
         let (square, spread) = (u * u, nu + u * u);
         let log = if square < nu { (square / nu).ln_1p() } else { spread.ln() - nu.ln() };
-        Self { inverse, u, nu, log, shares: [nu / spread, square / spread] }
+        Self { inverse, u, nu, log: log + beyond(zeta[1]), shares: [nu / spread, square / spread] }
     }
 }
 
@@ -140,7 +145,8 @@ impl JointFamily for StudentDegrees {
         let nu = held(log_nu).exp();
         let [value, slope, bend] = constant(nu);
         let constant = value - 0.5 * (2.0 * std::f64::consts::PI).ln() - log_sigma;
-        rows.map(&DegreesJet { nu, inverse: (-held(log_sigma)).exp(), constant, slope, bend });
+        let (inverse, beyond) = ((-held(log_sigma)).exp(), beyond(log_sigma));
+        rows.map(&DegreesJet { nu, inverse, beyond, constant, slope, bend });
     }
 
     /// c(ν′) − c(ν) at each shift.
@@ -221,8 +227,9 @@ impl Term<8> for Curve {
 /// ℓ, ∇ℓ and ∇²ℓ of a row, at one λ and one ν.
 struct DegreesJet {
     nu: f64,
-    /// e^{−λ}.
+    /// e^{−λ}, and what a logarithm lacks where λ is held.
     inverse: f64,
+    beyond: f64,
     /// c(ν) − λ, νc′ and ν²c″.
     constant: f64,
     slope: f64,
@@ -232,12 +239,12 @@ struct DegreesJet {
 impl Rowwise<3, 10> for DegreesJet {
     #[inline(always)]
     fn apply<const FMA: bool>(&self, [eta, y, _]: [f64; 3]) -> [f64; 10] {
-        let DegreesJet { nu, inverse, constant, slope, bend } = *self;
+        let DegreesJet { nu, inverse, beyond, constant, slope, bend } = *self;
         let u = (y - eta) * inverse;
         let square = if u * u > 1e200 { 1e200 } else { u * u };
         let spread = 1.0 / (nu + square);
         let [rest, share] = [nu * spread, square * spread];
-        let log = log1p::<f64, FMA>(square / nu);
+        let log = log1p::<f64, FMA>(square / nu) + beyond;
         let (weight, excess) = ((1.0 + 1.0 / nu) * rest, share - rest / nu);
         let of_scale = (nu + 1.0) * share;
         let of_nu = slope + 0.5 * (of_scale - nu * log);

@@ -468,3 +468,15 @@ fn bad_data_are_refused() {
     assert!(Softmax::model(third.clone(), 3).is_err() && Ordinal::model(third.clone(), 3).is_err());
     assert!(Softmax::model(third.clone(), 1).is_err() && Ordinal::model(third, 1).is_err());
 }
+
+#[test]
+fn every_model_is_fitted_at_every_size() {
+    for n in [40, 100, 400, 700, 1000, 2500] {
+        for (at, model) in models(n, 4).into_iter().enumerate() {
+            let prior = prior(&*model);
+            let fit = laplace(&All(&Memory::new(model)), &prior, None, &LaplaceSettings::default());
+            let status = fit.map(|fit| fit.status);
+            assert_eq!(status, Ok(LaplaceStatus::Converged), "{n} rows, model {at}");
+        }
+    }
+}

@@ -255,3 +255,23 @@ fn what_is_curved_is_what_differences_leave_of_a_gradient() {
     }
     assert!(reached > 80, "{reached}");
 }
+
+#[test]
+fn noise_that_vanishes_explains_no_residual() {
+    let student: Arc<dyn JointFamily> = Arc::new(Student::new(4.0).unwrap());
+    let noisy: [(Arc<dyn JointFamily>, &[f64]); 3] =
+        [(Arc::new(Normal), &[]), (student, &[]), (Arc::new(StudentDegrees), &[-2.0])];
+    for (family, rest) in noisy {
+        let zeta = |log_sigma: f64| [&[0.3, log_sigma], rest].concat();
+        let scales = [-2.0, -50.0, -99.0, -101.0, -250.0, -299.0, -301.0, -700.0];
+        let values = scales.map(|log_sigma| family.value(&zeta(log_sigma), (1.0, 1.0)));
+        assert!(values.is_sorted_by(|near, far| near >= far), "{}: {values:?}", family.name());
+        let mut rows = JointJets::new(family.predictors());
+        (rows.zeta[0], rows.y, rows.exposure) = (vec![0.3], vec![1.0], vec![1.0]);
+        for (log_sigma, value) in scales.into_iter().zip(values) {
+            rows.constants.copy_from_slice(&zeta(log_sigma)[1..]);
+            family.jets(rows.asked());
+            assert!((rows.value[0] / value - 1.0).abs() < 1e-12, "{} {log_sigma}", family.name());
+        }
+    }
+}
