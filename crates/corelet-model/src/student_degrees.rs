@@ -170,7 +170,7 @@ impl JointFamily for StudentDegrees {
         dispatch(Change { residual: y - zeta[0], square, precision, nu, log, deltas, out });
     }
 
-    /// Of λ as [`narrowing`] has it; then of log ν: what is curved of c, and e^{−ρ} − 1 and e^ρ − 1, each also without what is linear.
+    /// Of λ as `narrowing` has it; then of log ν: what is curved of c, and e^{−ρ} − 1 and e^ρ − 1, each also without what is linear.
     fn curved_table(&self, constants: &[(f64, &[f64])]) -> Option<Vec<f32>> {
         let &[(_, scales), (tau, shifts)] = constants else { return None };
         let of = |function: &dyn Fn(f64) -> f64| shifts.iter().map(|&shift| function(shift) as f32).collect();
