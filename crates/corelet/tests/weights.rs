@@ -187,8 +187,8 @@ fn a_weight_is_as_many_equal_rows() {
             assert_close(&one.sum, &two.sum, 1e-9, &named);
             assert_close(&one.sum, &sum, 1e-9, &named);
             assert_close(&[one.norms, one.norms], &[two.norms, norms], 1e-9, &named);
-            // In f32, row by row.
-            assert_close(&one.dropped, &two.dropped, 1e-6, &named);
+            // Summed in f32, of which most is then taken away.
+            assert_close(&one.dropped, &two.dropped, 1e-5, &named);
         }
     }
 }

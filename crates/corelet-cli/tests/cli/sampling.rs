@@ -83,8 +83,10 @@ fn a_coreset_too_small_is_not_certified() {
 fn grade_b_writes_weights() {
     let place = place_with_data(400);
     // Some size between too small and good enough is trusted after reweighting.
-    for k in [6, 7, 5, 8] {
-        let line = format!("fit data.csv {MODEL} -k {k} --rounds 1 --warmup 200 -o draws.csv --json s.json");
+    for (seed, k) in (0..4).flat_map(|seed| [6, 7, 5, 8, 9].map(|k| (seed, k))) {
+        let line = format!(
+            "fit data.csv {MODEL} -k {k} --rounds 1 --seed {seed} --warmup 200 -o draws.csv --json s.json"
+        );
         place.run(&line);
         if place.json("s.json")["verdict"]["grade"] == "B" {
             let text = place.read("draws.csv");
