@@ -108,9 +108,9 @@ impl Student {
     }
 }
 
-/// What log(1 + u²/ν) lacks where e^{−λ} is bounded: without it the likelihood would rise for ever as the noise vanishes.
-fn beyond(log_sigma: f64) -> f64 {
-    2.0 * (-BOUND - log_sigma).max(0.0)
+/// What log(1 + u²/ν) lacks where λ is held at `least`: without it the likelihood would rise for ever as the noise vanishes.
+pub(super) fn beyond(log_sigma: f64, least: f64) -> f64 {
+    2.0 * (least - log_sigma).max(0.0)
 }
 
 impl JointFamily for Student {
@@ -128,7 +128,7 @@ impl JointFamily for Student {
 
     fn value(&self, zeta: &[f64], (y, _): (f64, f64)) -> f64 {
         let u = (y - zeta[0]) * bounded_exp(-zeta[1]);
-        let log = (u * u / self.degrees).ln_1p() + beyond(zeta[1]);
+        let log = (u * u / self.degrees).ln_1p() + beyond(zeta[1], -BOUND);
         self.constant - zeta[1] - 0.5 * (self.degrees + 1.0) * log
     }
 
@@ -145,7 +145,7 @@ impl JointFamily for Student {
 
     fn jets(&self, rows: &mut JointJets) {
         let log_sigma = rows.constants[0];
-        let constant = self.constant - log_sigma - 0.5 * (self.degrees + 1.0) * beyond(log_sigma);
+        let constant = self.constant - log_sigma - 0.5 * (self.degrees + 1.0) * beyond(log_sigma, -BOUND);
         rows.map(&StudentJet { degrees: self.degrees, constant, inverse: bounded_exp(-log_sigma) });
     }
 

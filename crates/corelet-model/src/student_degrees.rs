@@ -5,7 +5,7 @@ use super::family::curved_part;
 use super::normal::{is_moderate, narrowing};
 use super::special::expm1_minus_x;
 use super::special::{digamma, ln_gamma, trigamma};
-use super::student::Scaled;
+use super::student::{Scaled, beyond};
 use super::{Inputs, Joint, JointFamily, JointJets, ModelError, NearShifts};
 use crate::vector_math::{Kernel, LogParts, Real, Rowwise, Term, add_terms, dispatch, exp_minus, log1p};
 use corelet_data::observations::Observations;
@@ -33,11 +33,6 @@ const FAR: f64 = 100.0;
 
 fn held(x: f64) -> f64 {
     x.clamp(-FAR, FAR)
-}
-
-/// What log(1 + u²/ν) lacks where λ is held: without it the likelihood would rise for ever as the noise vanishes.
-fn beyond(log_sigma: f64) -> f64 {
-    2.0 * (-FAR - log_sigma).max(0.0)
 }
 
 /// ν from which Stirling's series takes the place of differences that would cancel.
@@ -102,7 +97,7 @@ impl Point {
         let u = (y - zeta[0]) * inverse;
         let (square, spread) = (u * u, nu + u * u);
         let log = if square < nu { (square / nu).ln_1p() } else { spread.ln() - nu.ln() };
-        Self { inverse, u, nu, log: log + beyond(zeta[1]), shares: [nu / spread, square / spread] }
+        Self { inverse, u, nu, log: log + beyond(zeta[1], -FAR), shares: [nu / spread, square / spread] }
     }
 }
 
@@ -145,7 +140,7 @@ impl JointFamily for StudentDegrees {
         let nu = held(log_nu).exp();
         let [value, slope, bend] = constant(nu);
         let constant = value - 0.5 * (2.0 * std::f64::consts::PI).ln() - log_sigma;
-        let (inverse, beyond) = ((-held(log_sigma)).exp(), beyond(log_sigma));
+        let (inverse, beyond) = ((-held(log_sigma)).exp(), beyond(log_sigma, -FAR));
         rows.map(&DegreesJet { nu, inverse, beyond, constant, slope, bend });
     }
 
