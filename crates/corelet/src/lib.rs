@@ -32,14 +32,8 @@ use corelet_data::parallel;
 pub use corelet_data::{self as data, hint, linalg};
 #[doc(inline)]
 pub use corelet_model::{self as model, vector_math};
-
-pub mod random;
-
-pub mod rows;
-
-pub mod posterior;
-
-pub mod embed;
+#[doc(inline)]
+pub use corelet_rows::{embed, generate, posterior, random, rows};
 
 pub mod trust;
 
@@ -52,5 +46,3 @@ pub mod words;
 pub mod cluster;
 
 pub mod study;
-
-pub mod generate;

@@ -92,7 +92,7 @@ pub fn embed<'a>(
 }
 
 /// Whether an embedding is one that `auto` may go on from: order 2, and more than nothing dropped.
-pub(crate) fn may_be_richer(embedding: &Embedded<'_>) -> bool {
+pub fn may_be_richer(embedding: &Embedded<'_>) -> bool {
     matches!(**embedding.recipe(), Recipe::Hermite { order: 2, .. }) && embedding.description().tail > 0.0
 }
 

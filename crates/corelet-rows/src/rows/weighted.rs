@@ -85,7 +85,7 @@ impl Weighted {
     }
 
     /// The same rows with other weights, as many, finite and ≥ 0.
-    pub(crate) fn with_weights(&self, weights: Vec<f64>) -> Self {
+    pub fn with_weights(&self, weights: Vec<f64>) -> Self {
         debug_assert_eq!(weights.len(), self.weights.len());
         Self { model: Arc::clone(&self.model), weights }
     }
@@ -109,7 +109,7 @@ impl Weighted {
     }
 
     /// The features of which these rows know little: (Σx²)²/Σx⁴, of an indicator the rows that have it, is below `least`.
-    pub(crate) fn scarce_features(&self, least: f64) -> Vec<usize> {
+    pub fn scarce_features(&self, least: f64) -> Vec<usize> {
         let rows = self.model.observations();
         let power =
             |j: usize, p: i32| (0..rows.len()).map(|i| f64::from(rows.row(i)[j]).powi(p)).sum::<f64>();

@@ -18,8 +18,7 @@ mod tiles;
 
 pub use blocks::{Blocks, Source};
 pub use choice::Choice;
-pub(crate) use choose::may_be_richer;
-pub use choose::{embed, richer};
+pub use choose::{embed, may_be_richer, richer};
 pub use draws::{ByDraws, RowPolynomials};
 pub use embedded::Embedded;
 pub use hermite::{Hermite, JointHermite, JointPolynomials};

@@ -43,7 +43,7 @@ impl Gaussian {
 
     /// The same without the digits in which sums over rows differ by their order: P to 2⁻³⁰ of √(PᵢᵢPⱼⱼ), μ to 2⁻²⁰/√Pᵢᵢ. As it is
     /// where P has a direction so weak that it would notice.
-    pub(crate) fn rounded(&self) -> Self {
+    pub fn rounded(&self) -> Self {
         const DIGITS: [f64; 2] = [1.0 / 1_073_741_824.0, 1.0 / 1_048_576.0];
         const WEAK: f64 = 1.0 / 4096.0;
         let dim = self.dim();

@@ -18,7 +18,7 @@ mod counted;
 mod memory;
 mod weighted;
 
-pub(crate) use corelet_data::observations::Growing;
+pub use corelet_data::observations::Growing;
 pub use corelet_data::observations::{Held, Moments, Observations};
 pub use counted::{Counted, Looks};
 pub use memory::Memory;
@@ -290,7 +290,7 @@ impl From<ScratchError> for RowsError {
 
 impl RowsError {
     /// The same with rows that count from elsewhere.
-    pub(crate) fn moved_by(self, first: usize) -> Self {
+    pub fn moved_by(self, first: usize) -> Self {
         match self {
             Self::NotFinite { row, draw, value } => Self::NotFinite { row: first + row, draw, value },
             other => other,
@@ -298,6 +298,7 @@ impl RowsError {
     }
 }
 
-pub(crate) fn add(sum: &mut [f64], x: &[f64]) {
+/// sum += x, entry by entry: how partial answers are merged.
+pub fn add(sum: &mut [f64], x: &[f64]) {
     sum.iter_mut().zip(x).for_each(|(sum, x)| *sum += x);
 }
