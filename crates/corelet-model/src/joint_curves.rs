@@ -10,6 +10,8 @@ pub struct NearShifts<'a> {
     deltas: &'a [f32],
     stride: usize,
     count: usize,
+    /// ∇ℓ(ζ).
+    pub gradient: &'a [f64],
     /// A bound of |δ| of each predictor.
     pub reach: &'a [f64],
     /// What [`JointFamily::curved_table`](super::JointFamily::curved_table) made of the shifts that are the same for every row.
@@ -20,8 +22,14 @@ pub struct NearShifts<'a> {
 
 impl<'a> NearShifts<'a> {
     /// Of one row whose predictors with features are shifted by `deltas`, those of the first, then those of the second, …; S each.
-    pub fn new(deltas: &'a [f32], count: usize, reach: &'a [f64], table: &'a [f32]) -> Self {
-        NearShifts { deltas, stride: count, count, reach, table, weight: 1.0 }
+    pub fn new(
+        deltas: &'a [f32],
+        count: usize,
+        gradient: &'a [f64],
+        reach: &'a [f64],
+        table: &'a [f32],
+    ) -> Self {
+        NearShifts { deltas, stride: count, count, gradient, reach, table, weight: 1.0 }
     }
 
     /// The shifts of a predictor with features.
@@ -70,36 +78,41 @@ impl Curves {
     ) -> Vec<usize> {
         let JointPredictors { observations, family, layout } = model;
         let count = self.padded.count;
-        let mut rows = JointJets::new(layout.inputs());
+        let (mut zeta, mut rows) = (vec![0.0; self.reach.len()], JointJets::new(layout.inputs()));
+        for &i in ids {
+            layout.predict(observations, i, anchor, &mut zeta);
+            rows.push(&zeta, observations.target(i));
+        }
+        family.jets(rows.asked());
         let (mut deltas, mut features) = (vec![0.0; rows.zeta.len() * TILE * count], Vec::new());
-        let (mut zeta, mut reach) = (vec![0.0; self.reach.len()], vec![0.0; self.reach.len()]);
-        let (mut near, mut others, mut curved) = (Vec::new(), Vec::new(), vec![0.0; count]);
-        for ids in ids.chunks(TILE) {
+        let (mut gradient, mut reach) = (zeta.clone(), zeta.clone());
+        let (mut others, mut curved) = (Vec::new(), vec![0.0; count]);
+        for (tile, ids) in ids.chunks(TILE).enumerate() {
             features.clear();
             ids.iter().for_each(|&i| features.extend_from_slice(observations.row(i)));
             self.padded.products(&features, ids.len(), &mut deltas);
             for (at, &i) in ids.iter().enumerate() {
-                layout.predict(observations, i, anchor, &mut zeta);
+                let row = tile * TILE + at;
+                rows.predictors(row, &mut zeta);
+                gradient.iter_mut().zip(&rows.gradient).for_each(|(to, slopes)| *to = slopes[row]);
                 self.bound(layout, observations.row(i), &mut reach);
                 let shifts = NearShifts {
                     deltas: &deltas[at * count..],
                     stride: ids.len() * count,
                     count,
+                    gradient: &gradient,
                     reach: &reach,
                     table: &self.table,
                     weight: observations.weight(i) as f32,
                 };
-                if family.add_curved(&zeta, observations.target(i), &shifts, &mut curved) {
-                    rows.push(&zeta, observations.target(i));
-                    near.push(i);
-                } else {
+                if !family.add_curved(&zeta, observations.target(i), &shifts, &mut curved) {
                     others.push(i);
+                    rows.gradient.iter_mut().for_each(|slopes| slopes[row] = 0.0);
                 }
             }
         }
         sum.iter_mut().zip(&curved).for_each(|(sum, &x)| *sum += f64::from(x));
-        family.jets(rows.asked());
-        self.add_linear(model, &near, &rows, sum);
+        self.add_linear(model, ids, &rows, sum);
         others
     }
 
@@ -107,7 +120,13 @@ impl Curves {
     fn bound(&self, layout: &Layout, x: &[f32], bounds: &mut [f64]) {
         for ((bound, reach), input) in bounds.iter_mut().zip(&self.reach).zip(layout.inputs()) {
             let inputs = if *input == Inputs::Features { x } else { &[1.0] };
-            *bound = f64::from(inputs.iter().zip(reach).map(|(x, reach)| x.abs() * reach).sum::<f32>());
+            // Several sums side by side, which need not wait for each other.
+            let mut sums = [0.0_f32; 4];
+            for (inputs, reach) in inputs.chunks(sums.len()).zip(reach.chunks(sums.len())) {
+                let numbers = sums.iter_mut().zip(inputs.iter().zip(reach));
+                numbers.for_each(|(sum, (x, reach))| *sum += x.abs() * reach);
+            }
+            *bound = f64::from(sums.iter().sum::<f32>());
         }
     }
 

@@ -15,8 +15,10 @@ pub struct JointJets {
     pub y: Vec<f64>,
     /// e.
     pub exposure: Vec<f64>,
-    /// ℓ.
+    /// ℓ, where it is wanted.
     pub value: Vec<f64>,
+    /// Whether it is: where not, a family may leave it out.
+    pub(crate) values: bool,
     /// ∂ℓ/∂ζₐ of each predictor.
     pub gradient: Vec<Vec<f64>>,
     /// ∂²ℓ/∂ζₐ∂ζ_b of each pair a ≥ b, in the order (0, 0), (1, 0), (1, 1), (2, 0), ….
@@ -39,8 +41,15 @@ impl JointJets {
             constants: vec![0.0; r - features],
             gradient: vec![Vec::new(); r],
             hessian: vec![Vec::new(); pairs(r).count()],
+            values: true,
             ..JointJets::default()
         }
+    }
+
+    /// The same where ℓ is not wanted.
+    #[must_use]
+    pub fn without_values(self) -> Self {
+        JointJets { values: false, ..self }
     }
 
     /// The same with room for the answers: predictors, targets and exposures have been set.

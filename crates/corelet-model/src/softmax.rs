@@ -181,14 +181,22 @@ impl JointFamily for Softmax {
         Some(Vec::new())
     }
 
-    fn add_curved(&self, zeta: &[f64], (y, _): (f64, f64), shifts: &NearShifts<'_>, sum: &mut [f32]) -> bool {
-        if shifts.reach.iter().any(|reach| *reach > NEAR) {
+    fn add_curved(
+        &self,
+        _zeta: &[f64],
+        (y, _): (f64, f64),
+        shifts: &NearShifts<'_>,
+        sum: &mut [f32],
+    ) -> bool {
+        let (own, classes) = (y as usize, shifts.gradient.len() + 1);
+        if shifts.reach.iter().any(|reach| *reach > NEAR) || classes > MOST {
             return false;
         }
-        let mut p = vec![0.0; zeta.len()];
-        let base = Self::probabilities(zeta, &mut p);
-        let p: Vec<f32> = [base].into_iter().chain(p).map(|p| p as f32).collect();
-        dispatch(AddCurves { p: &p, own: y as usize, shifts, sum });
+        // ∇ℓ = e_y − p, of which the own class is not asked for; what is left for the base loses digits that f32 does not have.
+        let mut p = [0.0; MOST];
+        p[0] = shifts.gradient.iter().sum::<f64>().max(0.0) as f32;
+        p[1..].iter_mut().zip(shifts.gradient).for_each(|(p, slope)| *p = -slope as f32);
+        dispatch(AddCurves { p: &p[..classes], own, shifts, sum });
         true
     }
 }
@@ -204,7 +212,7 @@ impl Kernel for SoftmaxJets<'_> {
 
     #[inline(always)]
     fn run<const FMA: bool>(self) {
-        let JointJets { zeta, y, value, gradient, hessian, .. } = self.0;
+        let JointJets { zeta, y, value, values, gradient, hessian, .. } = self.0;
         for start in (0..y.len()).step_by(ROWS) {
             let rows = start..y.len().min(start + ROWS);
             let y = &y[rows.clone()];
@@ -216,9 +224,10 @@ impl Kernel for SoftmaxJets<'_> {
                     *own = if *y == class { *zeta } else { *own };
                 }
             }
+            // Beside a class so far ahead that exponentials would overflow, the base is nothing.
             let mut total = [0.0; ROWS];
-            for ((base, total), largest) in base.iter_mut().zip(&mut total).zip(&largest) {
-                *base = exp_minus::<f64, FMA>(-*largest, 0.0);
+            for ((base, total), largest) in base.iter_mut().zip(&mut total).zip(&mut largest) {
+                (*base, *largest) = if *largest < LARGE { (1.0, 0.0) } else { (0.0, *largest) };
                 *total = *base;
             }
             for (zeta, p) in zeta.iter().zip(&mut *gradient) {
@@ -228,8 +237,10 @@ impl Kernel for SoftmaxJets<'_> {
                     *total += *p;
                 }
             }
-            for (at, value) in value[rows.clone()].iter_mut().enumerate() {
-                *value = own[at] - largest[at] - log::<FMA>(total[at]);
+            if *values {
+                for (at, value) in value[rows.clone()].iter_mut().enumerate() {
+                    *value = own[at] - largest[at] - log::<FMA>(total[at]);
+                }
             }
             for (base, total) in base.iter_mut().zip(&mut total) {
                 *total = 1.0 / *total;
@@ -285,10 +296,13 @@ impl Slopes<'_> {
 /// Shifts for which f32 keeps the digits of a logarithm.
 const NEAR: f64 = 2.0;
 
+/// Classes that [`AddCurves`] has room for.
+const MOST: usize = 32;
+
 /// Adds what of ℓ(ζ+δ) − ℓ(ζ) is curved: −(log(1 + x) − x) − Σ_{c≠y} p_cE(δ_c − δ_y), with x = Σ_{c≠y} p_c(e^{δ_c − δ_y} − 1) and
 /// E(d) = e^d − 1 − d.
 struct AddCurves<'a> {
-    /// Of all classes.
+    /// Of all classes but the own one.
     p: &'a [f32],
     own: usize,
     shifts: &'a NearShifts<'a>,

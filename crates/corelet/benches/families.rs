@@ -2,7 +2,7 @@
 //! features: Newton's (value, gradient and Hessian), the first look of a Hermite embedding of order 2 and a pass over it, and the
 //! judge's at 250 draws.
 //!
-//! `cargo bench -p corelet --bench families [-- ROWS]`
+//! `cargo bench -p corelet --bench families [-- ROWS [FAMILY]]`, of families whose name begins so, beside logistic regression.
 
 #![allow(clippy::print_stdout)]
 
@@ -116,6 +116,10 @@ fn passes(model: &Arc<dyn Model>) -> [f64; 4] {
 fn main() {
     let argument = std::env::args().skip(1).find_map(|argument| argument.parse::<usize>().ok());
     let n = argument.unwrap_or(100_000);
+    let asked = std::env::args().skip(1).find(|argument| argument.starts_with(char::is_alphabetic));
+    let wanted = |name: &str| {
+        name.starts_with("logistic") || asked.as_ref().is_none_or(|asked| name.starts_with(asked))
+    };
     rayon::ThreadPoolBuilder::new().num_threads(1).build_global().expect("a thread pool");
     println!(
         "n = {n}, D = {DIM} features, one thread; rows a second, and times the pass of logistic regression\n"
@@ -128,7 +132,8 @@ fn main() {
     // As many parameters as softmax of three classes has.
     let wide: Case =
         ("logistic, 22 features", BuiltIn::Logistic, Numbers::default(), |eta, noise| (eta + noise).signum());
-    for (case, dim) in cases().into_iter().map(|case| (case, DIM)).chain([(wide, 2 * DIM)]) {
+    let cases = cases().into_iter().filter(|case| wanted(case.0)).map(|case| (case, DIM));
+    for (case, dim) in cases.chain([(wide, 2 * DIM)]) {
         let model = model_of(n, dim, &case);
         let seconds = passes(&model);
         let first = *logistic.get_or_insert(seconds);

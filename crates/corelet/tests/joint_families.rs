@@ -229,8 +229,9 @@ fn what_is_curved_is_what_differences_leave_of_a_gradient() {
                 let deltas: Vec<f32> =
                     of(Inputs::Features).flat_map(|a| columns[a].iter().map(|x| *x as f32)).collect();
                 let reach = vec![size; r];
+                let (gradient, hessian) = slopes(&*family, &zeta, (y, 1.0));
                 let mut sum = [0.25; SHIFTS];
-                let shifts = NearShifts::new(&deltas, SHIFTS, &reach, &table);
+                let shifts = NearShifts::new(&deltas, SHIFTS, &gradient, &reach, &table);
                 if !family.add_curved(&zeta, (y, 1.0), &shifts, &mut sum) {
                     assert_eq!(sum, [0.25; SHIFTS]);
                     continue;
@@ -238,7 +239,6 @@ fn what_is_curved_is_what_differences_leave_of_a_gradient() {
                 sum = [0.0; SHIFTS];
                 family.add_curved(&zeta, (y, 1.0), &shifts, &mut sum);
                 reached += 1;
-                let (gradient, hessian) = slopes(&*family, &zeta, (y, 1.0));
                 for (s, got) in sum.into_iter().enumerate() {
                     let delta: Vec<f64> = columns.iter().map(|column| column[s]).collect();
                     let want = family.difference(&zeta, &delta, (y, 1.0)) - dot(&gradient, &delta);

@@ -66,14 +66,11 @@ pub(super) struct Ladder {
     rungs: Vec<Nodes>,
 }
 
-/// Standard deviation of a predictor up to which the cross, or two nodes along an axis, are exact to about 10⁻⁵.
-const NARROW: f64 = 0.05;
+/// Standard deviations of a predictor up to which two nodes along an axis, or the cross, are exact to about 10⁻⁵; three; and four.
+const WIDTHS: [f64; 3] = [0.05, 0.15, 0.3];
 
-/// That up to which four nodes along an axis are.
-const WIDE: f64 = 0.3;
-
-/// Nodes along an axis that is narrow, wider, or wide.
-const COUNTS: [usize; 3] = [2, 4, 8];
+/// Nodes along an axis that is narrow, wider, wider still, or wide.
+const COUNTS: [usize; 4] = [2, 3, 4, 8];
 
 /// Most predictors for products of rules.
 const MOST_PREDICTORS: usize = 3;
@@ -82,9 +79,10 @@ impl Ladder {
     pub(super) fn new(r: usize) -> Self {
         let mut rungs = vec![Nodes::cross(r)];
         if r <= MOST_PREDICTORS {
-            let count = |code: usize, axis: usize| COUNTS[code / 3_usize.pow(axis as u32) % 3];
+            let count =
+                |code: usize, axis: usize| COUNTS[code / COUNTS.len().pow(axis as u32) % COUNTS.len()];
             let counts = |code| (0..r).map(|axis| count(code, axis)).collect::<Vec<usize>>();
-            rungs.extend((0..3_usize.pow(r as u32)).map(|code| Nodes::product(&counts(code))));
+            rungs.extend((0..COUNTS.len().pow(r as u32)).map(|code| Nodes::product(&counts(code))));
         } else {
             rungs.push(Nodes::planes(r));
         }
@@ -95,15 +93,15 @@ impl Ladder {
     pub(super) fn rung(&self, factor: impl Fn(usize, usize) -> f64) -> usize {
         let r = self.predictors;
         let square = |a: usize| (0..r).map(|axis| factor(a, axis).powi(2)).sum::<f64>();
-        if (0..r).all(|a| square(a) <= NARROW * NARROW) {
+        if (0..r).all(|a| square(a) <= WIDTHS[0] * WIDTHS[0]) {
             return 0;
         }
         if r > MOST_PREDICTORS {
             return 1;
         }
         let width = |axis: usize| (0..r).map(|a| factor(a, axis).abs()).fold(0.0, f64::max);
-        let code = |axis: usize| usize::from(width(axis) > NARROW) + usize::from(width(axis) > WIDE);
-        1 + (0..r).map(|axis| code(axis) * 3_usize.pow(axis as u32)).sum::<usize>()
+        let code = |axis: usize| WIDTHS.iter().filter(|limit| width(axis) > **limit).count();
+        1 + (0..r).map(|axis| code(axis) * COUNTS.len().pow(axis as u32)).sum::<usize>()
     }
 
     pub(super) fn of_rung(&self, rung: usize) -> &Nodes {

@@ -37,7 +37,7 @@ impl JointLanes {
             features: Planes::default(),
             directions: (0..r).map(|_| Planes::default()).collect(),
             factor: vec![column.clone(); r * r],
-            asked: rows.clone(),
+            asked: rows.clone().without_values(),
             rows,
             means: vec![column; means],
             c: vec![[Vec::new(), Vec::new()]; r],
@@ -112,7 +112,11 @@ impl JointLanes {
                 }
             }
             let length = &mut self.factor[a * r + axis];
-            dispatch(Dot(own, own, length));
+            if before.is_empty() {
+                length.copy_from_slice(&whole);
+            } else {
+                dispatch(Dot(own, own, length));
+            }
             for (length, (share, whole)) in length.iter_mut().zip(share.iter_mut().zip(&whole)) {
                 let root = length.sqrt();
                 let is_own = root > DEPENDENT * whole.sqrt() && root.is_normal();
