@@ -79,6 +79,7 @@ impl Curves {
         let JointPredictors { observations, family, layout } = model;
         let count = self.padded.count;
         let (mut zeta, mut rows) = (vec![0.0; self.reach.len()], JointJets::new(layout.inputs()));
+        rows.reserve(ids.len());
         for &i in ids {
             layout.predict(observations, i, anchor, &mut zeta);
             rows.push(&zeta, observations.target(i));

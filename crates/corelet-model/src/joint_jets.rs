@@ -60,6 +60,12 @@ impl JointJets {
         self
     }
 
+    /// Makes room for so many rows.
+    pub(crate) fn reserve(&mut self, rows: usize) {
+        let columns = self.zeta.iter_mut().chain([&mut self.y, &mut self.exposure]);
+        columns.for_each(|column| column.reserve(rows));
+    }
+
     /// Adds a row.
     pub(crate) fn push(&mut self, zeta: &[f64], (y, exposure): (f64, f64)) {
         let (mut columns, mut constants) = (self.zeta.iter_mut(), self.constants.iter_mut());
