@@ -5,7 +5,7 @@
 //! projects the other duals off tⱼ. The duals stay as they are: with an orthonormal basis of those that are gone, a deletion is
 //! one look at the triangle R⁻¹, without squaring the condition number.
 
-use crate::kernel::{axpy, dot, invert_row, norm};
+use crate::kernel::{STRIP, axpy, dot, invert_strip, norm};
 use crate::parallel::by_blocks;
 
 /// Duals that one worker takes.
@@ -16,6 +16,30 @@ const WORN: f64 = 1e-4;
 
 /// A projection that leaves less than this share of a vector is made again, for what it has left along the basis.
 const SHORT: f64 = 0.1;
+
+/// R⁻¹ by rows, R given by its rows from the diagonal on: strips of columns, each solved for by itself, that stay in a cache.
+fn inverse<'a>(size: usize, row: impl Fn(usize) -> &'a [f64]) -> Vec<f64> {
+    let mut scaled = vec![0.0; size * size];
+    for (i, scaled) in scaled.chunks_exact_mut(size.max(1)).enumerate() {
+        let row = row(i);
+        scaled[i + 1..].iter_mut().zip(&row[1..]).for_each(|(scaled, r)| *scaled = -r / row[0]);
+    }
+    let inverses: Vec<f64> = (0..size).map(|i| 1.0 / row(i)[0]).collect();
+    let firsts: Vec<usize> = (0..size).step_by(STRIP).collect();
+    let mut strips = vec![0.0; firsts.len() * size * STRIP];
+    by_blocks(size.pow(3) / 6, (&firsts, 1), (&mut strips, size * STRIP), |first, strip| {
+        invert_strip(&scaled, &inverses, first[0], strip);
+    });
+    // Where it was read from.
+    let mut out = scaled;
+    for (strip, first) in strips.chunks_exact((size * STRIP).max(1)).zip(firsts) {
+        let width = STRIP.min(size - first);
+        for (out, strip) in out.chunks_exact_mut(size).zip(strip.chunks_exact(STRIP)) {
+            out[first..first + width].copy_from_slice(&strip[..width]);
+        }
+    }
+    out
+}
 
 /// A support on its way down. Positions are those of the columns of R.
 #[derive(Debug)]
@@ -38,11 +62,7 @@ impl Elimination {
     /// Starts from least-squares weights and R, given by its rows from the diagonal on.
     pub(crate) fn new<'a>(weights: &[f64], row: impl Fn(usize) -> &'a [f64]) -> Self {
         let size = weights.len();
-        let mut duals = vec![0.0; size * size];
-        for i in (0..size).rev() {
-            let (head, below) = duals.split_at_mut((i + 1) * size);
-            invert_row(row(i), below, size, &mut head[i * size + i..]);
-        }
+        let duals = inverse(size, row);
         let lengths: Vec<f64> = duals.chunks_exact(size.max(1)).map(|t| dot(t, t)).collect();
         Self {
             size,

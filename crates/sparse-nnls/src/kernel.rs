@@ -187,8 +187,7 @@ dispatched! {
             let (end, right) = (dim.min(start + PART), n.min(left + SIDE));
             let row = |i: usize| &pool[ids[i] * dim + start..ids[i] * dim + end];
             let column = |j: usize| &columns[j * dim + start..j * dim + end];
-            let paired = right - (right - left) % 2;
-            let tripled = left + (paired - left) / 3 * 3;
+            let tripled = right - (right - left) % 3;
             for i in (0..m).step_by(4) {
                 if i + 4 > m {
                     for (i, j) in (i..m).flat_map(|i| (left..right).map(move |j| (i, j))) {
@@ -204,8 +203,7 @@ dispatched! {
                     let products = dots_four_by(simd, four, [column(j), column(j + 1), column(j + 2)]);
                     (j..).zip(products).for_each(|(j, products)| add(j, products));
                 }
-                (tripled..paired).for_each(|j| add(j, dots_four_by(simd, four, [column(j)])[0]));
-                (paired..right).for_each(|j| add(j, four.map(|row| dot_f64(simd, row, column(j)))));
+                (tripled..right).for_each(|j| add(j, dots_four_by(simd, four, [column(j)])[0]));
             }
         }
     }
@@ -267,15 +265,24 @@ dispatched! {
 }
 
 dispatched! {
-    /// A row of R⁻¹ from the diagonal on, given that of R and the rows of R⁻¹ below, each of `size` numbers.
-    fn invert_row<'a>(row: &'a [f64], below: &'a [f64], size: usize, out: &'a mut [f64]) |simd| {
-        let first = size - row.len();
-        out.fill(0.0);
-        out[0] = 1.0 / row[0];
-        for (j, (other, r)) in below.chunks_exact(size).zip(&row[1..]).enumerate() {
-            // An upper triangle: what is left of the diagonal is zero.
-            for (out, x) in out[j + 1..].iter_mut().zip(&other[first + j + 1..]) {
-                *out = fused(simd, *x, -r / row[0], *out);
+    /// [`STRIP`] columns of R⁻¹, by rows, from column `first` on, given the rows of R from behind the diagonal over minus the
+    /// diagonal, `size` apart, and the diagonal's inverses: X = (I − (R/diagonal − I)X)/diagonal from the last row up.
+    fn invert_strip<'a>(scaled: &'a [f64], inverses: &'a [f64], first: usize, strip: &'a mut [f64]) |simd| {
+        let size = inverses.len();
+        let (strip, _) = strip.as_chunks_mut::<STRIP>();
+        // Below, an upper triangle is zero.
+        for i in (0..size.min(first + STRIP)).rev() {
+            let (above, below) = strip.split_at_mut(i + 1);
+            let mut sums = [0.0; STRIP];
+            let coefficients = &scaled[i * size + i + 1..size.min(first + STRIP) + i * size];
+            for (other, &r) in below.iter().zip(coefficients) {
+                for at in 0..STRIP {
+                    sums[at] = fused(simd, other[at], r, sums[at]);
+                }
+            }
+            above[i] = sums;
+            if i >= first {
+                above[i][i - first] = inverses[i];
             }
         }
     }
@@ -390,15 +397,22 @@ mod tests {
             let entry = |i: usize, j: usize| if i == j { 2.0 } else { number(i * stride + j) / size as f64 };
             let triangle: Vec<f64> = (0..size * stride).map(|at| entry(at / stride, at % stride)).collect();
             let b: Vec<f64> = (0..size).map(|i| number(i + 10_000)).collect();
-            let (mut x, mut inverse) = (vec![0.0; size], vec![0.0; size * size]);
+            let mut x = vec![0.0; size];
             solve_triangle(&triangle, stride, &b, &mut x);
-            for i in (0..size).rev() {
+            for i in 0..size {
                 let row = &triangle[i * stride + i..i * stride + size];
                 prop_assert!((plain_dot(row, &x[i..]) - b[i]).abs() <= 1e-12);
-                let (above, below) = inverse.split_at_mut((i + 1) * size);
-                invert_row(row, below, size, &mut above[i * size + i..]);
-                prop_assert!((plain_dot(&above[i * size..], &b) - x[i]).abs() <= 1e-12);
             }
+            let scaled: Vec<f64> = (0..size * size).map(|at| -triangle[at / size * stride + at % size] / 2.0).collect();
+            let (inverses, mut sums) = (vec![0.5; size], vec![0.0; size]);
+            for first in (0..size).step_by(STRIP) {
+                let mut strip = vec![0.0; size * STRIP];
+                invert_strip(&scaled, &inverses, first, &mut strip);
+                for (sum, strip) in sums.iter_mut().zip(strip.chunks(STRIP)) {
+                    *sum += plain_dot(&strip[..STRIP.min(size - first)], &b[first..]);
+                }
+            }
+            prop_assert!(sums.iter().zip(&x).all(|(sum, x)| (sum - x).abs() <= 1e-12));
         }
 
         #[test]
