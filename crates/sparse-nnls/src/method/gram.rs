@@ -8,7 +8,7 @@ const CHUNK: usize = 32;
 
 /// Rows that are worth computing together: few where the columns stay in a cache, many where they must be read from memory.
 const FEW: usize = 4;
-const MANY: usize = 32;
+const MANY: usize = 60;
 
 /// Numbers in the columns of a pool that stay in a cache.
 const CACHED: usize = 1 << 20;
@@ -28,11 +28,15 @@ pub(super) struct Gram {
 
 impl Gram {
     /// Takes in more unit columns. Products with them are computed where they are asked for.
-    pub(super) fn extend(&mut self, columns: &[f64], target: &[f64]) {
+    pub(super) fn extend(&mut self, columns: Vec<f64>, target: &[f64]) {
         let known = self.len();
-        self.columns.extend_from_slice(columns);
-        self.with_target.resize(self.columns.len() / target.len(), 0.0);
-        correlate(columns, target, &mut self.with_target[known..]);
+        self.with_target.resize(known + columns.len() / target.len(), 0.0);
+        correlate(&columns, target, &mut self.with_target[known..]);
+        if known == 0 {
+            self.columns = columns;
+        } else {
+            self.columns.extend(columns);
+        }
         self.places.resize(self.len(), ABSENT);
     }
 
@@ -70,12 +74,16 @@ impl Gram {
         let unknown: Vec<usize> = (0..self.len()).filter(|&at| !self.knows(at)).collect();
         let products = self.products(&asked, &unknown);
         let mut rows = vec![vec![0.0; self.len()]; asked.len()];
-        for (other, place) in self.places.iter().enumerate().filter(|&(at, _)| self.knows(at)) {
-            rows.iter_mut().zip(&asked).for_each(|(row, &column)| row[other] = self.rows[*place][column]);
-        }
-        for (products, &other) in products.chunks_exact(asked.len().max(1)).zip(&unknown) {
-            rows.iter_mut().zip(products).for_each(|(row, product)| row[other] = *product);
-        }
+        let known: Vec<usize> = (0..self.len()).filter(|&at| self.knows(at)).collect();
+        let columns: Vec<(usize, usize)> = asked.iter().copied().enumerate().collect();
+        // A number read far from the last one takes as long as many multiply-adds.
+        let work = 32 * columns.len() * known.len();
+        by_blocks(work, (&columns, 1), (&mut rows, 1), |columns, rows| {
+            let (&(at, column), row) = (&columns[0], &mut rows[0]);
+            known.iter().for_each(|&other| row[other] = self.row(other)[column]);
+            let products = products.chunks_exact(asked.len()).map(|products| products[at]);
+            unknown.iter().zip(products).for_each(|(&other, product)| row[other] = product);
+        });
         for (row, column) in rows.into_iter().zip(asked) {
             self.places[column] = self.rows.len();
             self.rows.push(row);
@@ -146,11 +154,11 @@ mod tests {
         let (dim, target) = (9, [1.0; 9]);
         let columns: Vec<f64> = (0..20 * dim).map(|i| ((i * 7919) as f64 * 0.137).sin()).collect();
         let mut gram = Gram::default();
-        gram.extend(&columns[..8 * dim], &target);
+        gram.extend(columns[..8 * dim].to_vec(), &target);
         gram.ask(&[1, 5]);
-        gram.extend(&columns[8 * dim..11 * dim], &target);
+        gram.extend(columns[8 * dim..11 * dim].to_vec(), &target);
         gram.ask(&[5, 9]);
-        gram.extend(&columns[11 * dim..], &target);
+        gram.extend(columns[11 * dim..].to_vec(), &target);
         assert!(!gram.knows(1) && !gram.knows(9) && !gram.knows(15));
         gram.ask(&[1, 5, 9, 15]);
         for asked in [1, 5, 9, 15] {

@@ -28,16 +28,19 @@ impl Pool {
         let ids: Vec<usize> = candidates.iter().map(|candidate| candidate.id).collect();
         let mut columns = vec![0.0; ids.len() * dim];
         oracle.columns(&ids, &mut columns)?;
-        let mut unit = Vec::with_capacity(columns.len());
-        for (id, column) in ids.into_iter().zip(columns.chunks_exact(dim)) {
-            let length = norm(column);
+        let mut kept = 0;
+        for (at, id) in ids.into_iter().enumerate() {
+            let length = norm(&columns[at * dim..(at + 1) * dim]);
             if length > 0.0 {
                 self.ids.push(id);
                 self.norms.push(length);
-                unit.extend(column.iter().map(|x| x / length));
+                columns.copy_within(at * dim..(at + 1) * dim, kept * dim);
+                columns[kept * dim..(kept + 1) * dim].iter_mut().for_each(|x| *x /= length);
+                kept += 1;
             }
         }
-        self.gram.extend(&unit, &problem.target);
+        columns.truncate(kept * dim);
+        self.gram.extend(columns, &problem.target);
         Ok(())
     }
 
