@@ -178,7 +178,7 @@ impl Engine {
             stage: Stage::Gather,
             search: Search::new(problem, capacity),
             floor: None,
-            rounds: Rounds::new(exchanged),
+            rounds: Rounds::new(exchanged, false),
             looks: Looks { left: EARLY_LOOKS, before: (0, f64::INFINITY), answers: [Vec::new(), Vec::new()] },
             goal,
             capacity,
@@ -200,7 +200,9 @@ impl Engine {
         }
         let mut sample = problem.sample.clone();
         sample.sort_unstable_by_key(|candidate| candidate.id);
-        self.search.add(&sample, problem, oracle)
+        self.search.add(&sample, problem, oracle)?;
+        self.rounds = Rounds::new(self.exchanged, self.is_large());
+        Ok(())
     }
 
     /// Brings in columns outside the pool that a residual points at.
@@ -259,7 +261,7 @@ impl Engine {
         if self.may_look(points, residual, oracle) {
             // Grown past k first, and looked at then.
             self.looks.before = (points, residual);
-            self.rounds = Rounds::new(self.exchanged);
+            self.rounds = Rounds::new(self.exchanged, self.is_large());
             self.looks.left = 1;
             self.goal = points + self.exchanged;
         } else if points < self.k {
@@ -276,7 +278,7 @@ impl Engine {
         self.search.settle(&problem.target);
         let better = self.search.keep_better();
         let best = &self.search.best;
-        let thorough = self.search.pool.complete && self.scoring_work() < LARGE;
+        let thorough = self.search.pool.complete && !self.is_large();
         let at_rest = best.len() < self.k || (!thorough && self.rounds.are_stalled());
         match self.rounds.next(better, best.residual_norm()) {
             Some(Exchange::GrowThenCut(count)) if !at_rest => self.goal = self.k + count,
@@ -295,8 +297,12 @@ impl Engine {
         self.search.pool.len() * self.k * self.k
     }
 
+    fn is_large(&self) -> bool {
+        self.scoring_work() >= LARGE
+    }
+
     fn swaps(&self) -> usize {
-        if self.scoring_work() < LARGE { SWAPS.max(600 / self.k) } else { 1 }
+        if self.is_large() { 1 } else { SWAPS.max(600 / self.k) }
     }
 
     /// Shakes the best support, as often as a fixed amount of work allows: small problems are searched from every side, large
@@ -327,7 +333,7 @@ impl Engine {
         let mut floor = match self.floor.take() {
             Some(floor) => floor,
             None => {
-                self.rounds = Rounds::new(self.exchanged);
+                self.rounds = Rounds::new(self.exchanged, self.is_large());
                 self.goal = k;
                 Floor::new(problem, self.capacity, &self.search)
             }

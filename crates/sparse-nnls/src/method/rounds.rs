@@ -1,6 +1,6 @@
 //! The rounds of a refinement: which exchange comes next, of how many columns, and when they are at rest.
 
-/// Four rounds that together lower the residual by less than this share bring nothing more in a pool.
+/// Rounds that together lower the residual by less than this share bring nothing more in a pool: four, of a large problem two.
 const LEAST_FALL: f64 = 0.02;
 
 /// How a round changes the best support: grow first and cut after, or drop first and refill, by so many columns.
@@ -14,16 +14,21 @@ pub(super) enum Exchange {
 #[derive(Debug)]
 pub(super) struct Rounds {
     exchange: Exchange,
+    /// Whether the other kind of exchange brought nothing when it was last tried.
+    other_failed: bool,
     /// Rounds in a row that brought nothing.
     failures: usize,
     /// The best residual after each round.
     history: Vec<f64>,
+    /// Whether an exchange that helps goes on for as long as it does, once the other kind has failed.
+    hasty: bool,
 }
 
 impl Rounds {
-    /// Begins with a growth and `exchanged` columns.
-    pub(super) fn new(exchanged: usize) -> Self {
-        Self { exchange: Exchange::GrowThenCut(exchanged), failures: 0, history: Vec::new() }
+    /// Begins with a growth and `exchanged` columns. Where rounds are dear, `hasty` ones leave out what is likely to fail.
+    pub(super) fn new(exchanged: usize, hasty: bool) -> Self {
+        let exchange = Exchange::GrowThenCut(exchanged);
+        Self { exchange, other_failed: false, failures: 0, history: Vec::new(), hasty }
     }
 
     /// Whether no round has ended yet.
@@ -33,8 +38,10 @@ impl Rounds {
 
     /// Whether the last rounds brought next to nothing.
     pub(super) fn are_stalled(&self) -> bool {
-        match self.history[..] {
-            [.., before, _, _, _, now] => now > (1.0 - LEAST_FALL) * before,
+        match (&self.history[..], self.hasty) {
+            ([.., before, _, now], true) | ([.., before, _, _, _, now], false) => {
+                *now > (1.0 - LEAST_FALL) * before
+            }
             _ => false,
         }
     }
@@ -45,6 +52,10 @@ impl Rounds {
         self.history.push(residual);
         self.failures = if better { 0 } else { self.failures + 1 };
         let halve = |count: usize| if self.failures >= 2 { count / 2 } else { count };
+        if better && self.other_failed && self.hasty {
+            return Some(self.exchange);
+        }
+        self.other_failed = !better && self.failures < 2;
         self.exchange = match self.exchange {
             Exchange::GrowThenCut(count) => Exchange::DropThenRefill(halve(count)),
             Exchange::DropThenRefill(count) => Exchange::GrowThenCut(halve(count)),
