@@ -15,6 +15,10 @@ pub(super) const FLOOR: f64 = 1e-6;
 const LEAST_FALL: f64 = 1e-4;
 const KEPT_FALL: f64 = 1e-9;
 
+/// What rounding leaves of ‖y‖² in a squared residual that comes from inner products: the same support, reached by another way,
+/// is no better by that much.
+const ROUNDING: f64 = 1e-14;
+
 /// Exchanges tried in vain before a support counts as a local optimum.
 const PATIENCE: usize = 8;
 
@@ -144,10 +148,15 @@ impl Search {
         self.record_settled();
     }
 
+    /// Whether the present support is better than another, by more than rounding.
+    fn is_better_than(&self, other: &Tableau) -> bool {
+        let (now, before) = (self.tableau.residual_norm().powi(2), other.residual_norm().powi(2));
+        now < before * (1.0 - 2.0 * KEPT_FALL) - ROUNDING * self.target_norm.powi(2)
+    }
+
     /// Keeps the present support where it is better than the best, and otherwise goes back to that.
     pub(super) fn keep_better(&mut self) -> bool {
-        let better = self.best.is_empty()
-            || self.tableau.residual_norm() < self.best.residual_norm() * (1.0 - KEPT_FALL);
+        let better = self.best.is_empty() || self.is_better_than(&self.best);
         let (from, to) =
             if better { (&self.tableau, &mut self.best) } else { (&self.best, &mut self.tableau) };
         to.copy_from(from);
@@ -156,14 +165,14 @@ impl Search {
 
     /// Exchanges single columns as long as one scoring of all exchanges lasts. Whether that brought anything.
     pub(super) fn swap(&mut self, k: usize) -> bool {
-        let gram = &mut self.pool.gram;
         let least = LEAST_FALL * self.tableau.residual_norm().powi(2);
         let (mut helped, mut failures) = (false, 0);
-        let exchanges = self.tableau.exchanges(least, gram);
+        let exchanges = self.tableau.exchanges(least, &self.pool.gram);
         for (tried, &(leaves, enters)) in exchanges.iter().enumerate() {
             if failures == PATIENCE {
                 break;
             }
+            let gram = &mut self.pool.gram;
             if !gram.knows(enters) {
                 let next: Vec<usize> = exchanges[tried..].iter().take(PATIENCE).map(|pair| pair.1).collect();
                 gram.ask(&next);
@@ -180,7 +189,7 @@ impl Search {
                 let Some(at) = self.tableau.best(gram, k - self.tableau.len()) else { break };
                 self.tableau.enter(at, gram);
             }
-            if self.tableau.residual_norm() < self.before.residual_norm() * (1.0 - KEPT_FALL) {
+            if self.is_better_than(&self.before) {
                 (helped, failures) = (true, 0);
             } else {
                 std::mem::swap(&mut self.tableau, &mut self.before);

@@ -16,6 +16,9 @@ pub(super) const LEAST_HEIGHT: f64 = 1e-10;
 /// A fall of the squared residual by less than this share of it is rounding.
 const LEAST_FALL: f64 = 2e-9;
 
+/// Gains that differ by less than this share are the same.
+const TIED: f64 = 1e-9;
+
 /// Unit columns with a product above this could stand in for each other.
 const ALIKE: f64 = 1.0 - 1e-6;
 
@@ -139,9 +142,7 @@ impl Tableau {
         if self.barred.len() * self.len() < BLOCKED {
             self.bring_up_to_date(gram);
             let (best, column) = self.best_of(&self.pool)?;
-            if !gram.knows(column) {
-                gram.ask(&self.promising(&self.pool, gram.worth_asking(room)));
-            }
+            self.ask(column, &self.pool, room, gram);
             return Some(best);
         }
         if self.panel.is_none() || self.pending.len() >= CHANGES {
@@ -152,9 +153,7 @@ impl Tableau {
         let found = self.panel.as_ref().and_then(|panel| Some((panel, self.best_of(panel)?)));
         match found {
             Some((panel, (at, column))) => {
-                if !gram.knows(column) {
-                    gram.ask(&self.promising(panel, gram.worth_asking(room)));
-                }
+                self.ask(column, panel, room, gram);
                 Some(at)
             }
             None if self.pending.is_empty() => None,
@@ -162,6 +161,17 @@ impl Tableau {
                 self.bring_up_to_date(gram);
                 self.best(gram, room)
             }
+        }
+    }
+
+    /// Asks for the products of a column, and with them for those of others that may enter next.
+    fn ask(&self, column: usize, tiles: &Tiles, room: usize, gram: &mut Gram) {
+        if !gram.knows(column) {
+            let mut asked = self.promising(tiles, gram.worth_asking(room));
+            if !asked.contains(&column) {
+                asked.push(column);
+            }
+            gram.ask(&asked);
         }
     }
 
@@ -181,10 +191,15 @@ impl Tableau {
             .filter(|open| open.0 > LEAST_FALL * self.squared)
     }
 
-    /// Place and column of the best.
+    /// Place and column of the best. Where the support lacks one direction to span everything, all columns would bring the same:
+    /// of those that tie but for rounding it is the one farthest from the span.
     fn best_of(&self, tiles: &Tiles) -> Option<(usize, usize)> {
-        let better = |a: (f64, usize, usize), b: (f64, usize, usize)| if b.0 > a.0 { b } else { a };
-        self.open(tiles).reduce(better).map(|(_, at, column)| (at, column))
+        let most = self.open(tiles).map(|open| open.0).reduce(f64::max)?;
+        let tied = self.open(tiles).filter(|open| open.0 >= (1.0 - TIED) * most);
+        let farther = |a: (f64, usize, usize), b: (f64, usize, usize)| {
+            if tiles.height(b.1) > tiles.height(a.1) { b } else { a }
+        };
+        tied.reduce(farther).map(|(_, at, column)| (at, column))
     }
 
     /// The columns that would lower the residual most, best first.
