@@ -277,10 +277,11 @@ impl Engine {
         self.search.cut(self.k);
         self.search.settle(&problem.target);
         let better = self.search.keep_better();
-        let best = &self.search.best;
+        let (points, residual) = (self.search.best.len(), self.search.best.residual_norm());
+        let next = self.rounds.next(better, residual);
         let thorough = self.search.pool.complete && !self.is_large();
-        let at_rest = best.len() < self.k || (!thorough && self.rounds.are_stalled());
-        match self.rounds.next(better, best.residual_norm()) {
+        let at_rest = points < self.k || (!thorough && self.rounds.are_stalled());
+        match next {
             Some(Exchange::GrowThenCut(count)) if !at_rest => self.goal = self.k + count,
             Some(Exchange::DropThenRefill(count)) if !at_rest => {
                 self.goal = self.k;

@@ -1,7 +1,8 @@
 //! The rounds of a refinement: which exchange comes next, of how many columns, and when they are at rest.
 
-/// Rounds that together lower the residual by less than this share bring nothing more in a pool: four, of a large problem two.
+/// Four rounds that together lower the residual by less than this share bring nothing more in a pool; of a large problem two.
 const LEAST_FALL: f64 = 0.02;
+const LEAST_FALL_OF_TWO: f64 = 0.03;
 
 /// How a round changes the best support: grow first and cut after, or drop first and refill, by so many columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,9 +40,9 @@ impl Rounds {
     /// Whether the last rounds brought next to nothing.
     pub(super) fn are_stalled(&self) -> bool {
         match (&self.history[..], self.hasty) {
-            ([.., before, _, now], true) | ([.., before, _, _, _, now], false) => {
-                *now > (1.0 - LEAST_FALL) * before
-            }
+            ([.., before, _, now], true) => *now > (1.0 - LEAST_FALL_OF_TWO) * before,
+            // One more is made then.
+            ([.., before, _, _, _, now, _], false) => *now > (1.0 - LEAST_FALL) * before,
             _ => false,
         }
     }
