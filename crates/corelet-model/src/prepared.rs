@@ -14,6 +14,11 @@ pub trait Differences: Send + Sync {
     /// The same in f64.
     fn wide(&self, ids: &[usize], out: &mut [f64]);
 
+    /// The same, for those who have the shifts xᵢᵀΔₛ of each row's linear predictor at hand. The default makes no use of them.
+    fn wide_at(&self, ids: &[usize], _predictor_shifts: &[f64], out: &mut [f64]) {
+        self.wide(ids, out);
+    }
+
     /// Adds those of the rows `ids`, a few dozen, to `sum`, which has one number a shift; each in f32, as [`narrow`](Differences::narrow)
     /// has it. The default calls that.
     fn add_narrow(&self, ids: &[usize], scratch: &mut Scratch, sum: &mut [f64]) {
@@ -81,13 +86,19 @@ impl<F: Family + 'static> Glm<F> {
             features.clear();
             ids.iter().for_each(|&i| features.extend_from_slice(observations.row(i)));
             shifts.products_f64(&features, out);
-            for (&i, deltas) in ids.iter().zip(out.chunks_exact_mut(count)) {
-                let (y, exposure) = observations.target(i);
-                let eta = observations.predictor(i, anchor);
-                self.family().differences_row_f64(eta, y, exposure, deltas);
-                if let Some(weights) = &observations.weights {
-                    deltas.iter_mut().for_each(|difference| *difference *= weights[i]);
-                }
+            self.differences_of(ids, anchor, count, out);
+        }
+    }
+
+    /// Replaces the shifts of the predictors of these rows, `count` each, by the differences.
+    fn differences_of(&self, ids: &[usize], anchor: &[f64], count: usize, shifts: &mut [f64]) {
+        let observations = self.observations();
+        for (&i, deltas) in ids.iter().zip(shifts.chunks_exact_mut(count)) {
+            let (y, exposure) = observations.target(i);
+            let eta = observations.predictor(i, anchor);
+            self.family().differences_row_f64(eta, y, exposure, deltas);
+            if let Some(weights) = &observations.weights {
+                deltas.iter_mut().for_each(|difference| *difference *= weights[i]);
             }
         }
     }
@@ -115,6 +126,11 @@ impl<F: Family + 'static> Differences for PreparedGlm<F> {
 
     fn wide(&self, ids: &[usize], out: &mut [f64]) {
         self.model.wide_differences(ids, &self.anchor, &self.shifts, out);
+    }
+
+    fn wide_at(&self, ids: &[usize], predictor_shifts: &[f64], out: &mut [f64]) {
+        out.copy_from_slice(predictor_shifts);
+        self.model.differences_of(ids, &self.anchor, self.shifts.len().max(1), out);
     }
 
     /// Rows that no shift moves out of the range of their series are summed as series, in registers.

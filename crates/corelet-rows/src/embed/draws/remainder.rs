@@ -80,11 +80,12 @@ impl Differences for Remainder {
         let count = self.shifts.len();
         let mut deltas = vec![0.0; WIDE_TILE.min(ids.len()) * count];
         let mut features = Vec::new();
-        self.whole.wide(ids, out);
         for (ids, out) in ids.chunks(WIDE_TILE).zip(out.chunks_mut(WIDE_TILE * count.max(1))) {
             features.clear();
             ids.iter().for_each(|&i| features.extend_from_slice(self.linear.observations.row(i)));
-            self.shifts.products_f64(&features, &mut deltas[..ids.len() * count]);
+            let deltas = &mut deltas[..ids.len() * count];
+            self.shifts.products_f64(&features, deltas);
+            self.whole.wide_at(ids, deltas, out);
             let rows = out.chunks_exact_mut(count.max(1)).zip(deltas.chunks_exact(count.max(1)));
             for (&i, (out, deltas)) in ids.iter().zip(rows) {
                 let (a, b) = (self.polynomials.slope[i], self.polynomials.curvature[i]);
