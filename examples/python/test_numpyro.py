@@ -100,3 +100,24 @@ def test_single_precision_is_too_coarse_for_many_rows() -> None:
         with pytest.warns(UserWarning, match="enable_x64"):
             corelet.numpyro.warn_of_precision(1_000_000)
     numpyro.enable_x64()
+
+
+def test_options_of_nuts_are_handed_on() -> None:
+    x, y = robust_data(3000)
+    reference = full(robust, x, y)
+    kernels: list[dict[str, Any]] = [
+        {"dense_mass": True, "find_heuristic_step_size": True},
+        {"dense_mass": [("intercept", "slope")], "target_accept_prob": 0.9},
+        {"inverse_mass_matrix": {("nu", "sigma"): jnp.ones(2)}},
+    ]
+    for kernel in kernels:
+        fit = corelet.numpyro.fit(robust, (x, y), k=60, chains=2, draws=600, kernel=kernel)
+        assert fit.verdict.grade == "A"
+        assert compare(f"NumPyro, {kernel}", reference, draws_of(fit.idata)) < 0.35
+
+
+def test_an_option_that_xla_does_not_know_is_left_out() -> None:
+    from corelet._compiled import Compiled
+
+    double = Compiled(lambda x: 2 * x, (np.zeros(3),), {"xla_no_such_option": True})
+    assert np.array_equal(double(np.arange(3.0)), [0.0, 2.0, 4.0])

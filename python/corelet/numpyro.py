@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Optional
+from typing import Any, NamedTuple, Optional
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro
 from numpy.typing import NDArray
-from numpyro.handlers import seed as seeded
 from numpyro.handlers import substitute, trace
 from numpyro.infer.util import constrain_fn, unconstrain_fn
 
 from ._build import _count
+from ._compiled import LITTLE, MUCH, Compiled
 from ._draws import Draws
 from ._fit import Fit, FitProgressOption, plan_of, run_rounds
 from ._gather import AT_ONCE, Units, Which
 from ._lib import CoreletError
-from ._numpyro_chains import Chains
+from ._numpyro_chains import Chains, with_key
+from ._rounds import Plan
 
 CHECKED_ROWS = 50
 """Rows at which the log-likelihood of some rows is compared with that among all."""
@@ -81,9 +82,9 @@ def fit(
     units = Units(table.n, groups)
     plan = plan_of(units, k, max_k, rows, None, max_rounds, seed, None)
     warn_of_precision(table.n)
+    size = 0 if groups is not None else min(table.n, max(plan.k, 0 if given is not None else plan.pilot))
+    tool = Sampler(table, Steps(draws, tune, chains), plan, size, dict(kernel or {}))
     table.check_slicing(plan.draws_at(plan.k, table.parameters), seed)
-    size = 0 if groups is not None else max(plan.k, 0 if given is not None else plan.pilot)
-    tool = Sampler(table, size, draws, tune, chains, seed, dict(kernel or {}))
     start = None if given is None else tool.only_latent(given)
     return run_rounds(tool, plan, units, start, progress)
 
@@ -114,7 +115,7 @@ class Rows:
         self.values = [self._leaves[at] for at in self._at]
         if not self.values:
             raise CoreletError(f"no argument of the model has {self.n} rows; hand the data over in args")
-        self.jitted = jax.jit(jax.vmap(self._one, in_axes=(0, None)))
+        self._compiled: dict[tuple[int, int], Compiled] = {}
 
     @property
     def parameters(self) -> int:
@@ -143,7 +144,7 @@ class Rows:
     def _one(self, theta: Mapping[str, Any], data: Sequence[Any]) -> Any:
         """The log-likelihood of each row at one draw."""
         args, kwargs = self.call(data)
-        sites = trace(substitute(seeded(self.model, 0), data=theta)).get_trace(*args, **kwargs)
+        sites = trace(substitute(with_key(self.model), data=theta)).get_trace(*args, **kwargs)
         total: Any = 0.0
         for name in self.observed:
             site = sites[name]
@@ -152,17 +153,19 @@ class Rows:
         return total
 
     def log_likelihood(self, theta: Mapping[str, Any], rows: Which) -> NDArray[Any]:
-        """Draws by rows, by one compiled function."""
+        """Draws by rows, by a function compiled for so many draws and rows."""
         count = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
-        parameters = {name: theta[name] for name in self.latent}
+        parameters = {name: np.asarray(theta[name], like.dtype) for name, like in self.latent.items()}
         draws = len(next(iter(parameters.values())))
         size = max(count, min(self.n, AT_ONCE // max(1, draws)))
-        return np.asarray(self.jitted(parameters, self.take(rows, size)), dtype=np.float64)[:, :count]
+        data = self.take(rows, size)
+        if (draws, size) not in self._compiled:
+            self._compiled[draws, size] = Compiled(jax.vmap(self._one, in_axes=(0, None)), (parameters, data), MUCH)
+        return np.asarray(self._compiled[draws, size](parameters, data), dtype=np.float64)[:, :count]
 
     def check_slicing(self, draws: int, seed: int) -> None:
         """Some rows alone must have the log-likelihood that they have among all. So many draws are what is asked for later."""
-        theta = self._points(seed)
-        whole = np.asarray(self.jitted(theta, self.values), dtype=np.float64)
+        theta, whole = self._at_two_points(seed)
         repeated = {name: np.resize(values, (draws, *values.shape[1:])) for name, values in theta.items()}
         rows = np.sort(np.random.default_rng(seed).choice(self.n, min(CHECKED_ROWS, self.n), replace=False)).astype(np.int64)
         found, wanted = self.log_likelihood(repeated, rows)[: len(whole)], whole[:, rows]
@@ -173,20 +176,25 @@ class Rows:
                 "model, for instance), so rows cannot be taken out of it; compute such quantities before the model"
             )
 
-    def _points(self, seed: int) -> dict[str, NDArray[Any]]:
-        """Two points of the parameter space."""
-        model, rng = seeded(self.model, 0), np.random.default_rng(seed)
+    def _at_two_points(self, seed: int) -> tuple[dict[str, NDArray[Any]], NDArray[np.float64]]:
+        """Two points of the parameter space, and the log-likelihoods of all rows there."""
+        model, rng = with_key(self.model), np.random.default_rng(seed)
         shapes = jax.eval_shape(lambda draw, data: unconstrain_fn(model, *self.call(data), draw), self.latent, self.values)
         free = {name: rng.uniform(-1, 1, (2, *x.shape)).astype(x.dtype) for name, x in shapes.items()}
-        constrain = jax.jit(jax.vmap(lambda at, data: constrain_fn(model, *self.call(data), at), in_axes=(0, None)))
-        points = constrain(free, self.values)
-        return {name: np.asarray(points[name]) for name in self.latent}
+
+        def at(free: Any, data: Any) -> Any:
+            values = constrain_fn(model, *self.call(data), free)
+            theta = {name: values[name] for name in self.latent}
+            return theta, self._one(theta, data)
+
+        theta, whole = Compiled(jax.vmap(at, in_axes=(0, None)), (free, self.values), LITTLE)(free, self.values)
+        return {name: np.asarray(values) for name, values in theta.items()}, np.asarray(whole, dtype=np.float64)
 
 
 def _sites(model: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     """The sites of a model, with shapes in place of what would be random: nothing is drawn, and nothing compiled."""
     found: dict[str, Any] = {}
-    jax.eval_shape(lambda key: found.update(trace(seeded(model, key)).get_trace(*args, **kwargs)), jax.random.PRNGKey(0))
+    jax.eval_shape(lambda: found.update(trace(with_key(model)).get_trace(*args, **kwargs)))
     return found
 
 
@@ -259,25 +267,30 @@ def _padded(values: NDArray[Any], size: int) -> NDArray[Any]:
     return np.concatenate([values, np.repeat(values[-1:], missing, axis=0)])
 
 
-class Sampler:
-    """NUTS on weighted rows, compiled once as long as these are no more than at first."""
+class Steps(NamedTuple):
+    """Of the last chains."""
 
-    def __init__(
-        self, rows: Rows, size: int, draws: int, tune: int, chains: int, seed: int, kernel: dict[str, Any]
-    ) -> None:
+    draws: int
+    tune: int
+    chains: int
+
+
+class Sampler:
+    """NUTS on weighted rows, compiled once as long as these are no more than `size`."""
+
+    def __init__(self, rows: Rows, last: Steps, plan: Plan, size: int, kernel: dict[str, Any]) -> None:
         self.rows = rows
+        self.last = last
         self.size = size
-        self.final_draws = draws
-        self.tune = tune
-        self.chains = chains
-        self.seed = seed
-        self.kernel = kernel
+        self.seed = plan.seed
         self.calls = 0
-        self._compiled: Optional[Chains] = None
+        self._chains = Chains(rows.weighted, rows.latent, last.tune, self._length(plan.draws_at(plan.k, 0)), kernel)
+        if size:
+            self._chains.compile(self._data(np.arange(size), np.ones(size)))
 
     @property
     def last_steps(self) -> int:
-        return self.chains * (self.final_draws + self.tune)
+        return self.last.chains * (self.last.draws + self.last.tune)
 
     def sample(
         self,
@@ -289,16 +302,20 @@ class Sampler:
     ) -> Draws:
         self.calls += 1
         self.size = max(self.size, len(rows))
-        length = max(100, -(-2 * draws // self.chains))
-        if self._compiled is None:
-            self._compiled = Chains(self.rows.weighted, self.rows.latent, self.tune, length, self.kernel)
-        padded = np.concatenate([weights, np.zeros(self.size - len(rows))]).astype(jnp.result_type(float))
-        data = (padded, *self.rows.take(rows, self.size))
         seed = int(np.random.SeedSequence([self.seed, self.calls]).generate_state(1)[0])
-        wanted = self.final_draws if final else length
+        wanted = self.last.draws if final else self._length(draws)
         flat: Any = None if start is None else start.flat()
-        values, diverged = self._compiled.run(seed, data, flat, self.chains, wanted)
+        values, diverged = self._chains.run(seed, self._data(rows, weights), flat, self.last.chains, wanted)
         return Draws({name: array[:, :wanted] for name, array in values.items()}, True, diverged)
+
+    def _length(self, draws: int) -> int:
+        """Of each chain, twice as many as are wanted of all."""
+        return max(100, -(-2 * draws // self.last.chains))
+
+    def _data(self, rows: NDArray[np.int64], weights: NDArray[np.float64]) -> tuple[Any, ...]:
+        """Weights and rows, padded with rows of weight 0."""
+        padded = np.concatenate([weights, np.zeros(self.size - len(rows))]).astype(jnp.result_type(float))
+        return (padded, *self.rows.take(rows, self.size))
 
     def log_likelihood(self, theta: Any, rows: Which) -> Any:
         return self.rows.log_likelihood(theta, rows)
