@@ -95,7 +95,7 @@ def test_the_density_that_nutpie_calls_is_that_of_the_rows_and_says_when_it_rais
     compiled = _Compiled(weighted.model)
     rows = np.arange(100)
     given = compiled.with_data(**weighted.data(rows, np.ones(100)))
-    density = compiled._density.ctypes
+    density = given.compiled_logp_func.ctypes
 
     def at(point: list[float]) -> tuple[int, float, Array]:
         arrays = [np.array(point), np.zeros(2), np.zeros(1)]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import Any
 
 import jax
+
+from ._beside import beside
 
 MUCH: Mapping[str, Any] = {}
 """For long arrays, called often: as XLA would."""
@@ -14,8 +16,6 @@ SOME: Mapping[str, Any] = {"xla_cpu_use_fusion_emitters": False}
 """For short arrays in loops: without emitters that take longer to compile and make faster only what is long."""
 LITTLE: Mapping[str, Any] = {**SOME, "xla_backend_optimization_level": 0}
 """For what is called a few times."""
-
-_threads = ThreadPoolExecutor(thread_name_prefix="corelet-compile")
 
 
 class Compiled:
@@ -25,7 +25,7 @@ class Compiled:
     def __init__(self, function: Callable[..., Any], examples: tuple[Any, ...], effort: Mapping[str, Any]) -> None:
         lowered = jax.jit(function).lower(*examples)
         self.out = lowered.out_info
-        self._made: Future[Any] = _threads.submit(_compile, lowered, effort)
+        self._made: Future[Any] = beside(_compile, lowered, effort)
 
     def __call__(self, *args: Any) -> Any:
         return self._made.result()(*args)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from pymc.initial_point import make_initial_point_fn
 from pymc.pytensorf import compile as compile_graph
 
+from ._beside import beside
 from ._pymc_graph import shape_of
 
 KNOWN_FIELDS = frozenset(
@@ -37,7 +38,8 @@ def compiled_for_nutpie(model: Any) -> Any:
 
 
 class _Compiled:
-    """The log-density with its gradient, and the way from unconstrained values to parameters, as C functions."""
+    """The log-density with its gradient, and the way from unconstrained values to parameters, as C functions. Their graphs are
+    made here, and compiled in a thread."""
 
     def __init__(self, model: Any) -> None:
         values = [model.rvs_to_values[rv] for rv in model.free_RVs]
@@ -53,8 +55,13 @@ class _Compiled:
         self.shared = list(dict.fromkeys([*density.get_shared(), *expand.get_shared()]))
         self.variables = [*zip(self.names, shapes), *((rv.name, shape_of(rv)) for rv in transformed)]
         self.expanded = sum(int(np.prod(shape)) for _, shape in self.variables)
-        self._density = _c_density(_guarded(density, self.dimension, self.shared), self.dimension)
-        self._expand = _c_expand(_guarded(expand, self.dimension, self.shared), self.dimension, self.expanded)
+        self._made = beside(self._compile, density, expand)
+
+    def _compile(self, density: Any, expand: Any) -> tuple[Any, Any]:
+        return (
+            _c_density(_guarded(density, self.dimension, self.shared), self.dimension),
+            _c_expand(_guarded(expand, self.dimension, self.shared), self.dimension, self.expanded),
+        )
 
     def with_data(self, **data: NDArray[Any]) -> Any:
         """The model of these data."""
@@ -64,6 +71,7 @@ class _Compiled:
         given = {variable: data.get(variable.name, variable.get_value(borrow=True)) for variable in self.shared}
         arrays = [np.array(values, dtype=variable.dtype, order="C") for variable, values in given.items()]
         table = [entry for array in arrays for entry in (array.ctypes.data, *array.shape)]
+        density, expand = self._made.result()
         names, shapes = zip(*self.variables)
         ends = np.cumsum([int(np.prod(shape)) for shape in shapes])
         slices = [slice(int(end) - int(np.prod(shape)), int(end)) for end, shape in zip(ends, shapes)]
@@ -72,8 +80,8 @@ class _Compiled:
             _n_dim=self.dimension,
             _coords={"unconstrained_parameter": pd.RangeIndex(self.dimension)},
             _shapes=dict(self.variables),
-            compiled_logp_func=self._density,
-            compiled_expand_func=self._expand,
+            compiled_logp_func=density,
+            compiled_expand_func=expand,
             initial_point_func=self._start,
             shared_data=dict(enumerate(arrays)),  # They must live as long as the table of their addresses.
             user_data=np.array(table, dtype=np.uint64),

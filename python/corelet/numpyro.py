@@ -82,7 +82,7 @@ def fit(
     units = Units(table.n, groups)
     plan = plan_of(units, k, max_k, rows, None, max_rounds, seed, None)
     warn_of_precision(table.n)
-    size = 0 if groups is not None else min(table.n, max(plan.k, 0 if given is not None else plan.pilot))
+    size = 0 if groups is not None else max(plan.k, 0 if given is not None else plan.pilot)
     tool = Sampler(table, Steps(draws, tune, chains), plan, size, dict(kernel or {}))
     table.check_slicing(plan.draws_at(plan.k, table.parameters), seed)
     start = None if given is None else tool.only_latent(given)

@@ -110,12 +110,12 @@ class Sampler:
         self.last_stats: list[Any] = []
         self.last_rows: tuple[Any, Any] = (None, None)
         self.names = [rv.name for rv in self.model.free_RVs]
-        self._loglik = LogLikelihoods(self.model, self.n)
-        self._weighted = _WeightedModel(self.model, self.n)
         name = sampler or ("nutpie" if find_spec("nutpie") else "pymc")
         if name not in ("nutpie", "pymc"):
             raise CoreletError(f"sampler is '{name}', but it must be one of nutpie, pymc")
-        self._run: Callable[..., Any] = _Nutpie(self._weighted) if name == "nutpie" else _PyMC(self._weighted)
+        weighted = _WeightedModel(self.model, self.n)
+        self._run: Callable[..., Any] = _Nutpie(weighted) if name == "nutpie" else _PyMC(weighted)
+        self._loglik = LogLikelihoods(self.model, self.n)  # While numba compiles the weighted model.
 
     @property
     def last_steps(self) -> int:
@@ -327,7 +327,7 @@ class _Nutpie:
 
     def __init__(self, weighted: _WeightedModel) -> None:
         self.weighted = weighted
-        self.compiled: Any = None
+        self.compiled = compiled_for_nutpie(weighted.model)
         self.unconstrained: Optional[NDArray[np.float64]] = None
 
     def __call__(
@@ -345,9 +345,6 @@ class _Nutpie:
 
         import nutpie
 
-        if self.compiled is None:
-            self.weighted.set(rows, weights)
-            self.compiled = compiled_for_nutpie(self.weighted.model)
         compiled = self.compiled.with_data(**self.weighted.data(rows, weights))
         points = self.unconstrained
         if start is not None and points is not None:
