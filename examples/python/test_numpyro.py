@@ -64,6 +64,18 @@ def test_mixture_of_regressions() -> None:
     assert fit.verdict.grade == "A" or {"not_mixed", "pilot_not_mixed"} & set(fit.verdict.reasons)
 
 
+def test_one_distribution_for_all_rows() -> None:
+    y = robust_data(3000)[1]
+
+    def normal(y: Array) -> None:
+        numpyro.sample("y", dist.Normal(numpyro.sample("m", dist.Normal(0.0, 5.0)), numpyro.sample("s", dist.HalfNormal(2.0))), obs=y)
+
+    fit = corelet.numpyro.fit(normal, (y,), k=30, chains=2, draws=600)
+    assert fit.verdict.grade == "A"
+    assert abs(fit.draws["m"].mean() - y.mean()) < 0.2 * y.std() / np.sqrt(len(y))
+    assert abs(fit.draws["m"].std() / (y.std() / np.sqrt(len(y))) - 1) < 0.15
+
+
 def test_what_has_no_rows_is_refused() -> None:
     x, y = robust_data(300)
 
@@ -77,6 +89,15 @@ def test_what_has_no_rows_is_refused() -> None:
     def centred(x: Array, y: Array) -> None:
         numpyro.sample("y", dist.Normal(numpyro.sample("b", dist.Normal()) * (x - x.mean()), 1.0), obs=y)
 
+    def counted(y: Array) -> None:
+        numpyro.sample("y", dist.Normal(numpyro.sample("m", dist.Normal()), 0.9 + 0.1 * len(y) / 300), obs=y)
+
+    def impossible(y: Array) -> None:
+        numpyro.sample("y", dist.Exponential(1e3 * numpyro.sample("rate", dist.HalfNormal())), obs=-1e3 - y**2)
+
+    def known(y: Array) -> None:
+        numpyro.sample("y", dist.Normal(1.0, 1.0), obs=y)
+
     def factor(y: Array) -> None:
         numpyro.factor("y", -((y - numpyro.sample("m", dist.Normal())) ** 2).sum())
 
@@ -84,6 +105,9 @@ def test_what_has_no_rows_is_refused() -> None:
         (latent, (y,), "z has one latent value for each of the 300 rows"),
         (event, (y,), "not a sum over its rows"),
         (centred, (x, y), "depends on the other rows"),
+        (counted, (y,), "depends on the other rows"),
+        (impossible, (y,), "of no row is finite"),
+        (known, (y,), "no latent site"),
         (factor, (y,), "no observed site"),
     ]
     for model, data, text in cases:

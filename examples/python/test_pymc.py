@@ -170,6 +170,12 @@ def refused() -> dict[str, tuple[Any, str]]:
     def summed() -> None:
         pm.Normal("y", pm.Normal("b") * pt.cumsum(pt.as_tensor(pm.Data("x", x))), observed=y)  # type: ignore[no-untyped-call]
 
+    def counted() -> None:
+        pm.Normal("y", pm.Normal("m"), sigma=0.9 + 0.1 * pm.Data("x", x).shape[0] / 300, observed=y)
+
+    def known() -> None:
+        pm.Normal("y", 1.0, observed=y)
+
     def potential() -> None:
         pm.Potential("y", -0.5 * ((y - pm.Normal("m")) ** 2).sum())
 
@@ -180,6 +186,8 @@ def refused() -> dict[str, tuple[Any, str]]:
         "series": (series, "not a sum over its rows|depends on the other rows"),
         "centred": (centred, "depends on the other rows"),
         "summed": (summed, "depends on the other rows"),
+        "counted": (counted, "depends on the other rows"),
+        "known": (known, "no free variable"),
         "potential": (potential, "no observed variable"),
     }
 

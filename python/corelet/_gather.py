@@ -22,6 +22,11 @@ NORM_DRAWS = 64
 """Draws that tell well enough how much the log-likelihood of a row varies, to sample by it."""
 
 
+def block_size(n: int, draws: int) -> int:
+    """How many of n rows are asked for at once, at so many draws."""
+    return min(n, max(1, AT_ONCE // max(1, draws)))
+
+
 class Units:
     """What is chosen: rows, or groups of rows, whose log-likelihoods are added."""
 

@@ -60,6 +60,8 @@ def number_of_rows(model: Any) -> int:
             "this model has no observed variable; write its likelihood as one (pm.CustomDist for one of your own), since a "
             "pm.Potential does not tell which part of it belongs to which row"
         )
+    if not model.free_RVs:
+        raise CoreletError("this model has no free variable, so there is nothing to fit")
     lengths = {}
     for rv in model.observed_RVs:
         if type(rv.owner.op).__name__ == "PartialObservedRV" or rv.name.endswith("_observed"):

@@ -18,13 +18,12 @@ from ._build import _count
 from ._compiled import LITTLE, MUCH, Compiled
 from ._draws import Draws
 from ._fit import Fit, FitProgressOption, plan_of, run_rounds
-from ._gather import AT_ONCE, Units, Which
+from ._gather import Units, Which, block_size
 from ._lib import CoreletError
-from ._numpyro_chains import Chains, with_key
+from ._numpyro_chains import TRIES, Chains, with_key
 from ._rounds import Plan
+from ._slicing import checked_rows, compare
 
-CHECKED_ROWS = 50
-"""Rows at which the log-likelihood of some rows is compared with that among all."""
 FELT = 0.02
 """An error of the log-density, in nats, that makes NUTS take smaller steps."""
 
@@ -152,12 +151,12 @@ class Rows:
             total = total + value.reshape(value.shape[0], -1).sum(axis=1)
         return total
 
-    def log_likelihood(self, theta: Mapping[str, Any], rows: Which) -> NDArray[Any]:
+    def log_likelihood(self, theta: Mapping[str, Any], rows: Which, padded: bool = True) -> NDArray[Any]:
         """Draws by rows, by a function compiled for so many draws and rows."""
         count = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
         parameters = {name: np.asarray(theta[name], like.dtype) for name, like in self.latent.items()}
         draws = len(next(iter(parameters.values())))
-        size = max(count, min(self.n, AT_ONCE // max(1, draws)))
+        size = max(count, block_size(self.n, draws)) if padded else count
         data = self.take(rows, size)
         if (draws, size) not in self._compiled:
             self._compiled[draws, size] = Compiled(jax.vmap(self._one, in_axes=(0, None)), (parameters, data), MUCH)
@@ -166,28 +165,29 @@ class Rows:
     def check_slicing(self, draws: int, seed: int) -> None:
         """Some rows alone must have the log-likelihood that they have among all. So many draws are what is asked for later."""
         theta, whole = self._at_two_points(seed)
+        rows = checked_rows(whole, seed)
         repeated = {name: np.resize(values, (draws, *values.shape[1:])) for name, values in theta.items()}
-        rows = np.sort(np.random.default_rng(seed).choice(self.n, min(CHECKED_ROWS, self.n), replace=False)).astype(np.int64)
-        found, wanted = self.log_likelihood(repeated, rows)[: len(whole)], whole[:, rows]
-        usable = np.isfinite(wanted)
-        if not np.allclose(found[usable], wanted[usable], rtol=1e-3, atol=1e-3):
-            raise CoreletError(
-                "the log-likelihood of a row depends on the other rows (a mean or a cumulative sum of the data inside the "
-                "model, for instance), so rows cannot be taken out of it; compute such quantities before the model"
-            )
+        found = self.log_likelihood(repeated, rows, padded=block_size(self.n, draws) < self.n)
+        compare(found[: len(whole)], whole[:, rows], tolerance=1e-3)
 
     def _at_two_points(self, seed: int) -> tuple[dict[str, NDArray[Any]], NDArray[np.float64]]:
         """Two points of the parameter space, and the log-likelihoods of all rows there."""
         model, rng = with_key(self.model), np.random.default_rng(seed)
         shapes = jax.eval_shape(lambda draw, data: unconstrain_fn(model, *self.call(data), draw), self.latent, self.values)
-        free = {name: rng.uniform(-1, 1, (2, *x.shape)).astype(x.dtype) for name, x in shapes.items()}
+
+        def two() -> dict[str, NDArray[Any]]:
+            return {name: rng.uniform(-1, 1, (2, *x.shape)).astype(x.dtype) for name, x in shapes.items()}
 
         def at(free: Any, data: Any) -> Any:
             values = constrain_fn(model, *self.call(data), free)
             theta = {name: values[name] for name in self.latent}
             return theta, self._one(theta, data)
 
-        theta, whole = Compiled(jax.vmap(at, in_axes=(0, None)), (free, self.values), LITTLE)(free, self.values)
+        compiled = Compiled(jax.vmap(at, in_axes=(0, None)), (two(), self.values), LITTLE)
+        for _ in range(TRIES):
+            theta, whole = compiled(two(), self.values)
+            if np.isfinite(whole).any():
+                break
         return {name: np.asarray(values) for name, values in theta.items()}, np.asarray(whole, dtype=np.float64)
 
 
@@ -213,13 +213,19 @@ class _Weights(numpyro.primitives.Messenger):  # type: ignore[misc]
     def process_message(self, message: dict[str, Any]) -> None:
         if message["type"] != "sample" or message["name"] not in self.observed:
             return
-        trailing = len(message["fn"].batch_shape) - 1
+        trailing = len(_shape_of_rows(message)) - 1
         weights = jnp.reshape(self.weights, (-1,) + (1,) * trailing)
         message["scale"] = weights if message.get("scale") is None else weights * message["scale"]
 
 
 def _is_factor(site: Mapping[str, Any]) -> bool:
     return type(site["fn"]).__name__ == "Unit"
+
+
+def _shape_of_rows(site: Mapping[str, Any]) -> tuple[int, ...]:
+    """The shape of its log-likelihoods. (A distribution of scalars has values of many rows without saying so.)"""
+    whole = np.shape(site["value"])
+    return np.broadcast_shapes(site["fn"].batch_shape, whole[: len(whole) - len(site["fn"].event_shape)])
 
 
 def _number_of_rows(sites: Mapping[str, Any], observed: list[str], latent: list[str]) -> int:
@@ -229,18 +235,20 @@ def _number_of_rows(sites: Mapping[str, Any], observed: list[str], latent: list[
             "this model has no observed site; write its likelihood as one (obs=), since numpyro.factor does not tell which "
             "part of it belongs to which row"
         )
+    if not latent:
+        raise CoreletError("this model has no latent site, so there is nothing to fit")
     lengths = {}
     for name in observed:
         site = sites[name]
         if f"{name}_unobserved" in sites or name.endswith("_observed"):
             raise CoreletError(f"{name} has missing values that the model imputes (obs_mask); leave these rows out")
-        batch = site["fn"].batch_shape
-        if not batch:
+        shape = _shape_of_rows(site)
+        if not shape:
             raise CoreletError(
                 f"the log-likelihood of {name} is not a sum over its rows (.to_event over rows, a time series, …), so no rows "
                 "can stand for all"
             )
-        lengths[name] = int(batch[0])
+        lengths[name] = shape[0]
     if len(set(lengths.values())) != 1:
         raise CoreletError(
             f"the observed sites have different lengths ({lengths}), so there are no rows that a coreset could choose"

@@ -15,15 +15,14 @@ from numpy.typing import NDArray
 from ._build import _count
 from ._draws import Draws
 from ._fit import Fit, FitProgressOption, plan_of, run_rounds
-from ._gather import AT_ONCE, Units, Which
+from ._gather import Units, Which, block_size
 from ._lib import CoreletError
 from ._nutpie import compiled_for_nutpie
 from ._pymc_graph import AS_IT_IS, Leaf, number_of_rows, plain_logp, row_logp, shape_of
+from ._slicing import checked_rows, compare
 
 PILOT_CHAINS, ROUND_CHAINS, ROUND_TUNE = 4, 2, 300
 """Many short chains at first, to see whether they agree; few later."""
-CHECKED_ROWS = 50
-"""Rows at which the sliced log-likelihood is compared with that of the model."""
 
 
 def fit(
@@ -164,16 +163,11 @@ class Sampler:
         inputs = {rv: rv.type(rv.name) for rv in self.model.free_RVs}
         graph = plain_logp(self.model, inputs)
         whole = pytensor.function(list(inputs.values()), graph, mode=AS_IT_IS, on_unused_input="ignore")
-        rows = np.sort(np.random.default_rng(seed).choice(self.n, min(CHECKED_ROWS, self.n), replace=False)).astype(np.int64)
-        wanted = np.stack([whole(*(theta[rv.name][s] for rv in self.model.free_RVs))[rows] for s in range(2)])
+        wanted = np.stack([whole(*(theta[rv.name][s] for rv in self.model.free_RVs)) for s in range(2)])
+        rows = checked_rows(wanted, seed)
         repeated = {name: np.resize(values, (draws, *values.shape[1:])) for name, values in theta.items()}
-        found = self._loglik(repeated, rows)[:2]
-        usable = np.isfinite(wanted)
-        if not np.allclose(found[usable], wanted[usable], rtol=1e-5, atol=1e-5):
-            raise CoreletError(
-                "the log-likelihood of a row depends on the other rows (a mean or a cumulative sum of the data inside the "
-                "model, for instance), so rows cannot be taken out of it; compute such quantities before the model"
-            )
+        found = self._loglik(repeated, rows, padded=block_size(self.n, draws) < self.n)
+        compare(found[:2], wanted[:, rows], tolerance=1e-5)
 
     def inference_data(self, draws: Draws, attributes: Mapping[str, str]) -> Any:
         """The draws with the names, dimensions and coordinates of the model, and its deterministic variables."""
@@ -228,10 +222,12 @@ class LogLikelihoods:
         variables = [*inputs.values(), *(leaf.variable for leaf in rows.leaves)]
         self._at = _jax_function(variables, rows.graph) or _pytensor_function(variables, rows.graph)
 
-    def __call__(self, theta: Mapping[str, NDArray[Any]], rows: Which) -> NDArray[np.float64]:
+    def __call__(
+        self, theta: Mapping[str, NDArray[Any]], rows: Which, padded: bool = True
+    ) -> NDArray[np.float64]:
         parameters = [theta[name] for name in self.names]
         count = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
-        size = max(count, min(self.n, AT_ONCE // max(1, len(parameters[0]))))
+        size = max(count, block_size(self.n, len(parameters[0]))) if padded else count
         data = [_padded(leaf.take(rows), leaf.axis, size) for leaf in self.leaves]
         return np.asarray(self._at(parameters, data))[:, :count]
 
