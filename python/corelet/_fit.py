@@ -193,7 +193,6 @@ def run_rounds(
     convert: Optional[Callable[[Draws, Mapping[str, str]], Any]] = None,
 ) -> Fit:
     """Runs a plan, and words its result."""
-    start = time.perf_counter()
     rounds = Rounds(sampler, units, plan, _reporter(progress))
     best = rounds.run(pilot)
     verdict, coreset, posterior = best.verdict, best.coreset, best.posterior
@@ -207,7 +206,7 @@ def run_rounds(
         coreset=coreset,
         rounds=rounds.rounds,
         draws=shown,
-        seconds=time.perf_counter() - start,
+        seconds=time.perf_counter() - plan.began,
         notes=rounds.notes,
         _draws=posterior,
         _convert=convert,

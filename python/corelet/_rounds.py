@@ -140,6 +140,8 @@ class Plan:
     pool: Optional[int] = None
     seed: int = 0
     threads: Optional[int] = None
+    began: float = field(default_factory=time.perf_counter)
+    """When, by the clock; before it, where a model is compiled first."""
 
     def draws_at(self, k: int, parameters: int) -> int:
         """Draws that a round with k points and so many parameters needs."""
@@ -183,7 +185,6 @@ class Rounds:
         self.pilot_rows = plan.pilot
         self.pilot_apart = False
         self.restarts_left = 2
-        self.clock = time.perf_counter()
         self.notes: list[str] = []
 
     # The way through.
@@ -404,7 +405,7 @@ class Rounds:
         last = self.rounds[-1] if self.rounds else None
         variance, shift = (None, None) if last is None else (last.variance, last.shift)
         at = 0 if stage == "pilot" else len(self.rounds) + 1
-        elapsed = time.perf_counter() - self.clock
+        elapsed = time.perf_counter() - self.plan.began
         self.report(FitProgress(stage, at, self.k, variance, shift, elapsed, self._remaining()))
 
     def _remaining(self) -> Optional[float]:

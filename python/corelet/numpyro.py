@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Optional
@@ -75,11 +76,13 @@ def fit(
         fit = corelet.numpyro.fit(model, args=(x, y), k=300)
         fit.verdict, fit.idata
     """
+    began = time.perf_counter()
     given = None if isinstance(pilot, (int, np.integer)) else Draws.of(pilot)
     rows = 1000 if given is not None else _count("pilot", pilot)
     table = Rows(model, tuple(args), dict(kwargs or {}))
     units = Units(table.n, groups)
     plan = plan_of(units, k, max_k, rows, None, max_rounds, seed, None)
+    plan.began = began
     warn_of_precision(table.n)
     size = 0 if groups is not None else max(plan.k, 0 if given is not None else plan.pilot)
     tool = Sampler(table, Steps(draws, tune, chains), plan, size, dict(kernel or {}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
@@ -72,6 +73,7 @@ def fit(
         fit = corelet.pymc.fit(model, k=300)
         fit.verdict, fit.idata
     """
+    began = time.perf_counter()
     given = None if isinstance(pilot, (int, np.integer)) else pilot
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=UserWarning, module="pytensor")
@@ -79,6 +81,7 @@ def fit(
         units = Units(tool.n, groups)
         rows = 1000 if given is not None else _count("pilot", pilot)
         plan = plan_of(units, k, max_k, rows, None, max_rounds, seed, None)
+        plan.began = began
         tool.check_slicing(plan.draws_at(plan.k, tool.parameters), seed)
         start = None if given is None else tool.only_free(Draws.of(given))
         return run_rounds(tool, plan, units, start, progress, tool.inference_data)
