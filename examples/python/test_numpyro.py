@@ -72,8 +72,24 @@ def test_one_distribution_for_all_rows() -> None:
 
     fit = corelet.numpyro.fit(normal, (y,), k=30, chains=2, draws=600)
     assert fit.verdict.grade == "A"
-    assert abs(fit.draws["m"].mean() - y.mean()) < 0.2 * y.std() / np.sqrt(len(y))
+    assert abs(fit.draws["m"].mean() - y.mean()) < 0.35 * y.std() / np.sqrt(len(y))
     assert abs(fit.draws["m"].std() / (y.std() / np.sqrt(len(y))) - 1) < 0.15
+
+
+def test_weights_that_the_model_has_count_in_the_verdict_too() -> None:
+    rng = np.random.default_rng(0)
+    scale = np.where(rng.random(3000) < 0.5, 0.2, 3.0)
+    y = rng.normal(np.where(scale < 1, 3.0, 0.0))
+
+    def weighted(y: Array, scale: Array) -> None:
+        with numpyro.handlers.scale(scale=scale):
+            numpyro.sample("y", dist.Normal(numpyro.sample("m", dist.Normal(0.0, 5.0)), 1.0), obs=y)
+
+    fit = corelet.numpyro.fit(weighted, (y, scale), k=30, chains=2, draws=600)
+    sd = 1 / np.sqrt(scale.sum())
+    assert fit.verdict.grade == "A"
+    assert abs(fit.draws["m"].mean() - np.average(y, weights=scale)) < 0.35 * sd
+    assert abs(fit.draws["m"].std() / sd - 1) < 0.15
 
 
 def test_what_has_no_rows_is_refused() -> None:

@@ -151,6 +151,7 @@ class Rows:
         for name in self.observed:
             site = sites[name]
             value = site["fn"].log_prob(site["value"])
+            value = value if site["scale"] is None else site["scale"] * value
             total = total + value.reshape(value.shape[0], -1).sum(axis=1)
         return total
 
