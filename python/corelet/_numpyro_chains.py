@@ -20,8 +20,8 @@ TRIES = 100
 """How often chains are started anew where the log-density is not finite, as NUTS of NumPyro does."""
 RADIUS = 2.0
 """Chains start within so much of 0 in every unconstrained parameter, as NUTS of NumPyro does."""
-FEW_ROWS = 5_000
-"""Rows up to which a gradient is too short for XLA's harder work to pay."""
+FEW_ROWS, FEW_PARAMETERS = 5_000, 20
+"""Up to so many, a chain is too short for XLA's harder work to pay: of more parameters, it takes more gradients."""
 
 
 class Chains:
@@ -63,7 +63,7 @@ class Chains:
         }
         vector = np.zeros(ends[-1], jnp.result_type(float))
         self._begin = Compiled(self._beginning, (np.uint32(0), vector, data), LITTLE)
-        effort = SOME if len(data[0]) <= FEW_ROWS else MUCH
+        effort = SOME if len(data[0]) <= FEW_ROWS and len(vector) <= FEW_PARAMETERS else MUCH
         self._run = Compiled(self._steps, (self._begin.out[0], data, np.int32(0)), effort)
         self._compiled_for = np.shape(data[0])
 
