@@ -12,6 +12,7 @@ import pymc as pm
 import pytensor.tensor as pt
 import pytest
 from common import Array, compare, draws_of, hierarchical_data, mixture_data, robust_data
+from pymc.distributions import transforms
 
 import corelet
 import corelet.pymc
@@ -122,7 +123,7 @@ def test_hierarchical_counts() -> None:
 def test_potentials_and_several_observed_variables_are_kept() -> None:
     x, y = robust_data(4000)
     with pm.Model() as model:
-        data = pm.Data("x", x)
+        data: Any = pm.Data("x", x)
         slope = pm.Normal("slope", 0, 5)
         sigma = pm.HalfNormal("sigma", 2)
         pm.Potential("near_one", -0.5 * ((slope - 1.0) / 0.02) ** 2)
@@ -137,7 +138,7 @@ def test_a_mixture_with_an_order() -> None:
     x, y = mixture_data(5000)
     with pm.Model() as model:
         share = pm.Dirichlet("share", np.ones(2))
-        middle = pm.Normal("middle", 0, 3, shape=2, transform=pm.distributions.transforms.ordered, initval=[-1, 1])
+        middle = pm.Normal("middle", 0, 3, shape=2, transform=transforms.ordered, initval=[-1, 1])
         sigma = pm.HalfNormal("sigma", 2)
         pm.NormalMixture("y", share, mu=middle, sigma=sigma, observed=y)
     fit = corelet.pymc.fit(model, k=100)
@@ -164,14 +165,15 @@ def refused() -> dict[str, tuple[Any, str]]:
         pm.AR("y", rho=pm.Normal("rho", 0, 1, shape=1), sigma=1.0, init_dist=pm.Normal.dist(), observed=y)
 
     def centred() -> None:
-        data = pm.Data("x", x)
+        data: Any = pm.Data("x", x)
         pm.Normal("y", pm.Normal("b") * (data - data.mean()), observed=y)
 
     def summed() -> None:
         pm.Normal("y", pm.Normal("b") * pt.cumsum(pt.as_tensor(pm.Data("x", x))), observed=y)  # type: ignore[no-untyped-call]
 
     def counted() -> None:
-        pm.Normal("y", pm.Normal("m"), sigma=0.9 + 0.1 * pm.Data("x", x).shape[0] / 300, observed=y)
+        data: Any = pm.Data("x", x)
+        pm.Normal("y", pm.Normal("m"), sigma=0.9 + 0.1 * data.shape[0] / 300, observed=y)
 
     def known() -> None:
         pm.Normal("y", 1.0, observed=y)
