@@ -25,7 +25,7 @@ use crate::vector_math::WIDTH;
 const TILE: usize = 1024;
 
 /// Rows that are added up in f32 before they join a sum.
-const FEW: usize = 64;
+const FEW: usize = 32;
 
 /// The Hermite embedding of order 1 or 2 of a model with r predictors a row: its columns are those of `JointColumns`.
 ///
