@@ -23,7 +23,7 @@ pub(super) const CARD: Card = Card {
     }),
 };
 
-/// Shifts up to which [`Softmax::difference`] keeps clear of overflow.
+/// Exponents up to which sums of exponentials keep clear of overflow.
 const LARGE: f64 = 300.0;
 
 /// A probability of the own class from which the kernel keeps its digits at any shift.

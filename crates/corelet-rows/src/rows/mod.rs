@@ -18,8 +18,7 @@ mod counted;
 mod memory;
 mod weighted;
 
-pub use corelet_data::observations::Growing;
-pub use corelet_data::observations::{Held, Moments, Observations};
+pub use corelet_data::observations::{Growing, Held, Moments, Observations};
 pub use counted::{Counted, Looks};
 pub use memory::Memory;
 pub use weighted::{All, LogLikelihood, Summed, Weighted};

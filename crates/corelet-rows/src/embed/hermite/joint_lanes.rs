@@ -5,7 +5,7 @@ use super::cubature::Nodes;
 use super::joint_row::{DEPENDENT, JointColumns, LARGEST};
 use super::lanes::Powers;
 use crate::model::{Inputs, JointJets, JointPredictors};
-use crate::rows::Held;
+use crate::rows::{Held, add};
 use crate::vector_math::{Kernel, Planes, WIDTH, dispatch};
 
 /// A number a row.
@@ -250,10 +250,6 @@ impl JointLanes {
             }
         }
     }
-}
-
-fn add(sum: &mut [f64], x: &[f64]) {
-    sum.iter_mut().zip(x).for_each(|(sum, x)| *sum += x);
 }
 
 /// Makes the symmetric matrix of every row diagonal by Jacobi's rotations, and returns Q with A = QΛQᵀ; the plain twin is that of
