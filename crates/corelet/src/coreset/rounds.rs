@@ -15,7 +15,7 @@ use crate::posterior::Gaussian;
 use crate::posterior::{Chains, SampleSettings, sample};
 use crate::rows::{Problem, RowsError, Weighted};
 use crate::sparse_vi::SparseViSettings;
-use crate::trust::{Draws, HeldOut, Reason, Verdict, VerdictError, residual_in, verdict};
+use crate::trust::{Draws, HeldOut, Reason, Verdict, VerdictError, affordable_draws, residual_in, verdict};
 
 /// Rounds that automatic mode makes at most.
 pub const MOST_ROUNDS: usize = 4;
@@ -35,8 +35,9 @@ const NOISE: f64 = 0.03;
 /// V is what π̂ said where it is at most this many times the squared residual on the held-out draws.
 const AS_EXPECTED: f64 = 1.5;
 
-/// Draws of a coreset's posterior on which a round is judged.
-const JUDGING_DRAWS: usize = 1000;
+/// NUTS draws of a coreset's posterior that a round is judged on, and as many that the next sees.
+#[cfg(feature = "sampling")]
+const NUTS_DRAWS: usize = 1000;
 
 /// What the next π̂ is taken from.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -332,7 +333,7 @@ impl Judge<'_> {
 
     #[cfg(feature = "sampling")]
     fn judge_by_nuts(&self, coreset: &Weighted, fit: &Gaussian, round: usize) -> Option<(f64, Centre)> {
-        let settings = SampleSettings { warmup: 300, draws: JUDGING_DRAWS / 2, ..SampleSettings::default() };
+        let settings = SampleSettings { warmup: 300, draws: NUTS_DRAWS / 2, ..SampleSettings::default() };
         let seed = self.seed.wrapping_add(round as u64);
         let go_on = &mut |_: &_| std::ops::ControlFlow::Continue(());
         let chains = sample(coreset, self.problem.prior, fit, &settings, seed, go_on).ok()?;
@@ -344,10 +345,11 @@ impl Judge<'_> {
         Some((plain_variance(&judged), Centre { gaussian, shifts: Some(shifts) }))
     }
 
-    /// V by draws of the Laplace fit.
+    /// V by draws of the Laplace fit, as many as the rows are worth.
     fn variance(&self, coreset: &Weighted, fit: &Gaussian, stream: u64) -> Result<f64, RowsError> {
         let seed = self.seed.wrapping_add(stream);
-        let draws = Draws::from_gaussian(coreset, self.problem.prior, fit, JUDGING_DRAWS, seed)?;
+        let count = affordable_draws(self.problem.rows.len(), fit.dim());
+        let draws = Draws::from_gaussian(coreset, self.problem.prior, fit, count, seed)?;
         match verdict(self.problem.rows, coreset, &draws) {
             Ok(judged) => Ok(plain_variance(&judged)),
             Err(VerdictError::Rows(error)) => Err(error),

@@ -18,6 +18,11 @@ const FEWEST_DRAWS: usize = 250;
 /// Log-likelihoods of all rows that the judge may compute before it makes do with fewer draws.
 const AFFORDABLE: usize = 100_000_000;
 
+/// How many draws so many rows are worth: 1000, or 4D; of more than 10⁵ rows in proportion fewer, down to 250.
+pub(crate) fn affordable_draws(rows: usize, dim: usize) -> usize {
+    (AFFORDABLE / rows.max(1)).clamp(FEWEST_DRAWS, HELD_OUT_DRAWS).max(4 * dim)
+}
+
 /// What weighted rows get wrong, as the held-out draws see it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
@@ -47,8 +52,7 @@ struct Judged {
 impl<'a> HeldOut<'a> {
     /// 1000 draws from π̂, or 4D, in a stream of the seed of their own; of more than 10⁵ rows in proportion fewer, down to 250.
     pub fn new(rows: &'a dyn Rows, posterior: &Gaussian, seed: u64) -> Self {
-        let affordable = (AFFORDABLE / rows.len().max(1)).clamp(FEWEST_DRAWS, HELD_OUT_DRAWS);
-        Self::with_draws(rows, posterior, seed, affordable.max(4 * posterior.dim()))
+        Self::with_draws(rows, posterior, seed, affordable_draws(rows.len(), posterior.dim()))
     }
 
     /// So many draws: the first of them are those that fewer would be.

@@ -6,6 +6,7 @@ mod score;
 mod verdict;
 
 pub use evaluation::{Evaluation, FitStatus, ParameterShift, evaluate, residual_in};
+pub(crate) use held_out::affordable_draws;
 pub use held_out::{Columns, Estimate, HELD_OUT_DRAWS, HeldOut};
 pub use score::{Score, TestScores};
 pub use verdict::*;
