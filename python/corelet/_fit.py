@@ -226,6 +226,10 @@ class _Functions:
     def last_steps(self) -> int:
         return 0
 
+    @property
+    def at_once(self) -> int:
+        return 1
+
     def sample(
         self,
         rows: NDArray[np.int64],

@@ -9,14 +9,15 @@ from typing import Any, Optional, Union
 import numpy as np
 from numpy.typing import NDArray
 
+from ._beside import in_order
 from ._coreset import Coreset
 from ._lib import CoreletError
 
 Which = Union[slice, NDArray[np.int64]]
 """Rows, as a slice or by their ascending numbers."""
 
-AT_ONCE = 1 << 21
-"""Log-likelihoods that are asked for at once: 16 MB of them."""
+AT_ONCE = 1 << 20
+"""Log-likelihoods that are asked for at once: 8 MB of them."""
 
 NORM_DRAWS = 64
 """Draws that tell well enough how much the log-likelihood of a row varies, to sample by it."""
@@ -107,9 +108,11 @@ def expanded(coreset: Coreset, units: Units) -> Coreset:
 class LogLikelihood:
     """A user's function of draws and rows, whose answers are checked."""
 
-    def __init__(self, function: Callable[[Any, Which], Any], units: Units) -> None:
+    def __init__(self, function: Callable[[Any, Which], Any], units: Units, at_once: int = 1) -> None:
         self.function = function
         self.units = units
+        self.at_once = at_once
+        """How many threads may call it at a time."""
 
     def __call__(self, theta: Any, draws: int, units: Which) -> NDArray[np.float64]:
         """Draws by units."""
@@ -175,14 +178,18 @@ def gather(
     units = log_likelihood.units
     totals, norms = np.zeros(draws), np.empty(units.count)
     some = slice(None, None, max(1, draws // NORM_DRAWS))
-    for block in units.blocks(draws):
+
+    def look(block: slice) -> NDArray[np.float64]:
         values = log_likelihood(theta, draws, block)
-        sums = values @ np.ones(values.shape[1])
+        sums: NDArray[np.float64] = values @ np.ones(values.shape[1])
         if strict and not np.isfinite(sums).all():
             raise log_likelihood.explain(values, block)
-        totals += sums
         with np.errstate(invalid="ignore"):
             norms[block] = values[some].std(axis=0)
+        return sums
+
+    for sums in in_order(look, units.blocks(draws), log_likelihood.at_once):
+        totals += sums
     pool = _sample(np.nan_to_num(norms, nan=0.0, posinf=0.0), min(size, units.count), seed)
     if keep is not None:
         pool = np.union1d(pool, keep)

@@ -16,6 +16,7 @@ import pytensor.tensor as pt
 from numpy.typing import NDArray
 from pymc.initial_point import make_initial_point_fn
 from pymc.pytensorf import compile as compile_graph
+from pytensor.compile.mode import get_mode
 
 from ._beside import beside
 from ._pymc_graph import shape_of
@@ -25,6 +26,9 @@ KNOWN_FIELDS = frozenset(
     "expand_func _n_dim _shapes _coords _transform_adapt_args".split()
 )
 """What a compiled model of nutpie is made of, in the versions whose C functions are those below."""
+NUMBA = get_mode("NUMBA").excluding("local_usmm")
+"""Without a rewriting of sparse products that numba has no operation for, and that makes pytensor look for a BLAS by a compiler of
+C, which takes half a second."""
 
 
 def compiled_for_nutpie(model: Any) -> Any:
@@ -110,8 +114,8 @@ def _functions(model: Any, values: list[Any], shapes: list[tuple[int, ...]], tra
     wanted = {variable.name: variable for variable in model.unobserved_value_vars}
     expanded = pt.concatenate([point, *(wanted[rv.name].ravel() for rv in transformed)])
     return (
-        compile_graph((point,), both, mode="NUMBA"),
-        compile_graph((point,), [expanded], givens=list(given.items()), mode="NUMBA"),
+        compile_graph((point,), both, mode=NUMBA),
+        compile_graph((point,), [expanded], givens=list(given.items()), mode=NUMBA),
     )
 
 

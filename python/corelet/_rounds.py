@@ -47,6 +47,10 @@ class Sampler(Protocol):
     def last_steps(self) -> int:
         """Steps of the last chains, warm-up and all; 0 where these are no longer than others."""
 
+    @property
+    def at_once(self) -> int:
+        """How many threads may ask for log-likelihoods at a time."""
+
     def sample(
         self,
         rows: NDArray[np.int64],
@@ -179,7 +183,7 @@ class Rounds:
         self.units = units
         self.plan = plan
         self.report = report
-        self.log_likelihood = LogLikelihood(sampler.log_likelihood, units)
+        self.log_likelihood = LogLikelihood(sampler.log_likelihood, units, sampler.at_once)
         self.rounds: list[Round] = []
         self.k = plan.k
         self.pilot_rows = plan.pilot

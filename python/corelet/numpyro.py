@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from numpyro.handlers import substitute, trace
 from numpyro.infer.util import constrain_fn, unconstrain_fn
 
+from ._beside import MOST_AT_ONCE, cores
 from ._build import _count
 from ._compiled import LITTLE, MUCH, Compiled
 from ._draws import Draws
@@ -118,6 +120,7 @@ class Rows:
         if not self.values:
             raise CoreletError(f"no argument of the model has {self.n} rows; hand the data over in args")
         self._compiled: dict[tuple[int, int], Compiled] = {}
+        self._tracing = threading.Lock()
 
     @property
     def parameters(self) -> int:
@@ -162,8 +165,9 @@ class Rows:
         draws = len(next(iter(parameters.values())))
         size = max(count, block_size(self.n, draws)) if padded else count
         data = self.take(rows, size)
-        if (draws, size) not in self._compiled:
-            self._compiled[draws, size] = Compiled(jax.vmap(self._one, in_axes=(0, None)), (parameters, data), MUCH)
+        with self._tracing:  # Handlers of NumPyro are one stack for all threads.
+            if (draws, size) not in self._compiled:
+                self._compiled[draws, size] = Compiled(jax.vmap(self._one, in_axes=(0, None)), (parameters, data), MUCH)
         return np.asarray(self._compiled[draws, size](parameters, data), dtype=np.float64)[:, :count]
 
     def check_slicing(self, draws: int, seed: int) -> None:
@@ -303,6 +307,10 @@ class Sampler:
     @property
     def last_steps(self) -> int:
         return self.last.chains * (self.last.draws + self.last.tune)
+
+    @property
+    def at_once(self) -> int:
+        return min(cores(), MOST_AT_ONCE)
 
     def sample(
         self,

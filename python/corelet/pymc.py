@@ -13,6 +13,7 @@ import pymc as pm
 import pytensor
 from numpy.typing import NDArray
 
+from ._beside import MOST_AT_ONCE, cores
 from ._build import _count
 from ._draws import Draws
 from ._fit import Fit, FitProgressOption, plan_of, run_rounds
@@ -124,6 +125,10 @@ class Sampler:
         draws, tune, chains = self.last
         return chains * (draws + tune)
 
+    @property
+    def at_once(self) -> int:
+        return self._loglik.at_once
+
     def sample(
         self,
         rows: NDArray[np.int64],
@@ -223,7 +228,9 @@ class LogLikelihoods:
         rows = row_logp(model, n, shared=False, given=inputs)
         self.leaves: list[Leaf] = rows.leaves
         variables = [*inputs.values(), *(leaf.variable for leaf in rows.leaves)]
-        self._at = _jax_function(variables, rows.graph) or _pytensor_function(variables, rows.graph)
+        by_jax = _jax_function(variables, rows.graph)
+        self._at = by_jax or _pytensor_function(variables, rows.graph)
+        self.at_once = min(cores(), MOST_AT_ONCE) if by_jax else 1
 
     def __call__(
         self, theta: Mapping[str, NDArray[Any]], rows: Which, padded: bool = True
