@@ -39,7 +39,7 @@ def build(
     threads, progress
         As for `corelet.build`: threads of this process, which does little.
     **keywords
-        Those of `corelet.build`: `target`, `k`, `model`, `features`, … What belongs to a row is named as a column. `groups` and
+        Those of `corelet.build`: `target`, `k`, `model`, `features`, … What belongs to a row is named as a column. `collapse` and
         `method="sparse-vi"` need all rows in one place and are refused. `memory` is the budget of one shard.
 
     Returns

@@ -97,6 +97,21 @@ def test_other_models_and_other_partitions(client, frame):
         same(whole, corelet.dask.build(partitioned(frame, sizes), **asked))
 
 
+@pytest.mark.parametrize("named", [False, True])
+def test_groups_that_lie_in_several_partitions(client, frame, named):
+    patient = np.arange(len(frame)) // 7 * 11 % 200
+    table = frame.assign(patient=[f"patient {p}" for p in patient] if named else patient)
+    asked = dict(target="late", k=25, exclude=["size"], groups="patient")
+    whole, parts = corelet.build(table, **asked), corelet.dask.build(partitioned(table), **asked)
+    assert parts.weights.tolist() == whole.weights.tolist()
+    same(whole, parts)
+    assert list(parts.groups) == list(whole.groups) and set(table["patient"].iloc[parts.rows]) == set(parts.groups)
+    assert parts.group_ids.tolist() == whole.group_ids.tolist()
+    assert parts.group_weights.tolist() == whole.group_weights.tolist()
+    assert parts.summary["groups"] == 200 and len(parts.groups) <= 25
+    assert_nothing_left(client)
+
+
 def test_one_bad_row(client, frame):
     bad = frame.copy()
     bad.loc[3001 + 17, "b"] = np.inf
@@ -112,8 +127,12 @@ def test_one_bad_row(client, frame):
 
 def test_what_is_refused(client, frame):
     ddf = partitioned(frame)
-    with pytest.raises(CoreletError, match="groups needs all rows in one place"):
-        corelet.dask.build(ddf, target="late", groups="word")
+    with pytest.raises(CoreletError, match="groups must be the name of a column"):
+        corelet.dask.build(ddf, target="late", groups=np.arange(len(frame)))
+    with pytest.raises(CoreletError, match="groups and max_kl do not go together"):
+        corelet.dask.build(ddf, target="late", groups="word", max_kl=0.1)
+    with pytest.raises(CoreletError, match="k = 30 groups cannot be chosen from 3 groups"):
+        corelet.dask.build(ddf, target="late", groups="word", k=30)
     with pytest.raises(CoreletError, match="method sparse-vi needs all rows"):
         corelet.dask.build(ddf, target="late", method="sparse-vi")
     with pytest.raises(CoreletError, match="there is no column 'lat'"):

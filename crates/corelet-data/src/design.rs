@@ -93,7 +93,7 @@ pub(super) fn design(
     let Filled { observations, groups, .. } = filled;
     let target_name = roles.target().map(|column| source.reader().columns()[column].name.clone());
     let dataset = plan.dataset(survey.rows, standardisation, encoding, target_name, warnings);
-    Ok(Dataset { observations, groups, ..dataset })
+    Ok(Dataset { observations, groups: groups.map(|named| named.groups), ..dataset })
 }
 
 /// What is made of the first look.

@@ -6,7 +6,7 @@ use super::blocks::{Batch, Block, Fault, Wanted, Watch, Worked, in_order};
 use super::collinear::{ScaledColumns, mirror_lower};
 use super::error::DataError;
 use super::features::{Cells, Feature};
-use super::groups::{Grouping, Groups};
+use super::groups::{Grouping, NamedGroups};
 use super::memory;
 use super::options::Single;
 #[cfg(feature = "files")]
@@ -46,7 +46,7 @@ pub(super) struct Filled {
     pub(super) observations: Observations,
     /// ZᵀZ of their scaled raw features, by the weights of the rows.
     pub(super) gram: Vec<f64>,
-    pub(super) groups: Option<Groups>,
+    pub(super) groups: Option<NamedGroups>,
 }
 
 impl Encoder<'_> {

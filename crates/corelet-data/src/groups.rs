@@ -3,13 +3,13 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::view::ValuesView;
 
 /// Observations in groups (all visits of a patient), numbered from 0 in the order in which they first come.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Groups {
-    /// The group of each observation.
-    of: Vec<usize>,
     /// The observations, group by group, ascending within each.
     members: Vec<usize>,
     /// Where each group begins among them, and where the last one ends.
@@ -21,7 +21,7 @@ impl Groups {
     pub fn of_names<S: AsRef<str>>(names: &[S]) -> Self {
         let mut grouping = Grouping::default();
         names.iter().for_each(|name| grouping.add_name(name.as_ref()));
-        grouping.finish()
+        grouping.finish().groups
     }
 
     /// Number of groups.
@@ -34,25 +34,19 @@ impl Groups {
         self.len() == 0
     }
 
-    /// The group of an observation.
-    pub fn group_of(&self, observation: usize) -> usize {
-        self.of[observation]
-    }
-
     /// The observations of a group, ascending.
     pub fn members(&self, group: usize) -> &[usize] {
         &self.members[self.starts[group]..self.starts[group + 1]]
     }
+}
 
-    /// Weighted groups as weighted observations, ascending: each has the weight of its group.
-    pub fn expand(&self, groups: &[usize], weights: &[f64]) -> (Vec<usize>, Vec<f64>) {
-        let each = groups.iter().zip(weights);
-        let mut pairs: Vec<(usize, f64)> = each
-            .flat_map(|(&group, &weight)| self.members(group).iter().map(move |&i| (i, weight)))
-            .collect();
-        pairs.sort_unstable_by_key(|&(observation, _)| observation);
-        pairs.into_iter().unzip()
-    }
+/// Groups, and what they are called.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NamedGroups {
+    /// The groups.
+    pub groups: Groups,
+    /// The name of each.
+    pub names: Vec<String>,
 }
 
 /// Groups in the making, by what their cells say.
@@ -91,7 +85,7 @@ impl Grouping {
     }
 
     /// The groups, by counting.
-    pub(super) fn finish(self) -> Groups {
+    pub(super) fn finish(self) -> NamedGroups {
         let mut starts = vec![0; self.names.len() + 1];
         self.of.iter().for_each(|&group| starts[group + 1] += 1);
         (0..self.names.len()).for_each(|group| starts[group + 1] += starts[group]);
@@ -101,7 +95,7 @@ impl Grouping {
             members[next[group]] = observation;
             next[group] += 1;
         }
-        Groups { of: self.of, members, starts }
+        NamedGroups { groups: Groups { members, starts }, names: self.names }
     }
 }
 
@@ -125,12 +119,10 @@ mod tests {
         let names = ["b", "a", "b", "c", "a"];
         let groups = Groups::of_names(&names);
         assert_eq!((groups.len(), groups.is_empty()), (3, false));
-        assert_eq!((0..5).map(|i| groups.group_of(i)).collect::<Vec<_>>(), [0, 1, 0, 2, 1]);
         assert_eq!(
             (groups.members(0), groups.members(1), groups.members(2)),
             (&[0, 2][..], &[1, 4][..], &[3][..])
         );
-        assert_eq!(groups.expand(&[1, 2], &[2.0, 3.0]), (vec![1, 3, 4], vec![2.0, 3.0, 2.0]));
         for cut in 0..=names.len() {
             let mut all = Grouping::default();
             for part in [&names[..cut], &names[cut..]] {
@@ -138,7 +130,12 @@ mod tests {
                 part.iter().for_each(|name| next.add_name(name));
                 all.append(&next);
             }
-            assert_eq!(all.finish(), groups, "{cut}");
+            let named = all.finish();
+            assert_eq!(
+                (named.groups, &named.names[..]),
+                (groups.clone(), &["b", "a", "c"].map(String::from)[..]),
+                "{cut}"
+            );
         }
         assert!(Groups::of_names::<&str>(&[]).is_empty());
     }

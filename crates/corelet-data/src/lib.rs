@@ -65,18 +65,19 @@ pub use files::{
     output::{Sink, ensure_place, is_same_file, write_whole},
     write::{Extra, ensure_writable, write_columns, write_rows},
 };
-pub use groups::Groups;
+pub use groups::{Groups, NamedGroups};
 pub use kept_rows::KeptRows;
 pub use memory::{available, size};
 pub use names::NameList;
 pub use options::{Columns, DesignOptions, Outcome, Standardise};
 pub use partitions::{
-    AskPartitions, PartColumns, PartEncoding, PartSurvey, Partitioned, design_partitions, locate,
+    AskPartitions, PartColumns, PartEncoding, PartRows, PartSurvey, Partitioned, design_partitions, locate,
 };
 pub use place::Place;
 pub use source::Source;
 pub use standardise::Standardisation;
 pub use storage::{Bytes, Storage};
+pub use sums::Twofold;
 pub use table::{Column, MISSING, Table, Values};
 pub use view::{ColumnView, Numbers, Strided, TableView, ValuesView};
 

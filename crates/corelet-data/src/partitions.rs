@@ -9,7 +9,8 @@ use super::error::DataError;
 use super::features::Feature;
 #[cfg(feature = "files")]
 use super::files::cells::CellColumn;
-use super::fill::Encoder;
+use super::fill::{Encoder, Filled};
+use super::groups::NamedGroups;
 use super::options::{DesignOptions, Single};
 use super::place::Place;
 use super::roles::Roles;
@@ -50,8 +51,9 @@ pub struct PartEncoding {
     columns: PartColumns,
     features: Vec<Feature>,
     target: TargetCode,
-    /// Where the single numbers are among the columns.
+    /// Where the single numbers and the groups are among the columns.
     singles: [Option<usize>; Single::ALL.len()],
+    groups_position: Option<usize>,
     scaled: ScaledColumns,
     /// None where only products are wanted.
     standardisation: Option<Standardisation>,
@@ -64,6 +66,17 @@ impl PartEncoding {
     pub fn classes(&self) -> usize {
         self.target.classes().len()
     }
+}
+
+/// What a partition becomes.
+#[derive(Debug, Default)]
+pub struct PartRows {
+    /// The rows; none where only products are wanted.
+    pub observations: Observations,
+    /// ZᵀZ of their scaled raw features.
+    pub gram: Vec<f64>,
+    /// Which of them belong together, where that is asked for.
+    pub groups: Option<NamedGroups>,
 }
 
 /// What a partition is, seen from where it is.
@@ -85,8 +98,8 @@ impl Source<'_> {
             .map(PartSurvey)
     }
 
-    /// The rows, none where only products are wanted, and ZᵀZ of their scaled raw features.
-    pub fn encode(&self, encoding: &PartEncoding) -> Result<(Observations, Vec<f64>), DataError> {
+    /// The second look, or one for products alone.
+    pub fn encode(&self, encoding: &PartEncoding) -> Result<PartRows, DataError> {
         let wanted = self.wanted(&encoding.columns)?;
         let markers = Markers::new(&encoding.columns.missing);
         let kept = self.complete(&wanted, &markers)?;
@@ -102,14 +115,18 @@ impl Source<'_> {
             storage: &storage,
             target: encoding.target.clone(),
             singles: encoding.singles,
-            groups_position: None,
+            groups_position: encoding.groups_position,
         };
         let watch = &mut |_: &super::Reading| std::ops::ControlFlow::Continue(());
         match &encoding.standardisation {
-            None => Ok((Observations::default(), encoder.gram(&encoding.scaled, 1, watch)?)),
+            None => {
+                let gram = encoder.gram(&encoding.scaled, 1, watch)?;
+                Ok(PartRows { gram, ..PartRows::default() })
+            }
             Some(standardisation) => {
                 let filled = encoder.rows(&encoding.scaled, standardisation, 1, watch)?;
-                Ok((filled.observations, filled.gram))
+                let Filled { observations, gram, groups } = filled;
+                Ok(PartRows { observations, gram, groups })
             }
         }
     }
@@ -225,6 +242,7 @@ pub fn design_partitions(
         features: plan.features.clone(),
         target,
         singles: roles.single_positions(),
+        groups_position: roles.groups_position(),
         scaled: ScaledColumns { dim: 0, columns: Vec::new(), centre: Vec::new(), scale: Vec::new() },
         standardisation: None,
         storage: (storage.memory.map(|memory| memory.0), storage.scratch.clone()),

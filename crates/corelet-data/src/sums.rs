@@ -232,9 +232,10 @@ impl Lanes {
     }
 }
 
-/// A number as the sum of two doubles, the second about 2⁻⁵³ of the first.
+/// A number as the sum of two doubles, the second about 2⁻⁵³ of the first: sums of many do not show the order in which they were
+/// added once they are rounded to one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-struct Twofold {
+pub struct Twofold {
     high: f64,
     low: f64,
 }
@@ -251,7 +252,8 @@ impl Twofold {
         Self { high, low }
     }
 
-    fn value(self) -> f64 {
+    /// As one double.
+    pub fn value(self) -> f64 {
         self.high + self.low
     }
 
@@ -263,7 +265,9 @@ impl Twofold {
         Self { high: -self.high, low: -self.low }
     }
 
-    fn plus(self, other: Self) -> Self {
+    /// The sum.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
         let (sum, lost) = two_sum(self.high, other.high);
         let (high, low) = two_sum(sum, lost + (self.low + other.low));
         Self { high, low }

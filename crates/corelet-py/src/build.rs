@@ -87,10 +87,8 @@ pub(crate) fn fields<'py>(py: Python<'py>, study: &Study, chosen: &Chosen) -> Py
     fields.set_item("metadata", metadata)?;
     fields.set_item("names", frame.names.clone())?;
     fields.set_item("target", frame.target.clone())?;
-    let groups = frame
-        .groups
-        .as_ref()
-        .map(|groups| PyArray1::from_iter(py, coreset.rows.iter().map(|&row| groups.group_of(row) as i64)));
+    let groups = chosen.built.groups.as_ref();
+    let groups = groups.map(|groups| PyArray1::from_iter(py, groups.iter().map(|&group| group as i64)));
     fields.set_item("groups", groups)?;
     fields.set_item("sampling", kept(py, study, chosen)?)?;
     Ok(fields)

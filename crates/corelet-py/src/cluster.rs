@@ -172,6 +172,7 @@ pub(crate) fn build_partitions<'py>(
     })?;
     // The chosen rows are asked for once more, to be kept for sampling.
     let fields = fields(py, &study, &chosen)?;
+    fields.set_item("group_column", asked.design.columns.groups)?;
     fields.set_item("partitions", study.frame().lineage.partitions.clone())?;
     Ok(fields)
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use common::observations;
 use corelet::cluster::{Carrier, CarrierError, Shard, look};
-use corelet::coreset::Selector;
+use corelet::coreset::{Built, Selector};
 use corelet::data::{Column, Columns, DesignOptions, MISSING, Source, Standardise, Table, Values};
 use corelet::model::BuiltIn;
 use corelet::study::{BuildSpecification, ModelSpecification, Specification, Study, StudyError, unheard};
@@ -233,6 +233,57 @@ fn the_mean_of_gaussian_data_is_found_in_partitions() {
     assert_close(&chosen(&whole, &asked), &chosen(&parts, &asked), "gaussian");
 }
 
+/// Groups that lie in one partition and in several, some of which come first in a later one.
+fn grouped_table() -> Table {
+    let mut table = table();
+    let of = |i: usize| if i % 4 == 1 { 40 } else { (i / 60 * 7 + i % 3) % 40 } as u32;
+    let codes = (0..table.rows).map(of).collect();
+    let levels = (0..41).map(|i| format!("patient {i}")).collect();
+    table.columns.push(Column { name: "patient".to_owned(), values: Values::Text { codes, levels } });
+    table
+}
+
+#[test]
+fn groups_in_several_partitions_are_those_of_one_machine() {
+    let table = grouped_table();
+    let models = [(BuiltIn::Logistic, "class"), (BuiltIn::Poisson, "count"), (BuiltIn::Linear, "size")];
+    for (model, target) in models {
+        let mut asked = asked(model, target);
+        asked.design.columns.groups = Some("patient".to_owned());
+        asked.check().unwrap();
+        let whole = Study::open(&Source::of_view(table.view()), &asked).unwrap();
+        let expected = whole.build(&asked.build, &mut unheard).unwrap().unwrap().built;
+        for sizes in [&SIZES[..], &[3000], &[10, 20, 30, 2000, 940]] {
+            let parts = partitioned(&table, sizes, 3, &asked).unwrap();
+            let count = |study: &Study| study.problem().rows.groups().unwrap().len();
+            assert_eq!(
+                (count(&whole), &whole.frame().fingerprint),
+                (count(&parts), &parts.frame().fingerprint)
+            );
+            let found = parts.build(&asked.build, &mut unheard).unwrap().unwrap().built;
+            assert_eq!((&found.groups, found.coreset.groups), (&expected.groups, expected.coreset.groups));
+            // Sums of groups have digits to spare, so that not even the last one of a weight shows the partitions.
+            let of = |built: &Built| (built.coreset.rows.clone(), built.coreset.weights.clone());
+            assert_eq!(of(&found), of(&expected), "{model} {sizes:?}");
+        }
+    }
+}
+
+#[test]
+fn a_row_that_comes_back_in_another_group_is_an_error() {
+    let (one, mut asked) = (grouped_table(), asked(BuiltIn::Logistic, "class"));
+    asked.design.columns.groups = Some("patient".to_owned());
+    let mut other = one.clone();
+    if let Some(Column { values: Values::Text { codes, .. }, .. }) = other.columns.last_mut() {
+        codes.swap(900, 901);
+    }
+    let carrier = Shuffled(Local::new(&one, &SIZES, 0), Local::new(&other, &SIZES, 0));
+    let schema = Source::of_table(rows_of(&one, 0, 0, "rows"));
+    let study = Study::of_partitions(&schema, &asked, Box::new(carrier)).unwrap();
+    let error = study.build(&asked.build, &mut unheard).err().unwrap().to_string();
+    assert!(error.starts_with("partition 3: its rows are not those that it had before"), "{error}");
+}
+
 #[test]
 fn a_verdict_asks_the_partitions() {
     let (table, asked) = (table(), asked(BuiltIn::Logistic, "class"));
@@ -342,10 +393,6 @@ fn a_partition_that_comes_back_otherwise_is_an_error() {
 fn what_needs_all_rows_in_one_place_is_refused() {
     let mut asked = asked(BuiltIn::Logistic, "class");
     assert_eq!(asked.check_partitions(), Ok(()));
-    asked.design.columns.groups = Some("word".to_owned());
-    let error = asked.check_partitions().unwrap_err().to_string();
-    assert_eq!(error, "groups needs all rows in one place, and here they are in partitions");
-    asked.design.columns.groups = None;
     asked.design.collapse = true;
     assert!(asked.check_partitions().unwrap_err().to_string().starts_with("collapse needs"));
     let refused = partitioned(&table(), &SIZES, 0, &asked).err().unwrap().to_string();

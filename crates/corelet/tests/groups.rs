@@ -11,7 +11,7 @@ use corelet::embed::{Choice, embed};
 use corelet::generate;
 use corelet::model::Logistic;
 use corelet::posterior::{Laplace, LaplaceSettings, Prior, laplace};
-use corelet::rows::{All, Memory, Problem};
+use corelet::rows::{All, GroupsAtHand, Memory, Problem};
 use corelet::sparse_vi::SparseViSettings;
 use corelet::study::{BuildSpecification, Specification, Study, StudyError, UsageError, unheard};
 use corelet::trust::{Grade, HeldOut};
@@ -44,7 +44,21 @@ fn go_on(_: &Info) -> ControlFlow<()> {
 fn of_groups(fit: &Fit, groups: &Groups, options: &BuildOptions) -> Result<Coreset, BuildError> {
     let held_out = HeldOut::new(&fit.rows, &fit.laplace.posterior, options.seed);
     let posterior = &fit.laplace.posterior;
-    Ok(build_of_groups(&fit.rows, groups, posterior, &held_out, options, &mut go_on)?.coreset)
+    let groups = at_hand(fit, groups);
+    let built = build_of_groups(&fit.rows, &groups, posterior, &held_out, options, &mut go_on)?;
+    let of_rows = built.groups.unwrap();
+    assert!(
+        built.coreset.rows.iter().zip(of_rows).all(|(row, group)| group_of(groups.groups(), *row) == group)
+    );
+    Ok(built.coreset)
+}
+
+fn at_hand(fit: &Fit, groups: &Groups) -> GroupsAtHand {
+    GroupsAtHand::new(fit.rows.model().clone(), 0, groups.clone())
+}
+
+fn group_of(groups: &Groups, row: usize) -> usize {
+    (0..groups.len()).find(|&group| groups.members(group).contains(&row)).unwrap()
 }
 
 #[test]
@@ -53,14 +67,14 @@ fn the_column_of_a_group_is_the_sum_of_its_rows() {
     let groups = scattered(n);
     for choice in [Choice::Hermite(3), Choice::Draws(50), Choice::HermiteDraws(40)] {
         let embedding = embed(&fit.rows, &fit.laplace.posterior, choice, 20, 0).unwrap();
-        let grouped = embedding.grouped(&groups).unwrap();
+        let grouped = embedding.grouped(&at_hand(&fit, &groups)).unwrap();
         let length = embedding.coordinates();
         assert_eq!((grouped.len(), grouped.coordinates()), (groups.len(), length));
         let mut of_rows = vec![0.0; n * length];
         embedding.columns(&(0..n).collect::<Vec<_>>(), &mut of_rows).unwrap();
         let mut sums = vec![0.0; groups.len() * length];
         for (row, column) in of_rows.chunks_exact(length).enumerate() {
-            let sum = &mut sums[groups.group_of(row) * length..][..length];
+            let sum = &mut sums[group_of(&groups, row) * length..][..length];
             sum.iter_mut().zip(column).for_each(|(sum, x)| *sum += x);
         }
         let mut columns = vec![0.0; sums.len()];
@@ -113,7 +127,7 @@ fn chosen_groups_are_whole_and_every_method_keeps_to_k() {
         let coreset = of_groups(&fit, &groups, &options).unwrap();
         let mut weights = vec![None; groups.len()];
         for (&row, &weight) in coreset.rows.iter().zip(&coreset.weights) {
-            let known = weights[groups.group_of(row)].get_or_insert((weight, 0));
+            let known = weights[group_of(&groups, row)].get_or_insert((weight, 0));
             assert!(weight > 0.0 && weight == known.0, "{}", method.name());
             known.1 += 1;
         }
@@ -163,7 +177,7 @@ fn asked(k: usize) -> Specification {
 fn a_study_of_groups_is_certified() {
     let asked = asked(40);
     let study = Study::open(&visits(), &asked).unwrap();
-    let groups = study.frame().groups.as_ref().unwrap();
+    let groups = study.problem().rows.groups().unwrap();
     assert_eq!((groups.len(), study.frame().names.len()), (300, 3));
     let chosen = study.build(&asked.build, &mut unheard).unwrap().unwrap();
     let coreset = chosen.coreset();

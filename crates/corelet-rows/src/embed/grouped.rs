@@ -1,29 +1,27 @@
-//! Groups of rows as columns: φ of a group is the sum of the φ of its rows.
+//! Groups of rows as columns, held.
 
 use super::stored::{Precision, Stored};
-use super::{Description, EmbedError, Embedded, Embedding, Recipe};
-use crate::data::{Groups, available};
-use crate::rows::{Rows, RowsError};
-
-/// Numbers of columns of rows that a thread holds at a time.
-const AT_ONCE: usize = 1 << 20;
+use super::{Description, EmbedError, Embedded, Embedding};
+use crate::data::available;
+use crate::rows::Grouped;
 
 /// Numbers of columns of groups that are held in f64; more are held in f32.
 const MOST_DOUBLES: usize = 1 << 27;
 
 impl Embedded<'_> {
-    /// The columns of groups of these rows, held: one pass over the rows, group by group, whatever the number of threads.
+    /// The columns of groups of these rows, held: one pass over the rows.
     ///
     /// # Errors
     /// [`EmbedError::Memory`] where they do not fit, and whatever the rows fail with.
-    pub fn grouped(&self, groups: &Groups) -> Result<Stored, EmbedError> {
+    pub fn grouped(&self, groups: &dyn Grouped) -> Result<Stored, EmbedError> {
         let description = self.description().clone();
         let precision = precision(groups.len(), &description)?;
-        let (rows, recipe) = (self.rows(), &**self.recipe());
-        Stored::of_blocks(groups.len(), description, precision, |ids, out| {
-            out.fill(0.0);
-            Ok(add_members(rows, recipe, groups, ids, out)?)
-        })
+        Stored::of_columns(
+            groups.len(),
+            description,
+            precision,
+            |put| Ok(groups.columns(self.recipe(), put)?),
+        )
     }
 }
 
@@ -41,26 +39,4 @@ fn precision(groups: usize, description: &Description) -> Result<Precision, Embe
         }
         _ => Ok(precision),
     }
-}
-
-/// Adds the columns of the rows of each of these groups to that of the group.
-fn add_members(
-    rows: &dyn Rows,
-    recipe: &Recipe,
-    groups: &Groups,
-    ids: &[usize],
-    out: &mut [f64],
-) -> Result<(), RowsError> {
-    let length = recipe.coordinates();
-    let members = ids.iter().enumerate();
-    let members = members.flat_map(|(at, &id)| groups.members(id).iter().map(move |&row| (at, row)));
-    let members: Vec<(usize, usize)> = members.collect();
-    for part in members.chunks((AT_ONCE / length).max(16)) {
-        let ids: Vec<usize> = part.iter().map(|&(_, row)| row).collect();
-        let columns = recipe.columns(&rows.bind(rows.fetch(&ids)?)?)?;
-        for (&(at, _), column) in part.iter().zip(columns.chunks_exact(length)) {
-            out[at * length..][..length].iter_mut().zip(column).for_each(|(sum, x)| *sum += x);
-        }
-    }
-    Ok(())
 }

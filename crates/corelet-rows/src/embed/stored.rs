@@ -11,6 +11,7 @@ use crate::model::Model;
 use crate::parallel;
 use crate::posterior::Gaussian;
 use crate::random::Stream;
+use crate::rows::Put;
 
 /// Columns computed together.
 const BLOCK: usize = 64;
@@ -143,6 +144,32 @@ impl Stored {
             out.chunks_exact_mut(draws).for_each(centre);
             Ok(())
         })
+    }
+
+    /// From columns that come one by one, in any order.
+    pub(super) fn of_columns(
+        n: usize,
+        description: Description,
+        precision: Precision,
+        columns: impl FnOnce(&mut Put<'_>) -> Result<(), EmbedError>,
+    ) -> Result<Self, EmbedError> {
+        let length = description.coordinates;
+        let phi = match precision {
+            Precision::Double => {
+                let mut entries = vec![0.0; n * length];
+                columns(&mut |id, column| entries[id * length..][..length].copy_from_slice(column))?;
+                Phi::Double(Dense::new(entries, length)?)
+            }
+            Precision::Single => {
+                let mut entries = vec![0.0_f32; n * length];
+                columns(&mut |id, column| {
+                    let entries = entries[id * length..][..length].iter_mut();
+                    entries.zip(column).for_each(|(entry, x)| *entry = *x as f32);
+                })?;
+                Phi::Single(Dense::new(entries, length)?)
+            }
+        };
+        Ok(Self { phi, description })
     }
 
     /// From columns that are computed a block of consecutive ids at a time, on all threads.

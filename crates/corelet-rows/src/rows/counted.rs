@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde::{Deserialize, Serialize};
 
-use super::{At, Found, Gather, Gathered, Moments, Newton, Observations, Rows, RowsError, Top, Totals};
+use super::{
+    At, Found, Gather, Gathered, Grouped, Moments, Newton, Observations, Rows, RowsError, Top, Totals,
+};
 use crate::linalg::to_multiple;
 use crate::model::{Model, ModelError};
 
@@ -107,5 +109,9 @@ impl Rows for Counted {
 
     fn fetch(&self, ids: &[usize]) -> Result<Observations, RowsError> {
         self.rows.fetch(ids)
+    }
+
+    fn groups(&self) -> Option<&dyn Grouped> {
+        self.rows.groups()
     }
 }

@@ -5,7 +5,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use sparse_nnls::{Candidate, Query, Ranking, Score};
 
 use super::weighted::evaluate;
-use super::{At, Found, Gather, Gathered, Moments, Newton, Observations, Rows, RowsError, Top, Totals};
+use super::{
+    At, Found, Gather, Gathered, Grouped, GroupsAtHand, Moments, Newton, Observations, Rows, RowsError, Top,
+    Totals,
+};
+use crate::data::Groups;
 use crate::embed::{Prepared, Recipe};
 use crate::model::{Model, ModelError, Over, total_differences};
 
@@ -15,6 +19,7 @@ pub struct Memory {
     model: Arc<dyn Model>,
     first: usize,
     known: Mutex<Vec<(Weak<Recipe>, Arc<Prepared>)>>,
+    groups: Option<GroupsAtHand>,
 }
 
 impl Memory {
@@ -25,7 +30,19 @@ impl Memory {
 
     /// Rows of which the first has the id `first`.
     pub fn part(model: Arc<dyn Model>, first: usize) -> Self {
-        Self { model, first, known: Mutex::default() }
+        Self { model, first, known: Mutex::default(), groups: None }
+    }
+
+    /// The same, of which some belong together.
+    #[must_use]
+    pub fn with_groups(self, groups: Option<Groups>) -> Self {
+        let groups = groups.map(|groups| GroupsAtHand::new(Arc::clone(&self.model), self.first, groups));
+        Self { groups, ..self }
+    }
+
+    /// Which of them belong together.
+    pub fn groups_at_hand(&self) -> Option<&GroupsAtHand> {
+        self.groups.as_ref()
     }
 
     /// The model, with all rows.
@@ -125,5 +142,9 @@ impl Rows for Memory {
         };
         let ids: Vec<usize> = ids.iter().map(local).collect::<Result<_, _>>()?;
         Ok(self.model.observations().select(&ids))
+    }
+
+    fn groups(&self) -> Option<&dyn Grouped> {
+        self.groups.as_ref().map(|groups| groups as &dyn Grouped)
     }
 }

@@ -15,11 +15,13 @@
 //! rows that they brought.
 
 mod counted;
+mod grouped;
 mod memory;
 mod weighted;
 
 pub use corelet_data::observations::{Growing, Held, Moments, Observations};
 pub use counted::{Counted, Looks};
+pub use grouped::{Grouped, GroupsAtHand, Put};
 pub use memory::Memory;
 pub use weighted::{All, LogLikelihood, Summed, Weighted};
 
@@ -76,6 +78,11 @@ pub trait Rows: Send + Sync {
 
     /// The rows `ids`, in that order.
     fn fetch(&self, ids: &[usize]) -> Result<Observations, RowsError>;
+
+    /// Which of them belong together, where whoever holds them was told.
+    fn groups(&self) -> Option<&dyn Grouped> {
+        None
+    }
 }
 
 /// What a coreset is built for: the posterior of these rows under a prior.

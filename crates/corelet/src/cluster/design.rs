@@ -3,6 +3,10 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use std::sync::Arc;
+
+use super::groups::GroupsInPartitions;
+use super::shards::Shards;
 use super::wire::{Fault, Look, Made, Plan, Reply, pack, unpack};
 use super::{Carrier, CarrierError, Partitions};
 use crate::data::{
@@ -26,12 +30,16 @@ pub(crate) fn distribute(
     (model, numbers): (BuiltIn, Numbers),
     carrier: Box<dyn Carrier>,
 ) -> Result<Distributed, DataError> {
-    let mut driver = Driver { carrier: &*carrier, model, numbers, starts: vec![0], held: Vec::new() };
+    let held = Held::default();
+    let mut driver = Driver { carrier: &*carrier, model, numbers, starts: vec![0], held };
     let Partitioned { dataset, target, starts: first_rows } =
         design_partitions(schema, options, storage, &mut driver)?;
-    let Driver { starts, held, numbers, .. } = driver;
-    let (features, rows) = (dataset.names.len(), (dataset.rows.clone(), first_rows));
-    let rows = Partitions { carrier, model, numbers, features, starts, held, rows };
+    let Driver { starts, held: Held { partitions, fingerprint, groups }, numbers, .. } = driver;
+    let (features, rows) = (dataset.names.len(), dataset.rows.clone());
+    let shards = Arc::new(Shards { carrier, held: partitions, rows, first_rows });
+    let groups =
+        options.columns.groups.as_ref().map(|_| GroupsInPartitions::new(Arc::clone(&shards), groups));
+    let rows = Partitions { shards, model, numbers, features, starts, fingerprint, groups };
     Ok(Distributed { dataset, rows, target })
 }
 
@@ -41,8 +49,18 @@ struct Driver<'c> {
     numbers: Numbers,
     /// The first observation of each partition, and after the last.
     starts: Vec<usize>,
+    held: Held,
+}
+
+/// What the shards said once they were made.
+#[derive(Default)]
+struct Held {
     /// The partitions that have observations, with the fingerprint of each.
-    held: Vec<(usize, u64)>,
+    partitions: Vec<(usize, u64)>,
+    /// The sum of those of their observations.
+    fingerprint: u64,
+    /// The names of the groups of each.
+    groups: Vec<Vec<String>>,
 }
 
 impl Driver<'_> {
@@ -71,8 +89,17 @@ impl AskPartitions for Driver<'_> {
         let plan =
             Plan { encoding: encoding.clone(), model: *model, numbers: *numbers, starts: starts.clone() };
         let full: Vec<usize> = (0..rows.len()).filter(|&partition| rows[partition] > 0).collect();
-        let made: Vec<(u64, Made)> = replies(self.carrier.hold(&pack(&plan), &full), &full)?;
-        self.held = full.into_iter().zip(&made).map(|(partition, (print, _))| (partition, *print)).collect();
+        let mut made: Vec<(u64, Made)> = replies(self.carrier.hold(&pack(&plan), &full), &full)?;
+        let each = made.iter_mut();
+        self.held = Held {
+            groups: each.map(|(_, made)| std::mem::take(&mut made.groups)).collect(),
+            fingerprint: made.iter().fold(0, |sum, (_, made)| sum.wrapping_add(made.fingerprint)),
+            partitions: full
+                .into_iter()
+                .zip(&made)
+                .map(|(partition, (print, _))| (partition, *print))
+                .collect(),
+        };
         Ok(sum(made.into_iter().map(|(_, made)| made).collect()))
     }
 }

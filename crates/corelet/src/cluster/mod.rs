@@ -11,8 +11,10 @@
 //! [`Rows`]: crate::rows::Rows
 
 mod design;
+mod groups;
 mod partitions;
 mod shard;
+mod shards;
 mod wire;
 
 pub use partitions::Partitions;

@@ -1,15 +1,16 @@
 //! One partition's rows, where they are, answering questions that come as bytes.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
-use super::wire::{Fault, Look, Made, Plan, Question, Reply, pack, unpack};
-use crate::data::{DataError, Source};
+use super::wire::{Fault, Look, Made, NameBlock, Plan, Question, Reply, fingerprint, pack, unpack};
+use crate::data::{DataError, NamedGroups, PartRows, Source, Twofold};
 use crate::embed::Recipe;
 use crate::model::{BuiltIn, Numbers};
-use crate::rows::{At, Memory, Observations, Rows, RowsError, Totals};
+use crate::rows::{At, Grouped, GroupsAtHand, Memory, Observations, Rows, RowsError, Totals};
 
 /// What a partition as it came answers; its name is what errors call it.
 pub fn look(partition: &Source<'_>, question: &[u8]) -> Vec<u8> {
@@ -17,7 +18,7 @@ pub fn look(partition: &Source<'_>, question: &[u8]) -> Vec<u8> {
     match unpack(question) {
         Ok(Look::Survey(columns)) => reply(0, partition.survey(&columns).map_err(said)),
         Ok(Look::Gram(encoding)) => {
-            let made = partition.encode(&encoding).map(|(_, gram)| Made { gram });
+            let made = partition.encode(&encoding).map(|rows| Made { gram: rows.gram, ..Made::default() });
             reply(0, made.map_err(said))
         }
         Err(reason) => reply::<()>(0, Err(Fault::Said(format!("{}: {reason}", partition.name())))),
@@ -31,7 +32,8 @@ struct Held {
     rows: Memory,
     likelihood: (BuiltIn, Numbers),
     first: usize,
-    gram: Vec<f64>,
+    made: Made,
+    /// Of the rows and their groups.
     fingerprint: u64,
     /// The latest, so that what its embedding knows of each row is kept.
     recipe: Mutex<Option<Arc<Recipe>>>,
@@ -45,7 +47,7 @@ impl Shard {
 
     /// What the driver wants to know once it is made.
     pub fn made(&self) -> Vec<u8> {
-        self.replied(|held| Ok(Made { gram: held.gram.clone() }))
+        self.replied(|held| Ok(&held.made))
     }
 
     /// The answer to a question.
@@ -99,10 +101,12 @@ impl Shard {
                 ids.retain(|id| (held.first..held.first + held.rows.len()).contains(id));
                 held.rows.fetch(&ids)
             }),
+            Question::Groups { recipe, block } => self.replied(|held| held.sums(&recipe, block)),
+            Question::Members(names) => self.replied(|held| held.members(&names)),
         }
     }
 
-    fn replied<A: Serialize>(&self, answer: impl FnOnce(&Held) -> Result<A, RowsError>) -> Vec<u8> {
+    fn replied<'a, A: Serialize>(&'a self, answer: impl FnOnce(&'a Held) -> Result<A, RowsError>) -> Vec<u8> {
         match &self.0 {
             Ok(held) => reply(held.fingerprint, answer(held).map_err(Fault::from)),
             Err(fault) => reply::<()>(0, Err(fault.clone())),
@@ -118,16 +122,20 @@ struct Packed<'a> {
     numbers: Numbers,
     first: usize,
     gram: Cow<'a, [f64]>,
+    groups: Option<NamedGroups>,
 }
 
 impl Packed<'_> {
     fn held(self) -> Result<Held, String> {
-        let Self { observations, model, numbers, first, gram } = self;
+        let Self { observations, model, numbers, first, gram, groups } = self;
         let (observations, gram) = (observations.into_owned(), gram.into_owned());
-        let fingerprint = observations.fingerprint_sum(first);
+        let of_rows = observations.fingerprint_sum(first);
+        let fingerprint = of_rows.wrapping_add(groups.as_ref().map_or(0, fingerprint));
+        let (groups, names) = groups.map(|named| (named.groups, named.names)).unzip();
         let bound = model.bind(observations, numbers).map_err(|error| error.to_string())?;
-        let (rows, recipe) = (Memory::part(bound, first), Mutex::default());
-        Ok(Held { rows, likelihood: (model, numbers), first, gram, fingerprint, recipe })
+        let (rows, recipe) = (Memory::part(bound, first).with_groups(groups), Mutex::default());
+        let made = Made { gram, fingerprint: of_rows, groups: names.unwrap_or_default() };
+        Ok(Held { rows, likelihood: (model, numbers), first, made, fingerprint, recipe })
     }
 }
 
@@ -138,14 +146,19 @@ impl Held {
             model: self.likelihood.0,
             numbers: self.likelihood.1,
             first: self.first,
-            gram: Cow::Borrowed(&self.gram),
+            gram: Cow::Borrowed(&self.made.gram),
+            groups: self.rows.groups_at_hand().map(|groups| NamedGroups {
+                groups: groups.groups().clone(),
+                names: self.made.groups.clone(),
+            }),
         }
     }
 
     fn new(source: &Source<'_>, partition: usize, plan: &[u8]) -> Result<Self, String> {
         let named = |reason: String| format!("{}: {reason}", source.name());
         let plan: Plan = unpack(plan).map_err(named)?;
-        let (observations, gram) = source.encode(&plan.encoding).map_err(|error| error.to_string())?;
+        let made = source.encode(&plan.encoding).map_err(|error| error.to_string())?;
+        let PartRows { observations, gram, groups } = made;
         let bounds = (plan.starts.get(partition), plan.starts.get(partition + 1));
         let (Some(&first), Some(&end)) = bounds else {
             return Err(named("it is not in the plan".to_owned()));
@@ -157,8 +170,34 @@ impl Held {
             )));
         }
         let (observations, gram) = (Cow::Owned(observations), Cow::Owned(gram));
-        let made = Packed { observations, model: plan.model, numbers: plan.numbers, first, gram };
+        let made = Packed { observations, model: plan.model, numbers: plan.numbers, first, gram, groups };
         made.held().map_err(named)
+    }
+
+    /// Σφᵢ over the rows of each group whose name is in the block.
+    fn sums(&self, recipe: &Recipe, block: NameBlock) -> Result<Vec<Twofold>, RowsError> {
+        let named = self.made.groups.iter().enumerate();
+        let groups: Vec<usize> = named.filter(|(_, name)| block.has(name)).map(|(group, _)| group).collect();
+        self.groups()?.sums(recipe, &groups)
+    }
+
+    /// The rows of the groups of these names, none of one that is elsewhere.
+    fn members(&self, names: &[String]) -> Result<Vec<Vec<usize>>, RowsError> {
+        let numbers: HashMap<&str, usize> =
+            (0..).zip(&self.made.groups).map(|(at, name)| (name.as_str(), at)).collect();
+        let groups = self.groups()?;
+        let members = |name: &String| match numbers.get(name.as_str()) {
+            Some(&group) => groups.members(&[group]).map(|mut members| members.pop().unwrap_or_default()),
+            None => Ok(Vec::new()),
+        };
+        names.iter().map(members).collect()
+    }
+
+    fn groups(&self) -> Result<&GroupsAtHand, RowsError> {
+        self.rows.groups_at_hand().ok_or_else(|| RowsError::Place {
+            place: "the shard".to_owned(),
+            reason: "it was not told which rows belong together".to_owned(),
+        })
     }
 
     /// Puts the recipe that is kept in the place of an equal one, or keeps this one.

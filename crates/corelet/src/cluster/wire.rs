@@ -5,7 +5,8 @@ use std::sync::Arc;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::data::{PartColumns, PartEncoding};
+use crate::data::{NamedGroups, PartColumns, PartEncoding};
+use crate::embed::Recipe;
 use crate::model::{BuiltIn, Numbers, Shifts};
 use crate::rows::{At, Gather, RowsError, Top, Totals};
 
@@ -31,12 +32,46 @@ pub(super) struct Plan {
 }
 
 /// What a shard says once it is made.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Made {
     pub(super) gram: Vec<f64>,
+    /// [`Observations::fingerprint_sum`](crate::rows::Observations).
+    pub(super) fingerprint: u64,
+    /// The names of its groups, in the order in which they first come.
+    pub(super) groups: Vec<String>,
 }
 
-/// One of the six, asked of a shard.
+/// Those groups whose names have a hash that is `at` modulo `of`: both sides know which these are.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(super) struct NameBlock {
+    pub(super) at: u64,
+    pub(super) of: u64,
+}
+
+impl NameBlock {
+    pub(super) fn has(self, name: &str) -> bool {
+        hash(name.bytes().map(u64::from)) % self.of.max(1) == self.at
+    }
+}
+
+/// What tells groups from others: names and rows.
+pub(super) fn fingerprint(NamedGroups { groups, names }: &NamedGroups) -> u64 {
+    let of = |(group, name): (usize, &String)| {
+        let rows = groups.members(group).iter().map(|&row| row as u64);
+        hash(name.bytes().map(u64::from).chain(rows))
+    };
+    names.iter().enumerate().map(of).fold(0, u64::wrapping_add)
+}
+
+/// Fowler, Noll and Vo, 1a, with the bits of a product brought down.
+fn hash(words: impl Iterator<Item = u64>) -> u64 {
+    words.fold(0xcbf2_9ce4_8422_2325, |hash: u64, word| {
+        let product = (hash ^ word).wrapping_mul(0x0100_0000_01b3);
+        product ^ (product >> 29)
+    })
+}
+
+/// One of the six, or of the two about groups, asked of a shard.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Question {
     Moments,
@@ -53,6 +88,13 @@ pub(super) enum Question {
     },
     /// Those of these rows that it has, in this order.
     Fetch(Vec<usize>),
+    /// Σφᵢ over its rows of each of its groups in the block, in their order.
+    Groups {
+        recipe: Arc<Recipe>,
+        block: NameBlock,
+    },
+    /// Its rows of each of the groups of these names.
+    Members(Vec<String>),
 }
 
 impl From<&At<'_>> for Question {
@@ -70,7 +112,7 @@ impl From<&Totals<'_>> for Question {
 /// An answer, and which rows gave it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Reply<A> {
-    /// [`Observations::fingerprint_sum`](crate::rows::Observations); 0 for a partition as it came.
+    /// Of its observations and their groups; 0 for a partition as it came.
     pub(super) fingerprint: u64,
     pub(super) answer: Result<A, Fault>,
 }

@@ -27,5 +27,6 @@ pub fn build_of_all(rows: &dyn Rows, options: &BuildOptions) -> Result<Built, Bu
         too_few: None,
         groups: None,
     };
-    Ok(Built { coreset, posterior: None, rounds: vec![Round { points: n, variance: None }], chosen: 0 })
+    let rounds = vec![Round { points: n, variance: None }];
+    Ok(Built { coreset, groups: None, posterior: None, rounds, chosen: 0 })
 }

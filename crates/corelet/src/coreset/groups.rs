@@ -5,10 +5,9 @@ use sparse_nnls::{Method, Solution, solve};
 use crate::coreset::build::Callback;
 use crate::coreset::need::LIMITED;
 use crate::coreset::{BuildError, BuildOptions, Built, Coreset, Round, Selector};
-use crate::data::Groups;
 use crate::embed::{Choice, Description, Embedded, Embedding, embed, richer};
 use crate::posterior::Gaussian;
-use crate::rows::Rows;
+use crate::rows::{Grouped, Rows, RowsError};
 use crate::trust::HeldOut;
 
 /// Chooses at most `options.k` groups under π̂, once; each brings all of its rows with its weight. `auto` goes on with a richer
@@ -18,48 +17,46 @@ use crate::trust::HeldOut;
 /// See [`BuildError`]; SparseVI and `options.max_kl` are refused.
 pub fn build_of_groups(
     rows: &dyn Rows,
-    groups: &Groups,
+    groups: &dyn Grouped,
     posterior: &Gaussian,
     held_out: &HeldOut<'_>,
     options: &BuildOptions,
     callback: &mut Callback<'_>,
 ) -> Result<Built, BuildError> {
-    options.check_groups(groups)?;
+    options.check_groups(groups.len())?;
     let search = Search { groups, held_out, options };
     let embedding = embed(rows, posterior, options.embedding, options.k, options.seed)?;
     let mut found = search.choose(&embedding, callback)?;
     let pursuit = matches!(options.method, Selector::Embedded(Method::Pursuit(_)));
     if pursuit && options.embedding == Choice::Auto && found.solution.status.is_natural() {
-        let nats = search.nats(&found.solution)?;
+        let nats = search.nats(&found)?;
         if nats > LIMITED * 0.5 * found.solution.residual.powi(2)
             && let Some(recipe) = richer(&embedding, posterior, options.k, options.seed)?
         {
             let further = search.choose(&Embedded::new(rows, recipe)?, callback)?;
             if !further.solution.status.is_natural() {
                 found.solution.status = further.solution.status;
-            } else if search.nats(&further.solution)? < nats {
+            } else if search.nats(&further)? < nats {
                 found = further;
             }
         }
     }
-    let coreset = search.coreset(found);
-    let rounds = vec![Round { points: coreset.points(), variance: None }];
-    Ok(Built { coreset, posterior: None, rounds, chosen: 0 })
+    Ok(search.built(found))
 }
 
 impl BuildOptions {
-    /// Refuses, before any work is done, what cannot be done with these groups.
+    /// Refuses, before any work is done, what cannot be done with so many groups.
     ///
     /// # Errors
     /// See [`BuildError`].
-    pub fn check_groups(&self, groups: &Groups) -> Result<(), BuildError> {
+    pub fn check_groups(&self, groups: usize) -> Result<(), BuildError> {
         if let Selector::SparseVi(_) = self.method {
             return Err(BuildError::RowsOnly { what: self.method.name() });
         }
         if self.max_kl.is_some() {
             return Err(BuildError::RowsOnly { what: "the search for the fewest points below a divergence" });
         }
-        match self.check(groups.len()) {
+        match self.check(groups) {
             Err(BuildError::PointsOutOfRange { k, rows }) => {
                 Err(BuildError::GroupsOutOfRange { k, groups: rows })
             }
@@ -70,15 +67,36 @@ impl BuildOptions {
 
 /// What is chosen from, and what judges it.
 struct Search<'a> {
-    groups: &'a Groups,
+    groups: &'a dyn Grouped,
     held_out: &'a HeldOut<'a>,
     options: &'a BuildOptions,
 }
 
-/// Weighted groups, and the embedding that they were chosen in.
+/// Weighted groups, their rows, and the embedding that they were chosen in.
 struct Found {
     solution: Solution,
+    members: Members,
     embedding: Description,
+}
+
+/// The rows of weighted groups, ascending: each has the weight of its group.
+struct Members {
+    rows: Vec<usize>,
+    weights: Vec<f64>,
+    groups: Vec<usize>,
+}
+
+impl Members {
+    fn of(solution: &Solution, groups: &dyn Grouped) -> Result<Self, RowsError> {
+        let (ids, weights) = (&solution.weights.ids, &solution.weights.values);
+        let each = ids.iter().zip(weights).zip(groups.members(ids)?);
+        let mut rows: Vec<(usize, (f64, usize))> = each
+            .flat_map(|((&group, &weight), rows)| rows.into_iter().map(move |row| (row, (weight, group))))
+            .collect();
+        rows.sort_unstable_by_key(|&(row, _)| row);
+        let (rows, (weights, groups)) = rows.into_iter().unzip();
+        Ok(Self { rows, weights, groups })
+    }
 }
 
 impl Search<'_> {
@@ -86,21 +104,23 @@ impl Search<'_> {
         let columns = embedding.grouped(self.groups)?;
         let settings = self.options.settings(self.options.k);
         let solution = solve(&columns, None, self.options.solver()?, &settings, callback)?;
-        Ok(Found { solution, embedding: embedding.description().clone() })
+        let members = Members::of(&solution, self.groups)?;
+        Ok(Found { solution, members, embedding: embedding.description().clone() })
     }
 
     /// The estimate on the held-out draws.
-    fn nats(&self, solution: &Solution) -> Result<f64, BuildError> {
-        let (rows, weights) = self.groups.expand(&solution.weights.ids, &solution.weights.values);
-        Ok(0.5 * self.held_out.residual(&rows, &weights)?.powi(2))
+    fn nats(&self, found: &Found) -> Result<f64, BuildError> {
+        let Members { rows, weights, .. } = &found.members;
+        Ok(0.5 * self.held_out.residual(rows, weights)?.powi(2))
     }
 
     /// The groups as their rows.
-    fn coreset(&self, found: Found) -> Coreset {
+    fn built(&self, found: Found) -> Built {
         let (method, k) = (self.options.method.name(), self.options.k);
         let of_groups = Coreset::new(found.solution, &found.embedding, method, k);
-        let chosen = Some(of_groups.rows.len());
-        let (rows, weights) = self.groups.expand(&of_groups.rows, &of_groups.weights);
-        Coreset { rows, weights, groups: chosen, ..of_groups }
+        let (chosen, Members { rows, weights, groups }) = (of_groups.rows.len(), found.members);
+        let coreset = Coreset { rows, weights, groups: Some(chosen), ..of_groups };
+        let rounds = vec![Round { points: chosen, variance: None }];
+        Built { coreset, groups: Some(groups), posterior: None, rounds, chosen: 0 }
     }
 }

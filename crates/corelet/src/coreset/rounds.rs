@@ -89,6 +89,8 @@ pub struct Round {
 pub struct Built {
     /// The coreset.
     pub coreset: Coreset,
+    /// Where groups of rows were chosen: the group of each of its rows.
+    pub groups: Option<Vec<usize>>,
     /// The π̂ it was built under, where that is not the first one.
     pub posterior: Option<Gaussian>,
     /// Every round in its order.
@@ -108,7 +110,7 @@ fn build_by_sparse_vi(
     let judge = embed(problem.rows, posterior, options.embedding, options.k, options.seed)?;
     let coreset = select_by_sparse_vi(problem, &judge, settings, options, callback)?;
     let rounds = vec![Round { points: coreset.rows.len(), variance: None }];
-    Ok(Built { coreset, posterior: None, rounds, chosen: 0 })
+    Ok(Built { coreset, groups: None, posterior: None, rounds, chosen: 0 })
 }
 
 /// The π̂ of a round.
@@ -158,7 +160,7 @@ pub fn build_in_rounds(
         let settled = || most == 1 || is_fine(rounds, &coreset, residual) || is_hopeless(rounds, &coreset);
         if stopped || (round == 0 && settled()) {
             made.push(Round { points, variance: None });
-            let first = Built { coreset, posterior: None, rounds: Vec::new(), chosen: 0 };
+            let first = Built { coreset, groups: None, posterior: None, rounds: Vec::new(), chosen: 0 };
             let built = best.map_or(first, |(_, built)| built);
             return Ok(Built { rounds: made, ..built });
         }
@@ -175,7 +177,8 @@ pub fn build_in_rounds(
         };
         if best.as_ref().is_none_or(better) {
             let posterior = centre.take().map(|centre| centre.gaussian);
-            best = Some((variance, Built { coreset, posterior, rounds: Vec::new(), chosen: round }));
+            let rounds = Vec::new();
+            best = Some((variance, Built { coreset, groups: None, posterior, rounds, chosen: round }));
         }
         let Some(next) = next.filter(|_| !over) else { break };
         centre = Some(next);

@@ -64,8 +64,8 @@ impl Study {
         listener: &mut Listener<'_>,
     ) -> Result<Option<Chosen>, StudyError> {
         let options = self.options(specification);
-        let groups = self.frame.groups.as_ref();
-        groups.map_or_else(|| options.check(self.len()), |groups| options.check_groups(groups))?;
+        let groups = self.problem().rows.groups();
+        groups.map_or_else(|| options.check(self.len()), |groups| options.check_groups(groups.len()))?;
         let clock = Instant::now();
         let from_part;
         let (start, full) = match specification.start {

@@ -3,7 +3,7 @@
 use super::{Resolved, StudyError};
 use std::collections::BTreeMap;
 
-use crate::data::{Besides, DataError, Encoding, Groups, KeptRows, Source, Standardisation, TextLevels};
+use crate::data::{Besides, DataError, Encoding, KeptRows, Source, Standardisation, TextLevels};
 use crate::rows::Observations;
 use crate::words::Summary;
 
@@ -32,8 +32,6 @@ pub struct Frame {
     pub target: Option<String>,
     /// What tells these observations from others.
     pub fingerprint: String,
-    /// Which observations belong together, where groups of them are to be chosen.
-    pub groups: Option<Groups>,
     /// The classes of a target that has several, in the order of their numbers; the first of those without an order is the base.
     pub classes: Vec<String>,
     /// How cells became numbers.

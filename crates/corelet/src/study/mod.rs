@@ -49,10 +49,10 @@ use crate::cluster::{Carrier, Distributed, distribute};
 use crate::coreset::{BuildError, Start, start_fit};
 #[cfg(feature = "files")]
 use crate::data::CoresetFile;
-use crate::data::{Dataset, Groups, Outcome, Reading, Source};
+use crate::data::{Dataset, Outcome, Reading, Source};
 use crate::model::TargetScale;
 use crate::posterior::{Gaussian, Laplace, LaplaceStatus, Prior, SampleProgress};
-use crate::rows::{All, At, Counted, Memory, Problem, Rows, Weighted};
+use crate::rows::{All, At, Counted, Grouped, Memory, Problem, Rows, Weighted};
 use crate::trust::Reason;
 use crate::words::{Subject, count, number};
 
@@ -179,7 +179,8 @@ impl Study {
         }
         let each = observations.total_weight() / observations.len().max(1) as f64;
         let weight = observations.weights.as_ref().map(|_| each);
-        let rows = Box::new(Memory::new(model.bind(observations)?));
+        let groups = dataset.groups.take();
+        let rows = Box::new(Memory::new(model.bind(observations)?).with_groups(groups));
         let priors_given = specification.model.gives_priors();
         let held = Asked { model, priors, priors_given, target, fingerprint, weight, collapsed, rows };
         Self::assembled(source, dataset, held, read_seconds)
@@ -229,7 +230,6 @@ impl Study {
             dropped,
             mut warnings,
             target_name,
-            groups,
             encoding,
             ..
         } = dataset;
@@ -261,7 +261,6 @@ impl Study {
             standardisation,
             target: target_name,
             fingerprint,
-            groups,
             classes,
             encoding,
         };
@@ -351,12 +350,12 @@ impl Study {
 
     /// What is chosen from: groups of rows where there are any, else rows.
     fn units(&self) -> usize {
-        self.frame.groups.as_ref().map_or(self.len(), Groups::len)
+        self.rows.groups().map_or(self.len(), Grouped::len)
     }
 
     /// Refuses what is not made of groups.
     fn of_rows(&self, what: &'static str) -> Result<(), BuildError> {
-        self.frame.groups.as_ref().map_or(Ok(()), |_| Err(BuildError::RowsOnly { what }))
+        self.rows.groups().map_or(Ok(()), |_| Err(BuildError::RowsOnly { what }))
     }
 
     /// True where there is no row.
@@ -476,7 +475,7 @@ impl Study {
             priors: &self.model.said,
             dropped: lineage.dropped,
             fingerprint: Some(fingerprint),
-            groups: self.frame.groups.as_ref().map(Groups::len),
+            groups: self.rows.groups().map(Grouped::len),
             classes,
         }
     }

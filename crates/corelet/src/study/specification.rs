@@ -261,11 +261,10 @@ impl Specification {
         if matches!(self.build.method, Selector::SparseVi(_)) {
             return Err(UsageError::InPartitions { setting: "method", value: Some("sparse-vi") });
         }
-        let whole = [("groups", self.design.columns.groups.is_some()), ("collapse", self.design.collapse)];
-        match whole.into_iter().find(|&(_, given)| given) {
-            Some((setting, _)) => Err(UsageError::InPartitions { setting, value: None }),
-            None => Ok(()),
+        if self.design.collapse {
+            return Err(UsageError::InPartitions { setting: "collapse", value: None });
         }
+        Ok(())
     }
 
     fn check_model(&self) -> Result<(), UsageError> {
