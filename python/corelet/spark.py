@@ -33,8 +33,8 @@ def build(
     threads, progress
         As for `corelet.build`: threads of the driver, which does little.
     **keywords
-        Those of `corelet.build`: `target`, `k`, `model`, `features`, … What belongs to a row is named as a column. `collapse` and
-        `method="sparse-vi"` need all rows in one place and are refused. `memory` is the budget of one shard.
+        Those of `corelet.build`: `target`, `k`, `model`, `features`, … What belongs to a row is named as a column. `memory` is the
+        budget of one shard. `collapse` brings the distinct rows to this process, and `method="sparse-vi"` all rows.
 
     Returns
     -------

@@ -133,8 +133,10 @@ def test_what_is_refused(client, frame):
         corelet.dask.build(ddf, target="late", groups="word", max_kl=0.1)
     with pytest.raises(CoreletError, match="k = 30 groups cannot be chosen from 3 groups"):
         corelet.dask.build(ddf, target="late", groups="word", k=30)
-    with pytest.raises(CoreletError, match="method sparse-vi needs all rows"):
-        corelet.dask.build(ddf, target="late", method="sparse-vi")
+    with pytest.raises(CoreletError, match="groups and collapse do not go together"):
+        corelet.dask.build(ddf, target="late", groups="word", collapse=True)
+    with pytest.raises(CoreletError, match="y has no meaning for a table in partitions"):
+        corelet.dask.build(ddf, y=frame["late"])
     with pytest.raises(CoreletError, match="there is no column 'lat'"):
         corelet.dask.build(ddf, target="lat")
     with pytest.raises(CoreletError, match="colour is no setting"):

@@ -71,7 +71,8 @@ pub use memory::{available, size};
 pub use names::NameList;
 pub use options::{Columns, DesignOptions, Outcome, Standardise};
 pub use partitions::{
-    AskPartitions, PartColumns, PartEncoding, PartRows, PartSurvey, Partitioned, design_partitions, locate,
+    AskPartitions, PartColumns, PartEncoding, PartRows, PartSurvey, Partitioned, WeightScale,
+    design_partitions, locate,
 };
 pub use place::Place;
 pub use source::Source;

@@ -195,12 +195,31 @@ pub trait AskPartitions {
     fn hold(&mut self, encoding: &PartEncoding, rows: &[usize]) -> Result<Vec<f64>, DataError>;
 }
 
+/// What is known of the weights of all rows.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct WeightScale {
+    /// Σfᵢ.
+    pub total: f64,
+    /// Whether each is a whole number.
+    pub are_counts: bool,
+}
+
+impl WeightScale {
+    /// Of rows at hand; none where they have no weights.
+    pub fn of(observations: &Observations) -> Option<Self> {
+        let are_counts = observations.weights.as_ref()?.iter().all(|weight| weight.fract() == 0.0);
+        Some(Self { total: observations.total_weight(), are_counts })
+    }
+}
+
 /// A table in partitions, designed.
 pub struct Partitioned {
     /// All but the observations, which are where the partitions are.
     pub dataset: Dataset,
     /// The scale of a numeric target.
     pub target: TargetScale,
+    /// Where rows have weights.
+    pub weights: Option<WeightScale>,
     /// The first row of each partition, and after the last.
     pub starts: Vec<usize>,
 }
@@ -253,14 +272,23 @@ pub fn design_partitions(
     let target = roles.single_positions()[Single::Target as usize];
     let target = target.map(|at| scale_of(&survey.columns[at].values, &plan.size));
     let target = target.unwrap_or_default();
+    let weights = roles.single_positions()[Single::Weights as usize].map(|at| WeightScale {
+        total: plan.size.weight,
+        are_counts: are_counts(&survey.columns[at].values),
+    });
     let dataset = plan.dataset(survey.rows, standardisation, cells, target_name, warnings);
-    Ok(Partitioned { dataset, target, starts })
+    Ok(Partitioned { dataset, target, weights, starts })
 }
 
 fn scale_of(found: &Found, size: &Size) -> TargetScale {
     let Found::Numbers(numbers) = found else { return TargetScale::default() };
     let Spread { mean, sd, rms, .. } = numbers.sums.moments(size);
     TargetScale { mean, sd: sd * (size.freedom / size.weight).sqrt(), rms }
+}
+
+fn are_counts(found: &Found) -> bool {
+    let Found::Numbers(numbers) = found else { return false };
+    numbers.single.as_ref().is_some_and(|single| single.not_count.is_none())
 }
 
 /// Rows that are made where the partitions are.

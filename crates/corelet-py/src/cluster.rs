@@ -14,7 +14,7 @@ use crate::data::Data;
 use crate::errors::{Failure, refuse};
 use crate::run::{Execution, Here, run_here};
 use crate::sample::{WeightedRows, chosen, drawn_fields, known};
-use crate::specification::{sampling, specification_of_partitions};
+use crate::specification::{sampling, specification};
 
 /// What a partition as it came answers.
 #[pyfunction]
@@ -162,7 +162,7 @@ pub(crate) fn build_partitions<'py>(
     keywords: &Bound<'py, PyDict>,
     execution: Execution<'py>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let asked = specification_of_partitions(keywords)?;
+    let asked = specification(keywords)?;
     let (study, chosen) = studied(py, &schema, engine, &asked, &execution, |study, here| {
         let source = study.frame().source.clone();
         let chosen = study.build(&asked.build, &mut |progress| here.heard(progress));
@@ -188,7 +188,7 @@ pub(crate) fn check_partitions<'py>(
     settings: (Bound<'py, PyDict>, Execution<'py>),
 ) -> PyResult<Bound<'py, PyDict>> {
     let (keywords, execution) = settings;
-    let ((settings, seed), asked) = (sampling(&keywords)?, specification_of_partitions(build)?);
+    let ((settings, seed), asked) = (sampling(&keywords)?, specification(build)?);
     let known = known(&coreset)?;
     let points = known.0.len();
     let (study, drawn) = studied(py, &schema, engine, &asked, &execution, |mut study, here| {

@@ -14,13 +14,6 @@ pub(crate) fn specification(keywords: &Bound<'_, PyDict>) -> PyResult<Specificat
     Ok(specification)
 }
 
-/// The same of rows in partitions, which cannot do all.
-pub(crate) fn specification_of_partitions(keywords: &Bound<'_, PyDict>) -> PyResult<Specification> {
-    let specification = specification(keywords)?;
-    specification.check_partitions().map_err(worded)?;
-    Ok(specification)
-}
-
 /// The chains that keywords ask for, and their seed.
 pub(crate) fn sampling(keywords: &Bound<'_, PyDict>) -> PyResult<(SampleSettings, u64)> {
     let Specification { sample, build, .. } = specification(keywords)?;

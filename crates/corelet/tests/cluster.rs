@@ -13,6 +13,7 @@ use corelet::cluster::{Carrier, CarrierError, Shard, look};
 use corelet::coreset::{Built, Selector};
 use corelet::data::{Column, Columns, DesignOptions, MISSING, Source, Standardise, Table, Values};
 use corelet::model::BuiltIn;
+use corelet::sparse_vi::SparseViSettings;
 use corelet::study::{BuildSpecification, ModelSpecification, Specification, Study, StudyError, unheard};
 use corelet::trust::Grade;
 
@@ -390,13 +391,70 @@ fn a_partition_that_comes_back_otherwise_is_an_error() {
 }
 
 #[test]
-fn what_needs_all_rows_in_one_place_is_refused() {
-    let mut asked = asked(BuiltIn::Logistic, "class");
-    assert_eq!(asked.check_partitions(), Ok(()));
-    asked.design.collapse = true;
-    assert!(asked.check_partitions().unwrap_err().to_string().starts_with("collapse needs"));
-    let refused = partitioned(&table(), &SIZES, 0, &asked).err().unwrap().to_string();
-    assert!(refused.starts_with("collapse needs"), "{refused}");
-    asked.build.method = Selector::from_name("sparse-vi").unwrap();
-    assert!(asked.check_partitions().unwrap_err().to_string().starts_with("method sparse-vi needs"));
+fn sparse_vi_brings_all_rows_to_one_place() {
+    let table = table();
+    let settings = SparseViSettings { draws: 20, steps: 20, ..SparseViSettings::default() };
+    for (model, target) in [(BuiltIn::Logistic, "class"), (BuiltIn::Linear, "size")] {
+        let mut asked = asked(model, target);
+        asked.build.method = Selector::SparseVi(settings);
+        asked.build.k = Some(4);
+        asked.model.sigma = (model == BuiltIn::Linear).then_some(20.0);
+        asked.check().unwrap();
+        let whole = Study::open(&Source::of_view(table.view()), &asked).unwrap();
+        let parts = partitioned(&table, &SIZES, 3, &asked).unwrap();
+        assert_close(&chosen(&whole, &asked), &chosen(&parts, &asked), &model.to_string());
+    }
+}
+
+#[test]
+fn equal_rows_of_several_partitions_are_taken_as_one() {
+    let table = table();
+    // Of two texts and counts some are in one partition alone; of numbers no two are equal.
+    let few = ["word", "grade"].map(String::from).to_vec();
+    let some = ["word", "often", "count"].map(String::from).to_vec();
+    let all = ["a", "word"].map(String::from).to_vec();
+    let cases = [
+        (few.clone(), None, 20),
+        (some.clone(), None, 20),
+        (some, Some("known"), 20),
+        (all, None, 20),
+        (few, None, 3),
+    ];
+    for (features, weights, k) in cases {
+        let mut table = table.clone();
+        if let Values::Number { values, .. } = &mut table.columns[8].values {
+            values.iter_mut().for_each(|weight| *weight = 3.0 * weight.abs() + 0.01);
+        }
+        let mut asked = asked(BuiltIn::Logistic, "class");
+        asked.design.columns.features = Some(features);
+        asked.design.columns.weights = weights.map(String::from);
+        (asked.design.collapse, asked.build.k) = (true, Some(k));
+        asked.check().unwrap();
+        let whole = Study::open(&Source::of_view(table.view()), &asked).unwrap();
+        let parts = partitioned(&table, &SIZES, 3, &asked).unwrap();
+        assert_eq!((whole.len(), whole.all_rows()), (parts.len(), parts.all_rows()));
+        assert_eq!(
+            (whole.warnings(), &whole.frame().fingerprint),
+            (parts.warnings(), &parts.frame().fingerprint)
+        );
+        let (one, other) = (chosen(&whole, &asked), chosen(&parts, &asked));
+        assert_close(&one, &other, &format!("{:?}", asked.design.columns));
+        assert_eq!(whole.frame().rows_of(&one.0), parts.frame().rows_of(&other.0));
+        if weights.is_none() && parts.len() < parts.all_rows() {
+            assert_eq!(one, other);
+        }
+    }
+}
+
+#[test]
+fn weights_that_are_no_counts_are_said_of_partitions_too() {
+    let (mut table, mut asked) = (table(), asked(BuiltIn::Logistic, "class"));
+    if let Values::Number { values, .. } = &mut table.columns[7].values {
+        values.iter_mut().for_each(|weight| *weight *= 12.5);
+    }
+    asked.design.columns.weights = Some("often".to_owned());
+    let whole = Study::open(&Source::of_view(table.view()), &asked).unwrap();
+    let parts = partitioned(&table, &SIZES, 0, &asked).unwrap();
+    assert!(parts.warnings()[0].contains("survey weights should be divided"), "{:?}", parts.warnings());
+    assert_eq!(parts.warnings(), whole.warnings());
 }

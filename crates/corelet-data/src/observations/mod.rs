@@ -12,6 +12,7 @@ mod scratch;
 use std::ops::Range;
 use std::path::PathBuf;
 
+pub use collapse::Distinct;
 pub use held::{Growing, Held};
 pub use moments::Moments;
 pub use scale::TargetScale;
@@ -110,6 +111,14 @@ impl Observations {
     #[inline]
     pub fn weight(&self, i: usize) -> f64 {
         self.weights.as_ref().map_or(1.0, |weights| weights[i])
+    }
+
+    /// Bytes that the rows take.
+    pub fn bytes(&self) -> u64 {
+        let columns =
+            [Some(&self.target), self.exposure.as_ref(), self.weights.as_ref(), self.offset.as_ref()];
+        let numbers: usize = columns.into_iter().flatten().map(|column| column.len()).sum();
+        4 * self.features.len() as u64 + 8 * numbers as u64
     }
 
     /// Σfᵢ: n where rows have no weights.

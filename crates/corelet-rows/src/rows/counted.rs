@@ -111,6 +111,10 @@ impl Rows for Counted {
         self.rows.fetch(ids)
     }
 
+    fn whole(&self) -> Result<Arc<dyn Model>, RowsError> {
+        self.rows.whole()
+    }
+
     fn groups(&self) -> Option<&dyn Grouped> {
         self.rows.groups()
     }

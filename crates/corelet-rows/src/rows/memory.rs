@@ -144,6 +144,10 @@ impl Rows for Memory {
         Ok(self.model.observations().select(&ids))
     }
 
+    fn whole(&self) -> Result<Arc<dyn Model>, RowsError> {
+        Ok(Arc::clone(&self.model))
+    }
+
     fn groups(&self) -> Option<&dyn Grouped> {
         self.groups.as_ref().map(|groups| groups as &dyn Grouped)
     }

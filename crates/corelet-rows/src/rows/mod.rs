@@ -19,7 +19,7 @@ mod grouped;
 mod memory;
 mod weighted;
 
-pub use corelet_data::observations::{Growing, Held, Moments, Observations};
+pub use corelet_data::observations::{Distinct, Growing, Held, Moments, Observations};
 pub use counted::{Counted, Looks};
 pub use grouped::{Grouped, GroupsAtHand, Put};
 pub use memory::Memory;
@@ -32,9 +32,24 @@ use serde::{Deserialize, Serialize};
 use sparse_nnls::{Batch, Candidate, Ranking};
 use thiserror::Error;
 
+use crate::data::{available, size};
 use crate::embed::Recipe;
 use crate::model::{Model, ModelError, Shifts};
+use crate::parallel;
 use crate::posterior::Prior;
+
+/// Rows that are fetched at a time where all are.
+const FETCHED: usize = 1 << 18;
+
+/// Refuses to go on with rows that will not fit once all are here.
+fn check_room(rows: &Observations, all: usize) -> Result<(), RowsError> {
+    let left = (all - rows.len()) as u64;
+    let needed = rows.bytes() / rows.len().max(1) as u64 * left;
+    match available() {
+        Some(available) if needed > available => Err(RowsError::Memory { rows: all, needed, available }),
+        _ => Ok(()),
+    }
+}
 
 /// n rows under a likelihood.
 pub trait Rows: Send + Sync {
@@ -78,6 +93,16 @@ pub trait Rows: Send + Sync {
 
     /// The rows `ids`, in that order.
     fn fetch(&self, ids: &[usize]) -> Result<Observations, RowsError>;
+
+    /// The model of all rows, here in memory: for what looks at each of them again and again.
+    fn whole(&self) -> Result<Arc<dyn Model>, RowsError> {
+        let mut rows = Observations::default();
+        for ids in parallel::parts(self.len(), FETCHED) {
+            rows.append(&self.fetch(&ids.collect::<Vec<usize>>())?);
+            check_room(&rows, self.len())?;
+        }
+        Ok(self.bind(rows)?)
+    }
 
     /// Which of them belong together, where whoever holds them was told.
     fn groups(&self) -> Option<&dyn Grouped> {
@@ -265,6 +290,21 @@ pub enum RowsError {
         got: usize,
         /// The size it must have.
         expected: usize,
+    },
+    /// Rows that are elsewhere, and do not fit here.
+    #[error(
+        "{rows} rows are to be brought to one place, which takes {} of memory there, but {} are available; the method sparse-vi \
+         and equal rows taken as one need that, and nothing else does",
+        size(*needed),
+        size(*available)
+    )]
+    Memory {
+        /// Number of rows.
+        rows: usize,
+        /// Bytes.
+        needed: u64,
+        /// Bytes.
+        available: u64,
     },
     /// An embedding that these rows do not have.
     #[error("the {model} model has no {embedding} embedding")]

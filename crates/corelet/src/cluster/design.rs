@@ -11,16 +11,17 @@ use super::wire::{Fault, Look, Made, Plan, Reply, pack, unpack};
 use super::{Carrier, CarrierError, Partitions};
 use crate::data::{
     AskPartitions, DataError, Dataset, DesignOptions, PartColumns, PartEncoding, PartSurvey, Partitioned,
-    Source, Storage, design_partitions,
+    Source, Storage, WeightScale, design_partitions,
 };
 use crate::model::{BuiltIn, Numbers, TargetScale};
 use crate::rows::add;
 
-/// A table in partitions, designed: all but its observations, these, and the scale of its target.
+/// A table in partitions, designed: all but its observations, these, and the scales of its target and its weights.
 pub(crate) struct Distributed {
     pub(crate) dataset: Dataset,
     pub(crate) rows: Partitions,
     pub(crate) target: TargetScale,
+    pub(crate) weights: Option<WeightScale>,
 }
 
 /// Designs partitions with the columns of `schema`, and has each of them make its shard under a likelihood.
@@ -32,7 +33,7 @@ pub(crate) fn distribute(
 ) -> Result<Distributed, DataError> {
     let held = Held::default();
     let mut driver = Driver { carrier: &*carrier, model, numbers, starts: vec![0], held };
-    let Partitioned { dataset, target, starts: first_rows } =
+    let Partitioned { dataset, target, weights, starts: first_rows } =
         design_partitions(schema, options, storage, &mut driver)?;
     let Driver { starts, held: Held { partitions, fingerprint, groups }, numbers, .. } = driver;
     let (features, rows) = (dataset.names.len(), dataset.rows.clone());
@@ -40,7 +41,7 @@ pub(crate) fn distribute(
     let groups =
         options.columns.groups.as_ref().map(|_| GroupsInPartitions::new(Arc::clone(&shards), groups));
     let rows = Partitions { shards, model, numbers, features, starts, fingerprint, groups };
-    Ok(Distributed { dataset, rows, target })
+    Ok(Distributed { dataset, rows, target, weights })
 }
 
 struct Driver<'c> {

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use super::groups::GroupsInPartitions;
 use super::shards::Shards;
 use super::wire::Question;
-use crate::data::locate;
+use crate::data::{available, locate};
 use crate::model::{BuiltIn, Model, ModelError, Numbers};
 use crate::rows::{
-    At, Found, Gather, Gathered, Grouped, Moments, Newton, Observations, Rows, RowsError, Top, Totals, add,
+    At, Distinct, Found, Gather, Gathered, Grouped, Moments, Newton, Observations, Rows, RowsError, Top,
+    Totals, add,
 };
 
 /// n rows in partitions, whose answers are merged in their order.
@@ -35,6 +36,26 @@ impl Partitions {
     /// The first row of each partition, and after the last.
     pub fn first_rows(&self) -> &[usize] {
         &self.shards.first_rows
+    }
+}
+
+/// Partitions that are asked for their distinct rows at a time.
+const AT_ONCE: usize = 16;
+
+impl Partitions {
+    /// The distinct rows of all partitions, each with the sum of the weights of all rows equal to it, and where each stands first.
+    ///
+    /// # Errors
+    /// Where there are so many that they do not fit here, and see [`RowsError`].
+    pub(crate) fn distinct(&self) -> Result<(Observations, Vec<usize>), RowsError> {
+        let mut all = Distinct::default();
+        for asked in self.shards.held.chunks(AT_ONCE) {
+            let room = available().map_or(u64::MAX, |available| available / (2 * AT_ONCE as u64));
+            for part in self.shards.ask::<Distinct>(&Question::Distinct { room }, asked)? {
+                all.append(part);
+            }
+        }
+        Ok(all.into_observations())
     }
 }
 

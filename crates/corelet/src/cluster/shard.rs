@@ -10,7 +10,7 @@ use super::wire::{Fault, Look, Made, NameBlock, Plan, Question, Reply, fingerpri
 use crate::data::{DataError, NamedGroups, PartRows, Source, Twofold};
 use crate::embed::Recipe;
 use crate::model::{BuiltIn, Numbers};
-use crate::rows::{At, Grouped, GroupsAtHand, Memory, Observations, Rows, RowsError, Totals};
+use crate::rows::{At, Distinct, Grouped, GroupsAtHand, Memory, Observations, Rows, RowsError, Totals};
 
 /// What a partition as it came answers; its name is what errors call it.
 pub fn look(partition: &Source<'_>, question: &[u8]) -> Vec<u8> {
@@ -74,10 +74,7 @@ impl Shard {
 
     /// Bytes that its rows take.
     pub fn size(&self) -> usize {
-        let Ok(held) = &self.0 else { return 0 };
-        let rows = held.rows.model().observations();
-        let beside = [&rows.exposure, &rows.weights, &rows.offset].into_iter().flatten();
-        4 * rows.features.len() + 8 * (rows.target.len() + beside.map(|column| column.len()).sum::<usize>())
+        self.0.as_ref().map_or(0, |held| held.rows.model().observations().bytes() as usize)
     }
 
     fn answered(&self, question: Question) -> Vec<u8> {
@@ -101,6 +98,7 @@ impl Shard {
                 ids.retain(|id| (held.first..held.first + held.rows.len()).contains(id));
                 held.rows.fetch(&ids)
             }),
+            Question::Distinct { room } => self.replied(|held| held.distinct(room)),
             Question::Groups { recipe, block } => self.replied(|held| held.sums(&recipe, block)),
             Question::Members(names) => self.replied(|held| held.members(&names)),
         }
@@ -172,6 +170,16 @@ impl Held {
         let (observations, gram) = (Cow::Owned(observations), Cow::Owned(gram));
         let made = Packed { observations, model: plan.model, numbers: plan.numbers, first, gram, groups };
         made.held().map_err(named)
+    }
+
+    /// The distinct rows, which must fit in so many bytes.
+    fn distinct(&self, room: u64) -> Result<Distinct, RowsError> {
+        let distinct = Distinct::of(self.rows.model().observations(), self.first);
+        if distinct.bytes() > room {
+            let (rows, needed) = (distinct.len(), distinct.bytes());
+            return Err(RowsError::Memory { rows, needed, available: room });
+        }
+        Ok(distinct)
     }
 
     /// Σφᵢ over the rows of each group whose name is in the block.

@@ -71,7 +71,7 @@ fn hash(words: impl Iterator<Item = u64>) -> u64 {
     })
 }
 
-/// One of the six, or of the two about groups, asked of a shard.
+/// One of the six, or of those about equal rows and groups, asked of a shard.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Question {
     Moments,
@@ -88,6 +88,10 @@ pub(super) enum Question {
     },
     /// Those of these rows that it has, in this order.
     Fetch(Vec<usize>),
+    /// Its distinct rows, where they take no more than `room` bytes.
+    Distinct {
+        room: u64,
+    },
     /// Σφᵢ over its rows of each of its groups in the block, in their order.
     Groups {
         recipe: Arc<Recipe>,

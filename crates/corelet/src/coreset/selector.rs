@@ -9,7 +9,7 @@ use sparse_nnls::{
 
 use crate::coreset::{BuildError, BuildOptions, Callback, Coreset};
 use crate::embed::Embedding;
-use crate::rows::{Problem, RowsError};
+use crate::rows::Problem;
 use crate::sparse_vi::{SparseViPoint, SparseViSettings, sparse_vi};
 
 /// The name that a user types for SparseVI.
@@ -89,9 +89,8 @@ pub fn select_by_sparse_vi(
         return Err(sparse_nnls::Error::TotalNotSupported { method: SPARSE_VI }.into());
     }
     let mut follower = Follower::new(embedding, options)?;
-    // It looks at every row at every step: a baseline, for data that fit in memory.
-    let all: Vec<usize> = (0..problem.rows.len()).collect();
-    let model = problem.rows.bind(problem.rows.fetch(&all)?).map_err(RowsError::from)?;
+    // It looks at every row at every step, so that rows that are elsewhere are brought here: a baseline, for data that fit in memory.
+    let model = problem.rows.whole()?;
     let path = sparse_vi(&model, problem.prior, options.k, settings, options.seed, &mut |point| {
         follower.follow(point, callback).unwrap_or_else(|error| {
             follower.failure = Some(error);

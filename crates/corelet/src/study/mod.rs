@@ -49,7 +49,7 @@ use crate::cluster::{Carrier, Distributed, distribute};
 use crate::coreset::{BuildError, Start, start_fit};
 #[cfg(feature = "files")]
 use crate::data::CoresetFile;
-use crate::data::{Dataset, Outcome, Reading, Source};
+use crate::data::{Dataset, Outcome, Reading, Source, WeightScale};
 use crate::model::TargetScale;
 use crate::posterior::{Gaussian, Laplace, LaplaceStatus, Prior, SampleProgress};
 use crate::rows::{All, At, Counted, Grouped, Memory, Problem, Rows, Weighted};
@@ -172,7 +172,8 @@ impl Study {
         let shape = (observations.dim, classes);
         let priors = specification.model.priors.clone().unwrap_or_default();
         let model = Resolved::scaled(&specification.model, shape, &target, dataset.standardisation.intercept);
-        dataset.warnings.extend(weights::unlike_counts(&observations));
+        let weighed = WeightScale::of(&observations);
+        dataset.warnings.extend(weights::unlike_counts(weighed, observations.len()));
         let collapsed = specification.design.collapse.then_some(observations.len());
         if let Some((distinct, first)) = collapsed.and_then(|_| observations.collapsed()) {
             (observations, dataset.rows) = (distinct, dataset.rows.select(&first));
@@ -195,21 +196,31 @@ impl Study {
         specification: &Specification,
         carrier: Box<dyn Carrier>,
     ) -> Result<Self, StudyError> {
-        specification.check_partitions()?;
         let clock = Instant::now();
         let (design, asked) = (specification.design(), &specification.model);
         let likelihood = (asked.model, asked.numbers());
         let distributed = distribute(schema, (&design, &specification.storage), likelihood, carrier)?;
-        let Distributed { dataset, rows, target } = distributed;
+        let Distributed { mut dataset, rows, target, weights: weighed } = distributed;
         let partitions = rows.first_rows().to_vec();
+        dataset.warnings.extend(weights::unlike_counts(weighed, rows.len()));
         let (shape, fingerprint) =
             ((dataset.names.len(), dataset.encoding.classes().len()), rows.fingerprint());
         let model = Resolved::scaled(asked, shape, &target, dataset.standardisation.intercept);
         let priors = asked.priors.clone().unwrap_or_default();
-        // How large the weights are is of use for a warning alone.
-        let weight = design.columns.weights.as_ref().map(|_| 1.0);
-        let (priors_given, rows) = (asked.gives_priors(), Box::new(rows));
-        let held = Asked { model, priors, priors_given, target, fingerprint, weight, collapsed: None, rows };
+        let collapsed = design.collapse.then_some(rows.len());
+        let (rows, weight): (Box<dyn Rows>, _) = match collapsed {
+            None => (Box::new(rows), weighed.map(|weighed| weighed.total / dataset.rows.len() as f64)),
+            Some(all) => {
+                let (mut distinct, first) = rows.distinct()?;
+                distinct.weights = distinct.weights.filter(|_| weighed.is_some() || first.len() < all);
+                dataset.rows = dataset.rows.select(&first);
+                let each = distinct.total_weight() / distinct.len().max(1) as f64;
+                let weight = distinct.weights.as_ref().map(|_| each);
+                (Box::new(Memory::new(model.bind(distinct)?)), weight)
+            }
+        };
+        let priors_given = asked.gives_priors();
+        let held = Asked { model, priors, priors_given, target, fingerprint, weight, collapsed, rows };
         let mut study = Self::assembled(schema.name(), dataset, held, clock.elapsed().as_secs_f64())?;
         study.frame.lineage.partitions = partitions;
         Ok(study)

@@ -161,13 +161,6 @@ pub enum UsageError {
         /// The value of the other, where only that is at fault.
         value: Option<&'static str>,
     },
-    /// A setting that needs all rows in one place, where they are in partitions.
-    InPartitions {
-        /// The setting.
-        setting: &'static str,
-        /// Its value, where only that is at fault.
-        value: Option<&'static str>,
-    },
     /// A setting that there is not.
     Unknown {
         /// Its name.
@@ -195,13 +188,6 @@ impl UsageError {
             Self::Apart { setting, other, value } => {
                 let value = value.map_or_else(String::new, |value| format!(" {value}"));
                 format!("{} and {}{value} do not go together", name(setting), name(other))
-            }
-            Self::InPartitions { setting, value } => {
-                let value = value.map_or_else(String::new, |value| format!(" {value}"));
-                format!(
-                    "{}{value} needs all rows in one place, and here they are in partitions",
-                    name(setting)
-                )
             }
             Self::Zero { setting } => format!("{} is 0, but it must be at least 1", name(setting)),
             Self::Unknown { setting } => format!("{} is no setting", name(setting)),
@@ -251,20 +237,6 @@ impl Specification {
             (Some(_), false) => self.build.check_groups(),
             (None, _) => Ok(()),
         }
-    }
-
-    /// Refuses what rows in partitions cannot do.
-    ///
-    /// # Errors
-    /// See [`UsageError::InPartitions`].
-    pub fn check_partitions(&self) -> Result<(), UsageError> {
-        if matches!(self.build.method, Selector::SparseVi(_)) {
-            return Err(UsageError::InPartitions { setting: "method", value: Some("sparse-vi") });
-        }
-        if self.design.collapse {
-            return Err(UsageError::InPartitions { setting: "collapse", value: None });
-        }
-        Ok(())
     }
 
     fn check_model(&self) -> Result<(), UsageError> {

@@ -1,7 +1,8 @@
 //! Weights of rows: those that the data have, and those that a coreset is written with.
 
 use super::{Study, StudyError};
-use crate::rows::{Observations, Rows};
+use crate::data::WeightScale;
+use crate::rows::Rows;
 use crate::words::{count, number};
 
 /// Weights that are no counts should sum to about the number of rows, within this factor.
@@ -41,17 +42,16 @@ impl Study {
 }
 
 /// What to say where weights are no counts of rows, yet sum to far more or less than there are rows.
-pub(super) fn unlike_counts(observations: &Observations) -> Option<String> {
-    let weights = observations.weights.as_ref()?;
-    let (total, rows) = (observations.total_weight(), observations.len() as f64);
-    let counts = weights.iter().all(|weight| weight.fract() == 0.0);
-    (!counts && !(1.0 / UNLIKE..=UNLIKE).contains(&(total / rows))).then(|| {
+pub(super) fn unlike_counts(weights: Option<WeightScale>, rows: usize) -> Option<String> {
+    let WeightScale { total, are_counts } = weights?;
+    let mean = total / rows as f64;
+    (!are_counts && !(1.0 / UNLIKE..=UNLIKE).contains(&mean)).then(|| {
         format!(
             "the weights of {} rows sum to {}, and the posterior is that of so many rows; survey weights should be divided by their \
              mean, {}, so that they sum to the number of rows",
-            count(observations.len()),
+            count(rows),
             number(total),
-            number(total / rows)
+            number(mean)
         )
     })
 }
