@@ -28,12 +28,15 @@ def spark():
     session.stop()
 
 
-def distributed(spark, frame, parts):
+COLUMNS = "a double, b double, word string, late boolean"
+
+
+def distributed(spark, frame, parts, columns=COLUMNS):
     """The pieces as the partitions of one data frame, in their order."""
     rows = spark.sparkContext.parallelize(range(len(parts)), len(parts)).flatMap(
         lambda at: [tuple(row) for row in parts[at].astype(object).itertuples(index=False)]
     )
-    return spark.createDataFrame(rows, "a double, b double, word string, late boolean")
+    return spark.createDataFrame(rows, columns)
 
 
 def test_the_coreset_of_one_machine(spark, frame, parts):

@@ -112,6 +112,27 @@ def test_groups_that_lie_in_several_partitions(client, frame, named):
     assert_nothing_left(client)
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        dict(target="late", features=["word"], k=5, collapse=True),
+        dict(target="late", features=["word", "odd"], k=6, collapse=True, weights="visits"),
+        dict(target="size", features=["a", "b"], model="linear", sigma=20.0, k=3, method="sparse-vi"),
+        dict(target="late", features=["a", "word"], k=20, offset="b", weights="visits", priors="auto"),
+    ],
+    ids=["collapse", "collapse weights", "sparse-vi", "beside"],
+)
+def test_keywords_of_one_machine(client, frame, asked):
+    rows = np.arange(len(frame))
+    table = frame.assign(visits=1 + rows % 3, odd=rows % 2)
+    whole, parts = corelet.build(table, **asked), corelet.dask.build(partitioned(table), **asked)
+    same(whole, parts)
+    assert parts.warnings == whole.warnings
+    for name in table.columns:
+        assert list(parts.columns[name]) == table[name].iloc[parts.rows].tolist()
+    assert_nothing_left(client)
+
+
 def test_one_bad_row(client, frame):
     bad = frame.copy()
     bad.loc[3001 + 17, "b"] = np.inf
