@@ -219,7 +219,7 @@ fn a_remainder_is_what_the_polynomials_leave() {
         }
     }
     let models = models(60, 3);
-    let short = RowPolynomials { slope: vec![0.0; 60], curvature: vec![0.0; 59] };
+    let short = RowPolynomials { slope: vec![0.0; 60].into(), curvature: vec![0.0; 59].into() };
     let make = |model: usize| {
         let (model, posterior) = (&models[model], fit(models[model].as_ref()));
         let shifts = posterior.shifts(5, 1, Stream::Build);

@@ -72,7 +72,7 @@ impl Exact for Hermite {
         shifts: &Shifts,
         first: usize,
     ) -> Result<ByDraws, RowsError> {
-        ByDraws::remainder(model, anchor, shifts.clone(), self.polynomials(), first)
+        ByDraws::remainder(model, anchor, shifts.clone(), self.polynomials()?, first)
     }
 }
 
@@ -88,7 +88,7 @@ impl Exact for JointHermite {
         shifts: &Shifts,
         first: usize,
     ) -> Result<ByDraws, RowsError> {
-        ByDraws::joint_remainder(model, anchor, shifts, self.polynomials(), first)
+        ByDraws::joint_remainder(model, anchor, shifts, self.polynomials()?, first)
     }
 }
 
@@ -149,7 +149,8 @@ impl Recipe {
             Self::HermiteDraws { posterior, shifts } => {
                 let upper = exact(Arc::clone(posterior), 2)?;
                 let lower = upper.rest(model, &posterior.mean, shifts, first)?;
-                let both = Stacked::new(upper, lower).map_err(|error| self.unsuited(&error))?;
+                let both = Stacked::beside(&model.observations().features, upper, lower)
+                    .map_err(|error| self.unsuited(&error))?;
                 Prepared { dictionary: Box::new(both), dropped: Vec::new() }
             }
             Self::GaussianMean { posterior } => {
@@ -245,8 +246,8 @@ impl ExactColumns {
         shifts: &Shifts,
     ) -> Result<Box<dyn Differences>, RowsError> {
         match self {
-            Self::One(columns) => remainder(model, anchor, shifts.clone(), columns.polynomials()),
-            Self::Joint(columns) => joint_remainder(model, anchor, shifts, columns.polynomials()),
+            Self::One(columns) => remainder(model, anchor, shifts.clone(), columns.polynomials()?),
+            Self::Joint(columns) => joint_remainder(model, anchor, shifts, columns.polynomials()?),
         }
     }
 }

@@ -7,6 +7,7 @@ use sparse_nnls::{Candidate, Dictionary, DictionaryError, Query, Sum};
 use super::tiles::{Correlations, Tiles, Workers, top};
 use crate::embed::{Description, EmbedError, Embedding};
 use crate::model::BLOCK;
+use crate::rows::{Held, RowsError};
 
 /// φᵢ = [φᵢ′; φᵢ″]: the inner product of the sum of two orthogonal parts of ℓᵢ.
 ///
@@ -15,7 +16,7 @@ use crate::model::BLOCK;
 pub struct Stacked<A: Tiles, B: Tiles> {
     first: A,
     second: B,
-    inverse_norms: Vec<f64>,
+    inverse_norms: Held<f64>,
     norms: f64,
     workers: Workers<Scratch<A::Scratch, B::Scratch>>,
     description: Description,
@@ -36,13 +37,24 @@ impl<A: Tiles + Embedding, B: Tiles + Embedding> Stacked<A, B> {
     /// # Errors
     /// [`EmbedError::Length`] where they do not embed the same number of data.
     pub fn new(first: A, second: B) -> Result<Self, EmbedError> {
+        Self::beside(&Held::default(), first, second)
+    }
+
+    /// The same, with what there is a number a row of where the rows are.
+    pub(super) fn beside(rows: &Held<f32>, first: A, second: B) -> Result<Self, EmbedError> {
         let (expected, got) = (first.len(), second.len());
         if got != expected {
             return Err(EmbedError::Length { what: "the second part of the embedding", got, expected });
         }
-        let norms =
-            first.inverse_norms().iter().zip(second.inverse_norms()).map(|(a, b)| norm(*a).hypot(norm(*b)));
-        let norms: Vec<f64> = norms.collect();
+        let mut inverse_norms = rows.beside(expected).map_err(RowsError::from)?;
+        let mut norms = 0.0;
+        for (upper, lower) in first.inverse_norms().chunks(BLOCK).zip(second.inverse_norms().chunks(BLOCK)) {
+            let each = upper.iter().zip(lower).map(|(a, b)| norm(*a).hypot(norm(*b)));
+            let each: Vec<f64> = each.collect();
+            norms += each.iter().sum::<f64>();
+            let inverse = each.into_iter().map(|norm| if norm > 0.0 { 1.0 / norm } else { 0.0 });
+            inverse_norms.push(&inverse.collect::<Vec<f64>>()).map_err(RowsError::from)?;
+        }
         let (upper, lower) = (first.description(), second.description());
         let description = Description {
             name: format!("{}+{}", upper.name, lower.name),
@@ -50,8 +62,8 @@ impl<A: Tiles + Embedding, B: Tiles + Embedding> Stacked<A, B> {
             tail: lower.tail,
         };
         Ok(Stacked {
-            norms: norms.chunks(BLOCK).map(|block| block.iter().sum::<f64>()).sum(),
-            inverse_norms: norms.into_iter().map(|norm| if norm > 0.0 { 1.0 / norm } else { 0.0 }).collect(),
+            norms,
+            inverse_norms: inverse_norms.finish().map_err(RowsError::from)?,
             first,
             second,
             workers: Workers::default(),

@@ -2,15 +2,15 @@
 
 use crate::embed::JointPolynomials;
 use crate::model::{Differences, JointPredictors, LinearPredictor, PredictorShifts, Shifts, WIDE_TILE};
-use crate::rows::RowsError;
+use crate::rows::{Held, RowsError};
 
 /// aᵢδ + bᵢδ² of δ = xᵢᵀ(θ − θ̂), to be subtracted from ℓᵢ(θ) − ℓᵢ(θ̂).
 #[derive(Debug, Clone, PartialEq)]
 pub struct RowPolynomials {
     /// aᵢ.
-    pub slope: Vec<f64>,
+    pub slope: Held<f64>,
     /// bᵢ.
-    pub curvature: Vec<f64>,
+    pub curvature: Held<f64>,
 }
 
 impl RowPolynomials {

@@ -18,7 +18,7 @@ use crate::linalg::dot;
 use crate::model::{BLOCK, Differences, JointPredictors, PreparedJoint, Scratch};
 use crate::parallel;
 use crate::posterior::Gaussian;
-use crate::rows::add;
+use crate::rows::{Held, RowsError, add};
 use crate::vector_math::WIDTH;
 
 /// Rows in a tile of the first pass: a multiple of every block, and fixed.
@@ -43,9 +43,9 @@ pub struct JointHermite {
 /// The rows as the kernel reads them, and what was learnt on the way.
 struct Packed {
     /// Blocks of rows; of each block the first directions of all rows, then the second ones, ….
-    blocks: Vec<f32>,
+    blocks: Held<f32>,
     /// 1/‖φ‖, and 0 for a zero column.
-    inverse_norms: Vec<f64>,
+    inverse_norms: Held<f64>,
     sum: Sum,
     /// The orders above those kept, of the full log-likelihood at fixed draws.
     dropped: Vec<f64>,
@@ -87,7 +87,7 @@ impl JointHermite {
     ) -> Result<Self, EmbedError> {
         let columns = JointColumns::new(model, posterior, order)?;
         let block = block_rows();
-        let packed = pack(&columns, block);
+        let packed = pack(&columns, block)?;
         let tail = Remainder::nats(&packed.dropped);
         let description =
             Description { name: format!("hermite:{order}"), coordinates: columns.coordinates, tail };
@@ -100,7 +100,7 @@ impl JointHermite {
     }
 
     /// The orders 1 and 2 of every row as a polynomial of its own predictors.
-    pub(in crate::embed) fn polynomials(&self) -> JointPolynomials {
+    pub(in crate::embed) fn polynomials(&self) -> Result<JointPolynomials, RowsError> {
         self.columns.polynomials()
     }
 
@@ -119,22 +119,24 @@ impl JointHermite {
 }
 
 /// Makes and packs all rows on all threads; partial sums are combined in the order of the tiles, and of the blocks they make up.
-fn pack(columns: &JointColumns, block: usize) -> Packed {
-    let (n, dim, order) = (columns.model.observations.len(), columns.posterior.dim(), columns.order);
+fn pack(columns: &JointColumns, block: usize) -> Result<Packed, RowsError> {
+    let (rows, dim, order) = (&columns.model.observations, columns.posterior.dim(), columns.order);
     let stride = columns.model.layout.predictors() * (dim + order) * block;
-    let mut blocks = vec![0.0_f32; n.div_ceil(block) * stride];
-    let mut inverse_norms = vec![0.0; n];
+    let mut blocks = rows.features.beside(rows.len().div_ceil(block) * stride)?;
+    let mut inverse_norms = rows.features.beside(rows.len())?;
     let draws = Remainder::new(dim);
     let differences =
         PreparedJoint::new(columns.model.clone(), &columns.posterior.mean, &draws.shifts(&columns.posterior));
     let packer = Packer { columns, block, differences };
     let mut total = packer.zero();
-    let waves = blocks.chunks_mut(BLOCK / block * stride).zip(inverse_norms.chunks_mut(BLOCK));
-    for (wave, (blocks, inverse_norms)) in waves.enumerate() {
-        let tiles = blocks.chunks_mut(TILE / block * stride).zip(inverse_norms.chunks_mut(TILE)).enumerate();
+    for wave in parallel::parts(rows.len(), BLOCK) {
+        let packed = blocks.room(wave.len().div_ceil(block) * stride).chunks_mut(TILE / block * stride);
+        let tiles = packed.zip(inverse_norms.room(wave.len()).chunks_mut(TILE)).enumerate();
         let partials = parallel::map(tiles, |(tile, (blocks, norms))| {
-            packer.tile(wave * BLOCK + tile * TILE, blocks, norms)
+            packer.tile(wave.start + tile * TILE, blocks, norms)
         });
+        blocks.filled()?;
+        inverse_norms.filled()?;
         let mut of_block = packer.zero();
         partials.iter().for_each(|partial| of_block.add(partial));
         columns.scale(&mut of_block.sum);
@@ -144,7 +146,8 @@ fn pack(columns: &JointColumns, block: usize) -> Packed {
         total.add(&of_block);
     }
     let sum = Sum { vector: total.sum, norms: total.norms };
-    Packed { blocks, inverse_norms, sum, dropped: total.dropped }
+    let (blocks, inverse_norms) = (blocks.finish()?, inverse_norms.finish()?);
+    Ok(Packed { blocks, inverse_norms, sum, dropped: total.dropped })
 }
 
 /// Takes the mean from each number; one that is none becomes 0.

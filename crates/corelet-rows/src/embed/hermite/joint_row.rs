@@ -7,9 +7,10 @@ use super::cubature::Ladder;
 use super::tensor::{add_powers, coordinates, multiplicities};
 use crate::embed::EmbedError;
 use crate::linalg::dot;
-use crate::model::{Inputs, JointPredictors};
+use crate::model::{BLOCK, Inputs, JointPredictors};
 use crate::parallel;
 use crate::posterior::Gaussian;
+use crate::rows::{Held, RowsError};
 
 /// Coefficients are kept below this, so that their squares and sums are numbers.
 pub(super) const LARGEST: f64 = 1e100;
@@ -209,19 +210,21 @@ impl JointColumns {
     }
 
     /// E[∇ℓᵢ] and E[∇²ℓᵢ] of every row: gᵀδ + ½δᵀHδ is its orders 1 and 2 but for a constant, δ the shift of ζ.
-    pub(in crate::embed) fn polynomials(&self) -> JointPolynomials {
-        let r = self.model.layout.predictors();
-        let of_part = |ids: Range<usize>| {
-            let mut row = self.row();
-            let of_row = |id| {
-                self.moments(id, &mut row);
-                JointPolynomials::of_row(&row, 2).rows
+    pub(in crate::embed) fn polynomials(&self) -> Result<JointPolynomials, RowsError> {
+        let (r, all) = (self.model.layout.predictors(), &self.model.observations);
+        let mut rows = all.features.beside(all.len() * r * (r + 1))?;
+        for block in parallel::parts(all.len(), BLOCK) {
+            let of_part = |ids: Range<usize>| {
+                let mut row = self.row();
+                let of_row = |id| {
+                    self.moments(block.start + id, &mut row);
+                    [&row.gradient[..], &row.hessian[..]].concat()
+                };
+                ids.flat_map(of_row).collect::<Vec<f64>>()
             };
-            ids.flat_map(of_row).collect::<Vec<f64>>()
-        };
-        let rows =
-            parallel::map(parallel::parts(self.model.observations.len(), parallel::ROWS), of_part).concat();
-        JointPolynomials { predictors: r, rows }
+            rows.push(&parallel::map(parallel::parts(block.len(), parallel::ROWS), of_part).concat())?;
+        }
+        Ok(JointPolynomials { predictors: r, rows: rows.finish()? })
     }
 }
 
@@ -234,19 +237,10 @@ fn add(out: &mut [f64], scale: f64, from: &[f64]) {
 pub struct JointPolynomials {
     predictors: usize,
     /// gᵢ and Hᵢ, one row after the other.
-    rows: Vec<f64>,
+    rows: Held<f64>,
 }
 
 impl JointPolynomials {
-    /// The orders of one row that are kept.
-    pub(super) fn of_row(row: &JointRow, order: usize) -> Self {
-        let mut rows = [&row.gradient[..], &row.hessian[..]].concat();
-        if order < 2 {
-            rows[row.gradient.len()..].fill(0.0);
-        }
-        JointPolynomials { predictors: row.gradient.len(), rows }
-    }
-
     /// Number of rows.
     pub(in crate::embed) fn len(&self) -> usize {
         self.rows.len() / (self.predictors * (self.predictors + 1))

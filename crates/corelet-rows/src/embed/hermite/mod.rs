@@ -35,7 +35,7 @@ pub(super) use self::tensor::coordinates;
 use self::tensor::{add_powers, multiplicities};
 use super::{Description, EmbedError, Embedding, RowPolynomials};
 use crate::linalg::dot;
-use crate::model::LinearPredictor;
+use crate::model::{BLOCK, LinearPredictor};
 use crate::parallel;
 use crate::posterior::Gaussian;
 use crate::rows::RowsError;
@@ -129,21 +129,26 @@ impl HermiteColumns {
     }
 
     /// The orders 1 and 2 of every row as a polynomial of its own predictor.
-    pub(super) fn polynomials(&self) -> RowPolynomials {
-        let dim = self.maker.posterior.dim();
-        let of_part = |ids: Range<usize>| {
-            let mut row = Row::new(dim);
-            let of_row = |id| {
-                let width = self.maker.fill(id, &mut row);
-                [row.h[0], row.h[1], width]
+    pub(super) fn polynomials(&self) -> Result<RowPolynomials, RowsError> {
+        let (dim, rows) = (self.maker.posterior.dim(), &self.maker.model.observations);
+        let (mut slope, mut curvature) =
+            (rows.features.beside(rows.len())?, rows.features.beside(rows.len())?);
+        for block in parallel::parts(rows.len(), BLOCK) {
+            let of_part = |ids: Range<usize>| {
+                let mut row = Row::new(dim);
+                let of_row = |id| {
+                    let width = self.maker.fill(block.start + id, &mut row);
+                    [row.h[0], row.h[1], width]
+                };
+                ids.map(of_row).collect::<Vec<[f64; 3]>>()
             };
-            ids.map(of_row).collect::<Vec<[f64; 3]>>()
-        };
-        let rows =
-            parallel::map(parallel::parts(self.maker.model.observations.len(), parallel::ROWS), of_part)
-                .concat();
-        let part = |at: usize| rows.iter().map(|row| row[at]).collect::<Vec<f64>>();
-        RowPolynomials::from_hermite(&part(0), &part(1), &part(2))
+            let made = parallel::map(parallel::parts(block.len(), parallel::ROWS), of_part).concat();
+            let part = |at: usize| made.iter().map(|row| row[at]).collect::<Vec<f64>>();
+            let polynomials = RowPolynomials::from_hermite(&part(0), &part(1), &part(2));
+            slope.push(&polynomials.slope)?;
+            curvature.push(&polynomials.curvature)?;
+        }
+        Ok(RowPolynomials { slope: slope.finish()?, curvature: curvature.finish()? })
     }
 }
 

@@ -7,6 +7,7 @@ use super::kernel::{Cosines, Widen};
 use super::{Filled, Hermite};
 use crate::embed::RowPolynomials;
 use crate::embed::tiles::{Correlations, Tiles};
+use crate::rows::RowsError;
 
 /// The buffers of one worker.
 #[derive(Default)]
@@ -63,7 +64,7 @@ impl Tiles for Hermite {
 
 impl Hermite {
     /// The orders 1 and 2 of every row as a polynomial of its own predictor.
-    pub(in crate::embed) fn polynomials(&self) -> RowPolynomials {
+    pub(in crate::embed) fn polynomials(&self) -> Result<RowPolynomials, RowsError> {
         self.columns.polynomials()
     }
 }
