@@ -2,8 +2,10 @@
 
 use rayon::prelude::*;
 
-/// Multiply-adds from which waking other threads pays.
-pub(crate) const ENOUGH: usize = 1 << 19;
+/// Whether there are other threads, and enough multiply-adds that waking them pays.
+pub(crate) fn is_shared(work: usize) -> bool {
+    work >= 1 << 19 && rayon::current_num_threads() > 1
+}
 
 /// Calls `each` with every block of `from`, `size` numbers long, and its block of `out`, `out_size` long.
 pub(crate) fn by_blocks<A: Sync, B: Send>(
@@ -12,9 +14,9 @@ pub(crate) fn by_blocks<A: Sync, B: Send>(
     (out, out_size): (&mut [B], usize),
     each: impl Fn(&[A], &mut [B]) + Sync + Send,
 ) {
-    if work < ENOUGH {
-        from.chunks(size).zip(out.chunks_mut(out_size)).for_each(|(from, out)| each(from, out));
-    } else {
+    if is_shared(work) {
         from.par_chunks(size).zip(out.par_chunks_mut(out_size)).for_each(|(from, out)| each(from, out));
+    } else {
+        from.chunks(size).zip(out.chunks_mut(out_size)).for_each(|(from, out)| each(from, out));
     }
 }

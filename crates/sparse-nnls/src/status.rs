@@ -12,7 +12,8 @@ pub enum Status {
     Converged,
     /// The residual reached the target that was asked for, with no more points than it took.
     TargetReached,
-    /// The residual is as small as floating point can make it; further points would fit rounding errors.
+    /// The residual is as small as floating point can make it, or a millionth of y and nearly as small as it gets; further points
+    /// would fit rounding errors.
     NumericalFloor,
     /// No column makes an acute angle with the residual: this is the minimum over *all* non-negative weights.
     Optimal,

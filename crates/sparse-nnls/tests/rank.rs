@@ -6,7 +6,7 @@ use common::{Matrix, normal, run};
 use proptest::prelude::*;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
-use sparse_nnls::{Method, Pursuit, Settings, Status};
+use sparse_nnls::{Method, Oracle, Pursuit, Settings, Status, nnls_on_support};
 
 /// n columns of length `dim` in a space of `rank` dimensions.
 fn low_rank(seed: u64, n: usize, dim: usize, rank: usize) -> Matrix {
@@ -87,4 +87,20 @@ fn clusters_of_nearly_parallel_columns_do_not_stop_pursuit() {
     assert_ne!(pursuit.status, Status::Optimal);
     assert_eq!(pursuit.weights.len(), 30);
     assert!(pursuit.residual <= omp.residual, "pursuit {:e}, omp {:e}", pursuit.residual, omp.residual);
+}
+
+#[test]
+fn the_last_digits_end_near_the_minimum() {
+    // Exponentials of many rates span little more than thirty directions: columns change places there without end.
+    let (n, dim) = (300, 80);
+    let number = |at: usize| (-(0.2 + 0.02 * (at / dim) as f64) * (at % dim) as f64 / 10.0).exp();
+    let phi = Matrix { entries: (0..n * dim).map(number).collect(), dim }.dense();
+    let mut rng = ChaCha8Rng::seed_from_u64(8);
+    let whole: Vec<f64> = (0..dim).map(|j| (0..n).map(|i| number(i * dim + j)).sum()).collect();
+    let target: Vec<f64> = whole.iter().map(|y| y + 1e-5 * normal(&mut rng)).collect();
+    let solution = run(&phi, Some(&target), &Method::default(), &Settings { k: 60, ..Settings::default() });
+    let all: Vec<usize> = (0..n).collect();
+    let least = nnls_on_support(&Oracle::new(&phi), &target, &all, None).unwrap().residual;
+    assert!(solution.relative_residual() < 1e-6 && solution.status == Status::NumericalFloor);
+    assert!(solution.residual <= 1.02 * least, "{:e} {least:e}", solution.residual);
 }

@@ -8,7 +8,7 @@ use crate::elimination::Elimination;
 use crate::kernel::overlap_squares;
 use crate::method::path::Path;
 use crate::method::pool::Pool;
-use crate::method::search::Search;
+use crate::method::search::{FLOOR, Search};
 use crate::nnls::SupportFit;
 use crate::parallel::by_blocks;
 
@@ -24,8 +24,17 @@ const LEAST_FALL: f64 = 1e-9;
 /// Relative residual at which nothing is left to fit: what a dictionary computes of y has no more digits.
 const NOTHING_LEFT: f64 = 1e-11;
 
-/// Columns in a row that may fail to lower the residual before a pool counts as spent.
+/// Columns after which a pool counts as spent where they have not lowered the residual; and where it is down to the last digits, also
+/// where they have thrown out as many as they were and lowered it by less than this share.
 const PATIENCE: usize = 8;
+const LEAST_GAIN: f64 = 1e-3;
+
+/// A direction that entered (sign −1) or left (+1) the span of the support, and its share of y.
+struct Shift {
+    direction: Vec<f64>,
+    share: f64,
+    sign: f64,
+}
 
 /// A support of the pool's columns, with the correlation ⟨a, r⟩ and the height ‖a⊥‖² of every one of them.
 pub(super) struct Floor {
@@ -35,7 +44,8 @@ pub(super) struct Floor {
     heights: Vec<f64>,
     barred: Vec<bool>,
     scratch: Vec<f64>,
-    refused: usize,
+    /// Points and residual before each column that was tried since everything was last computed anew.
+    tried: Vec<(usize, f64)>,
 }
 
 impl Floor {
@@ -52,7 +62,7 @@ impl Floor {
             heights: Vec::new(),
             barred: Vec::new(),
             scratch: Vec::new(),
-            refused: 0,
+            tried: Vec::new(),
         };
         floor.refresh(pool);
         floor
@@ -75,10 +85,23 @@ impl Floor {
         self.fit.residual_norm() <= self.fit.rounding().max(NOTHING_LEFT * self.fit.target_norm())
     }
 
+    /// Whether residuals are so small that a search by inner products could not go on.
+    pub(super) fn is_tiny(&self) -> bool {
+        self.residual_norm() <= FLOOR * self.fit.target_norm()
+    }
+
+    /// Whether the last columns tried have brought nothing, or next to nothing.
+    fn is_spent(&self) -> bool {
+        let Some(&(points, before)) = self.tried.iter().rev().nth(PATIENCE - 1) else { return false };
+        let residual = self.residual_norm();
+        let churns = self.is_tiny() && self.len() <= points && residual > (1.0 - LEAST_GAIN) * before;
+        churns || residual >= before * (1.0 - LEAST_FALL)
+    }
+
     /// Computes everything anew for the present fit.
     pub(super) fn refresh(&mut self, pool: &Pool) {
         let dim = self.fit.residual().len();
-        self.refused = 0;
+        self.tried.clear();
         self.bar(pool);
         self.heights.clear();
         self.heights.resize(pool.len(), 0.0);
@@ -104,13 +127,23 @@ impl Floor {
         pool.gram.correlate(self.fit.residual(), &mut self.correlations);
     }
 
-    /// Takes note that a direction entered (sign −1) or left (+1) the span of the support, and with it its share of y.
-    fn shift(&mut self, pool: &Pool, direction: &[f64], share: f64, sign: f64) {
-        pool.gram.correlate(direction, &mut self.scratch);
-        let stats = self.correlations.iter_mut().zip(&mut self.heights);
-        for ((c, height), overlap) in stats.zip(&self.scratch) {
-            *height += sign * overlap * overlap;
-            *c += sign * share * overlap;
+    /// Takes note of what entered the span of the support and what left it, and with it its share of y: one look at the pool for
+    /// all of it, and for the correlations, which are computed anew where `recorrelated`.
+    fn shift(&mut self, pool: &Pool, changes: &[Shift], recorrelated: bool) {
+        let mut vectors: Vec<f64> = changes.iter().flat_map(|change| &change.direction).copied().collect();
+        if recorrelated {
+            vectors.extend(self.fit.residual());
+        }
+        pool.gram.correlate_with(&vectors, &mut self.scratch);
+        let products = self.scratch.chunks_exact(changes.len() + usize::from(recorrelated));
+        for ((c, height), products) in self.correlations.iter_mut().zip(&mut self.heights).zip(products) {
+            for (Shift { share, sign, .. }, overlap) in changes.iter().zip(products) {
+                *height += sign * overlap * overlap;
+                *c += sign * share * overlap;
+            }
+            if recorrelated {
+                *c = products[changes.len()];
+            }
         }
     }
 
@@ -129,20 +162,17 @@ impl Floor {
         if !self.fit.push(at, pool.gram.column(at)) {
             return false;
         }
-        let (entered, share) = self.fit.newest_direction();
-        let entered = entered.to_vec();
-        self.shift(pool, &entered, share, -1.0);
+        let (direction, share) = self.fit.newest_direction();
+        let mut changes = vec![Shift { direction: direction.to_vec(), share, sign: -1.0 }];
         self.fit.reoptimise();
-        let fell = self.fit.residual_norm() < before * (1.0 - LEAST_FALL);
-        let removed = self.fit.take_removed();
-        for (direction, share) in &removed {
-            self.shift(pool, direction, *share, 1.0);
-        }
+        let after = self.fit.residual_norm();
+        let fell = after < before * (1.0 - LEAST_FALL);
+        let left = self.fit.take_removed().into_iter();
+        changes.extend(left.map(|(direction, share)| Shift { direction, share, sign: 1.0 }));
+        let removed = changes.len() > 1;
         // Where the residual fell far, what is left of the larger correlations is their rounding.
-        if !removed.is_empty() || self.fit.residual_norm() < 0.1 * before {
-            self.recorrelate(pool);
-        }
-        if fell && !removed.is_empty() {
+        self.shift(pool, &changes, removed || after < 0.1 * before);
+        if fell && removed {
             // What was thrown out may come back now that something has changed; without a fall it could come back for ever.
             self.bar(pool);
             self.barred[at] = true;
@@ -155,16 +185,14 @@ impl Floor {
     pub(super) fn grow(&mut self, goal: usize, slice: usize, search: &mut Search) -> bool {
         let (pool, path) = (&search.pool, &mut search.path);
         let mut work = 0;
-        while self.fit.len() < goal && self.refused < PATIENCE && !self.is_reached() {
+        while self.fit.len() < goal && !self.is_spent() && !self.is_reached() {
             if work > slice {
                 return false;
             }
             let Some(at) = self.promising() else { break };
+            self.tried.push((self.len(), self.residual_norm()));
             if self.enter(at, pool) {
-                self.refused = 0;
                 self.record(pool, path);
-            } else {
-                self.refused += 1;
             }
             // One product with the pool, and four with the support to keep its basis orthonormal.
             work += (pool.len() + 4 * self.fit.len()) * self.fit.residual().len();

@@ -121,6 +121,16 @@ impl Gram {
         out
     }
 
+    /// The products of all columns with these vectors, which stand one after the other: those of one column side by side.
+    pub(super) fn correlate_with(&self, vectors: &[f64], out: &mut Vec<f64>) {
+        let (dim, all) = (self.dim(), (0..self.len()).collect::<Vec<_>>());
+        let count = vectors.len() / dim.max(1);
+        out.resize(count * self.len(), 0.0);
+        by_blocks(out.len() * dim, (&all, CHUNK), (out, CHUNK * count), |columns, out| {
+            inner_products(&self.columns, columns, vectors, dim, out);
+        });
+    }
+
     /// Whether the products of a column with all others are known.
     pub(super) fn knows(&self, at: usize) -> bool {
         self.places[at] != ABSENT && self.row(at).len() == self.len()

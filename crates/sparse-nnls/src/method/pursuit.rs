@@ -341,7 +341,6 @@ impl Engine {
         };
         let grown = floor.grow(self.goal, slice, &mut self.search);
         let (points, residual) = (floor.len(), floor.residual_norm());
-        let tiny = residual <= FLOOR * problem.target_norm;
         let status = if !grown {
             None
         } else if points <= k && floor.is_reached() {
@@ -354,7 +353,7 @@ impl Engine {
             floor.refresh(&self.search.pool);
             None
         } else if points < k && self.goal == k && self.rounds.is_first() {
-            Some(if tiny { Status::NumericalFloor } else { Status::Optimal })
+            Some(if floor.is_tiny() { Status::NumericalFloor } else { Status::Optimal })
         } else {
             floor.cut(k, &mut self.search);
             let better = floor.keep_better();

@@ -10,7 +10,7 @@ use rayon::prelude::*;
 
 use crate::kernel::{dispatched, fused};
 use crate::method::gram::Gram;
-use crate::parallel::{ENOUGH, by_blocks};
+use crate::parallel::{by_blocks, is_shared};
 use crate::simd::instruction_set;
 
 /// Columns side by side in a tile.
@@ -173,11 +173,11 @@ impl Tiles {
                     }
                 }
             };
-        if work < ENOUGH {
-            tiles.for_each(update);
-        } else {
+        if is_shared(work) {
             let mut tiles: Vec<_> = tiles.collect();
             tiles.par_drain(..).for_each(update);
+        } else {
+            tiles.for_each(update);
         }
     }
 
