@@ -7,7 +7,8 @@ use super::special::{
 };
 use super::{Family, Given, Glm, Jets, ModelError, Predictive};
 use crate::vector_math::{
-    Kernel, Pointwise, Real, dispatch, exp_minus, log1p, map_in_place, map_series, map_series_f64,
+    Kernel, LONG_SERIES_TERMS, Pointwise, Reach, Real, SERIES_TERMS, dispatch, exp_minus, log1p,
+    map_in_place, map_series, map_series_f64,
 };
 use corelet_data::Outcome;
 use corelet_data::observations::Observations;
@@ -92,8 +93,16 @@ impl Family for Binomial {
     }
 
     fn differences_row_f64(&self, eta: f64, y: f64, trials: f64, deltas: &mut [f64]) {
-        if !map_series_f64(of_trials(log_sigmoid_long_series(eta), eta, y, trials), deltas) {
-            map_difference(eta, y, trials, deltas);
+        match Reach::of(deltas) {
+            Reach::Short => {
+                let series = log_sigmoid_long_series::<SERIES_TERMS>(eta);
+                map_series_f64(of_trials(series, eta, y, trials), deltas);
+            }
+            Reach::Long => {
+                let series = log_sigmoid_long_series::<LONG_SERIES_TERMS>(eta);
+                map_series_f64(of_trials(series, eta, y, trials), deltas);
+            }
+            Reach::Beyond => map_difference(eta, y, trials, deltas),
         }
     }
 
@@ -184,10 +193,10 @@ mod tests {
         ) {
             let trials = f64::from(trials);
             let y = (share * trials).round();
-            for other in [delta, 0.3, 9.0] {
-                let mut row = [other; 19];
+            for (other, length) in [(delta, 19), (0.3, 19), (0.3, 130), (9.0, 19)] {
+                let mut row = vec![other; length];
                 row[7] = delta;
-                let mut narrow = row.map(|delta| delta as f32);
+                let mut narrow: Vec<f32> = row.iter().map(|delta| *delta as f32).collect();
                 Binomial.differences_row_f64(eta, y, trials, &mut row);
                 Binomial.differences_row(eta, y, trials, &mut narrow);
                 // What successes and failures take off each other costs its digits.

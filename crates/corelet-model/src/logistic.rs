@@ -7,7 +7,8 @@ use super::special::{
 };
 use super::{Family, Glm, Jets, ModelError, Predictive, Slopes};
 use crate::vector_math::{
-    Kernel, Pointwise, Real, dispatch, exp_minus, log1p, map_in_place, map_series, map_series_f64,
+    Kernel, LONG_SERIES_TERMS, Pointwise, Reach, Real, SERIES_TERMS, dispatch, exp_minus, log1p,
+    map_in_place, map_series, map_series_f64,
 };
 use corelet_data::Outcome;
 use corelet_data::observations::Observations;
@@ -88,8 +89,14 @@ impl Family for Logistic {
 
     fn differences_row_f64(&self, eta: f64, y: f64, _exposure: f64, deltas: &mut [f64]) {
         let t = y * eta;
-        if !map_series_f64(in_delta(log_sigmoid_long_series(t), y), deltas) {
-            map_difference(t, y, deltas);
+        match Reach::of(deltas) {
+            Reach::Short => {
+                map_series_f64(in_delta(log_sigmoid_long_series::<SERIES_TERMS>(t), y), deltas);
+            }
+            Reach::Long => {
+                map_series_f64(in_delta(log_sigmoid_long_series::<LONG_SERIES_TERMS>(t), y), deltas);
+            }
+            Reach::Beyond => map_difference(t, y, deltas),
         }
     }
 

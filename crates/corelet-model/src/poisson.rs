@@ -9,8 +9,8 @@ use super::special::{
 };
 use super::{Family, Given, Glm, Jets, ModelError, Predictive, Slopes};
 use crate::vector_math::{
-    Kernel, LogParts, Pointwise, Real, dispatch, exp_minus, expm1_minus_x as curved_part, log1p,
-    map_in_place, map_series, map_series_f64,
+    Kernel, LONG_SERIES_TERMS, LogParts, Pointwise, Reach, Real, SERIES_TERMS, dispatch, exp_minus,
+    expm1_minus_x as curved_part, log1p, map_in_place, map_series, map_series_f64,
 };
 use corelet_data::Outcome;
 use corelet_data::observations::Observations;
@@ -207,14 +207,20 @@ impl Family for Poisson {
     }
 
     fn differences_row_f64(&self, eta: f64, y: f64, exposure: f64, deltas: &mut [f64]) {
-        let series = || self.coefficients(eta, y, exposure, log_sigmoid_long_series);
-        if eta.abs() < FAR && map_series_f64(series(), deltas) {
-            return;
-        }
-        if self.link == Link::Softplus && eta < -FAR {
-            deltas.iter_mut().for_each(|delta| *delta = self.difference(eta, *delta, y, exposure));
-        } else {
-            self.map_difference(eta, y, exposure, deltas);
+        let reach = if eta.abs() < FAR { Reach::of(deltas) } else { Reach::Beyond };
+        match (reach, self.link) {
+            (Reach::Short, _) => {
+                let log_sigmoid = log_sigmoid_long_series::<SERIES_TERMS>;
+                map_series_f64(self.coefficients(eta, y, exposure, log_sigmoid), deltas);
+            }
+            (Reach::Long, Link::Softplus) => {
+                let log_sigmoid = log_sigmoid_long_series::<LONG_SERIES_TERMS>;
+                map_series_f64(self.coefficients(eta, y, exposure, log_sigmoid), deltas);
+            }
+            (_, Link::Softplus) if eta < -FAR => {
+                deltas.iter_mut().for_each(|delta| *delta = self.difference(eta, *delta, y, exposure));
+            }
+            _ => self.map_difference(eta, y, exposure, deltas),
         }
     }
 

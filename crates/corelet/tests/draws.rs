@@ -336,8 +336,12 @@ fn rows_of_differences_in_f64_equal_single_ones() {
     for (family, targets) in &families {
         for eta in [-30.0, -3.0, -0.2, 0.0, 0.9, 4.0, 20.0] {
             for &y in targets {
-                for scale in [1e-6, 1e-2, 0.25, 2.0] {
-                    let deltas: Vec<f64> = (0..21).map(|i| scale * (f64::from(i) - 10.0) / 10.0).collect();
+                // Many of them are worth a longer series, up to 1.5.
+                let cases =
+                    [(1e-6, 10), (1e-2, 10), (0.25, 10), (2.0, 10), (0.3, 100), (1.5, 100), (1.6, 100)];
+                for (scale, half) in cases {
+                    let step = |i: i32| scale * f64::from(i - half) / f64::from(half);
+                    let deltas: Vec<f64> = (0..=2 * half).map(step).collect();
                     let mut row = deltas.clone();
                     family.differences_row_f64(eta, y, 1.3, &mut row);
                     let want: Vec<f64> = deltas.iter().map(|d| family.difference(eta, *d, y, 1.3)).collect();

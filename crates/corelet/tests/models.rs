@@ -130,9 +130,9 @@ proptest! {
     ) {
         for (family, targets) in families() {
             let y = targets[pick % targets.len()];
-            // One number out of the range of the series sends the whole row to the kernel.
-            for other in [delta, 0.3] {
-                let mut row = [other; 19];
+            // One number out of the range of the series sends the whole row to the kernel, or where it is long to a longer series.
+            for (other, length) in [(delta, 19), (0.3, 19), (delta, 130), (0.3, 130)] {
+                let mut row = vec![other; length];
                 row[0] = delta;
                 family.differences_row_f64(eta, y, exposure, &mut row);
                 let want = family.difference(eta, delta, y, exposure);

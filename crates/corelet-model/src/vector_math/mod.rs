@@ -95,36 +95,87 @@ pub fn map_series(coefficients: [f64; 7], values: &mut [f32]) -> bool {
     dispatch(Series(coefficients.map(|c| c as f32), values))
 }
 
-/// Coefficients that [`map_series_f64`] takes.
-pub const SERIES_TERMS_F64: usize = 15;
+/// Terms of a series in f64 that converges for |x| < π after which what follows is below the rounding of the first, for |x| up to
+/// [`SERIES_RANGE`].
+pub const SERIES_TERMS: usize = 15;
 
-struct WideSeries<'a>([f64; SERIES_TERMS_F64], &'a mut [f64]);
+/// The same for |x| up to [`LONG_SERIES_RANGE`].
+pub const LONG_SERIES_TERMS: usize = 50;
 
-impl Kernel for WideSeries<'_> {
-    type Output = bool;
+/// The largest |x| of a series of [`LONG_SERIES_TERMS`].
+pub const LONG_SERIES_RANGE: f64 = 1.5;
+
+/// Numbers from which a long series, whose coefficients take as long as several dozen of them, is worth it.
+const MANY: usize = 128;
+
+/// Which series reaches all of some numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// One of [`SERIES_TERMS`].
+    Short,
+    /// One of [`LONG_SERIES_TERMS`].
+    Long,
+    /// None, or none that would pay.
+    Beyond,
+}
+
+impl Reach {
+    /// The series for these numbers.
+    #[inline]
+    pub fn of(values: &[f64]) -> Self {
+        let farthest = dispatch(Farthest(values));
+        if farthest <= f64::from(SERIES_RANGE) {
+            Self::Short
+        } else if farthest <= LONG_SERIES_RANGE && values.len() >= MANY {
+            Self::Long
+        } else {
+            Self::Beyond
+        }
+    }
+}
+
+struct Farthest<'a>(&'a [f64]);
+
+impl Kernel for Farthest<'_> {
+    type Output = f64;
+
+    /// The largest |x|, or infinity where one is not a number.
+    #[inline(always)]
+    fn run<const FMA: bool>(self) -> f64 {
+        let (blocks, rest) = self.0.as_chunks::<8>();
+        let mut farthest = [0.0_f64; 8];
+        // A comparison that a NaN makes false takes the other branch.
+        let farther = |x: f64, far: f64| if x.abs() <= far { far } else { x.abs() };
+        for block in blocks {
+            for (far, x) in farthest.iter_mut().zip(block) {
+                *far = if far.is_nan() { *far } else { farther(*x, *far) };
+            }
+        }
+        let farthest = farthest.iter().chain(rest).copied();
+        farthest.fold(0.0, |far, x| if x.is_nan() { f64::INFINITY } else { farther(x, far) })
+    }
+}
+
+struct WideSeries<'a, const N: usize>([f64; N], &'a mut [f64]);
+
+impl<const N: usize> Kernel for WideSeries<'_, N> {
+    type Output = ();
 
     #[inline(always)]
-    fn run<const FMA: bool>(self) -> bool {
+    fn run<const FMA: bool>(self) {
         let WideSeries(c, values) = self;
-        let range = f64::from(SERIES_RANGE);
-        let inside = values.iter().fold(true, |inside, x| inside & (x.abs() <= range));
-        if !inside {
-            return false;
-        }
         for x in values {
-            let mut sum = c[SERIES_TERMS_F64 - 1];
-            for k in (0..SERIES_TERMS_F64 - 1).rev() {
+            let mut sum = c[N - 1];
+            for k in (0..N - 1).rev() {
                 sum = sum.fma::<FMA>(*x, c[k]);
             }
             *x *= sum;
         }
-        true
     }
 }
 
-/// [`map_series`] in f64 and with more terms: where a series converges for |x| < π, what follows the fifteenth is below
-/// the rounding of the first.
+/// Replaces every x by c₁x + c₂x² + … + c_Nx^N in f64; which N is enough [`Reach::of`] says.
 #[inline]
-pub fn map_series_f64(coefficients: [f64; SERIES_TERMS_F64], values: &mut [f64]) -> bool {
-    dispatch(WideSeries(coefficients, values))
+pub fn map_series_f64<const N: usize>(coefficients: [f64; N], values: &mut [f64]) {
+    dispatch(WideSeries(coefficients, values));
 }
