@@ -144,8 +144,7 @@ impl Dictionary for Embedded<'_> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).extend(ids);
         let rows = self.obtain(ids).map_err(DictionaryError::new)?;
         let model = self.rows.bind(rows).map_err(DictionaryError::new)?;
-        out.copy_from_slice(&self.recipe.columns(&model).map_err(DictionaryError::new)?);
-        Ok(())
+        self.recipe.write_columns(&model, out).map_err(DictionaryError::new)
     }
 }
 

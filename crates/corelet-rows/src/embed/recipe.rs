@@ -167,15 +167,24 @@ impl Recipe {
     /// # Errors
     /// As [`prepare`](Recipe::prepare).
     pub fn columns(&self, model: &Arc<dyn Model>) -> Result<Vec<f64>, RowsError> {
+        let mut out = vec![0.0; model.len() * self.coordinates()];
+        self.write_columns(model, &mut out)?;
+        Ok(out)
+    }
+
+    /// The same into `out`.
+    ///
+    /// # Errors
+    /// As [`prepare`](Recipe::prepare).
+    pub(super) fn write_columns(&self, model: &Arc<dyn Model>, out: &mut [f64]) -> Result<(), RowsError> {
         let (n, length) = (model.len(), self.coordinates());
         let ids: Vec<usize> = (0..n).collect();
-        let mut out = vec![0.0; n * length];
         let hermite = |posterior, order| self.exact_columns(model, posterior, order);
         match self {
-            Self::Hermite { posterior, order } => hermite(posterior, *order)?.write(&ids, &mut out),
+            Self::Hermite { posterior, order } => hermite(posterior, *order)?.write(&ids, out),
             Self::Draws { anchor, shifts } => {
                 let differences = Arc::clone(model).prepare(anchor, shifts.clone());
-                columns_of(&*differences, &ids, length, &mut out);
+                columns_of(&*differences, &ids, length, out);
             }
             Self::HermiteDraws { posterior, shifts } => {
                 let upper = hermite(posterior, 2)?;
@@ -192,12 +201,11 @@ impl Recipe {
             }
             Self::GaussianMean { posterior } => {
                 let gaussian = model.gaussian_mean().ok_or_else(|| self.refusal(&**model))?;
-                out = GaussianColumns::new(gaussian, posterior, 0)
-                    .map_err(|error| self.unsuited(&error))?
-                    .into_columns();
+                let columns = GaussianColumns::new(gaussian, posterior, 0);
+                out.copy_from_slice(&columns.map_err(|error| self.unsuited(&error))?.into_columns());
             }
         }
-        Ok(out)
+        Ok(())
     }
 
     fn exact_columns(

@@ -166,12 +166,17 @@ fn first_exchange(share: f64, k: usize) -> usize {
     if share == 0.0 { 0 } else { ((share * k as f64).ceil() as usize).max(8) }
 }
 
+/// Columns that a support of at most so many needs room for: no more can be independent than there are coordinates.
+fn capacity(problem: &Problem, most: usize) -> usize {
+    most.min(problem.target.len()) + 1
+}
+
 impl Engine {
     pub(super) fn new(problem: &Problem, settings: Pursuit) -> Self {
         let k = problem.k;
         let exchanged = first_exchange(settings.refine_share, k);
         let goal = settings.first_goal(k, SAMPLED_OVERSHOOT);
-        let capacity = (goal + EARLY_LOOKS * exchanged).min(problem.target.len()) + 1;
+        let capacity = capacity(problem, goal + EARLY_LOOKS * exchanged);
         Self {
             settings,
             k,
@@ -197,6 +202,10 @@ impl Engine {
         self.search.pool.complete = self.settings.first_pool(self.k) >= oracle.len();
         if self.search.pool.complete {
             self.goal = self.settings.first_goal(self.k, OVERSHOOT);
+            // No look will bring more.
+            self.capacity = capacity(problem, self.goal.max(self.k + self.exchanged));
+            self.search = Search::new(problem, self.capacity);
+            self.search.pool.complete = true;
         }
         let mut sample = problem.sample.clone();
         sample.sort_unstable_by_key(|candidate| candidate.id);
@@ -275,8 +284,7 @@ impl Engine {
     /// Ends a round: cut to k, keep it if it is better, and set up the next. False where rounds in this pool are at rest.
     fn next_round(&mut self, problem: &Problem) -> bool {
         self.search.cut(self.k);
-        self.search.settle(&problem.target);
-        let better = self.search.keep_better();
+        let better = self.search.keep_better_settled(&problem.target);
         let (points, residual) = (self.search.best.len(), self.search.best.residual_norm());
         let next = self.rounds.next(better, residual);
         let thorough = self.search.pool.complete && !self.is_large();
@@ -398,8 +406,7 @@ impl Algorithm for Engine {
                 let helped = left > 0 && self.search.swap(self.k);
                 self.stage = Stage::Swap { left: left.saturating_sub(1) };
                 if !helped {
-                    self.search.settle(&problem.target);
-                    self.search.keep_better();
+                    self.search.keep_better_settled(&problem.target);
                     self.stage = Stage::Shake { round: 0 };
                 }
                 return Ok(Step::Continue);

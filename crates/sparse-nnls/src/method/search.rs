@@ -42,12 +42,12 @@ impl Search {
     /// An empty pool, for supports of at most `capacity` columns and a path of k.
     pub(super) fn new(problem: &Problem, capacity: usize) -> Self {
         let pool = Pool::default();
-        let tableau = Tableau::new(&pool.gram, problem.target_norm, capacity);
+        let empty = || Tableau::new(&pool.gram, problem.target_norm, capacity);
         Self {
+            tableau: empty(),
+            best: empty(),
+            before: empty(),
             pool,
-            best: tableau.clone(),
-            before: tableau.clone(),
-            tableau,
             path: Path::new(problem.k),
             residual: problem.target.clone(),
             capacity,
@@ -154,9 +154,22 @@ impl Search {
         now < before * (1.0 - 2.0 * KEPT_FALL) - ROUNDING * self.target_norm.powi(2)
     }
 
+    fn is_best(&self) -> bool {
+        self.best.is_empty() || self.is_better_than(&self.best)
+    }
+
+    /// [`keep_better`](Self::keep_better) by the residual of the columns themselves, which is not computed where inner products say
+    /// already that it is no better.
+    pub(super) fn keep_better_settled(&mut self, target: &[f64]) -> bool {
+        if self.is_best() {
+            self.settle(target);
+        }
+        self.keep_better()
+    }
+
     /// Keeps the present support where it is better than the best, and otherwise goes back to that.
     pub(super) fn keep_better(&mut self) -> bool {
-        let better = self.best.is_empty() || self.is_better_than(&self.best);
+        let better = self.is_best();
         let (from, to) =
             if better { (&self.tableau, &mut self.best) } else { (&self.best, &mut self.tableau) };
         to.copy_from(from);

@@ -72,6 +72,11 @@ impl Tableau {
 
     /// Takes note of columns that have joined the pool: those of the support enter for them alone. Nothing may be pending.
     pub(super) fn extend(&mut self, gram: &mut Gram) {
+        if self.is_empty() {
+            self.pool = Tiles::new(gram, self.capacity);
+            self.barred.resize(gram.len(), false);
+            return;
+        }
         gram.ask(&self.support);
         let stride = self.capacity;
         let entry = |(place, &column): (usize, &usize)| Change::Enter {
@@ -97,7 +102,9 @@ impl Tableau {
         self.weights.clone_from(&other.weights);
         self.shares.clone_from(&other.shares);
         self.squared = other.squared;
-        self.triangle.resize(other.triangle.len(), 0.0);
+        if self.triangle.len() != other.triangle.len() {
+            self.triangle = vec![0.0; other.triangle.len()];
+        }
         for (to, from) in
             self.triangle.chunks_mut(self.capacity).zip(other.triangle.chunks(self.capacity)).take(size)
         {
@@ -194,12 +201,17 @@ impl Tableau {
     /// Place and column of the best. Where the support lacks one direction to span everything, all columns would bring the same:
     /// of those that tie but for rounding it is the one farthest from the span.
     fn best_of(&self, tiles: &Tiles) -> Option<(usize, usize)> {
-        let most = self.open(tiles).map(|open| open.0).reduce(f64::max)?;
-        let tied = self.open(tiles).filter(|open| open.0 >= (1.0 - TIED) * most);
-        let farther = |a: (f64, usize, usize), b: (f64, usize, usize)| {
-            if tiles.height(b.1) > tiles.height(a.1) { b } else { a }
-        };
-        tied.reduce(farther).map(|(_, at, column)| (at, column))
+        let mut best: Option<(f64, usize, usize)> = None;
+        for open in self.open(tiles) {
+            let better = best.is_none_or(|(most, at, _)| {
+                let tied = (1.0 - TIED) * most <= open.0 && (1.0 - TIED) * open.0 <= most;
+                if tied { tiles.height(open.1) > tiles.height(at) } else { open.0 > most }
+            });
+            if better {
+                best = Some(open);
+            }
+        }
+        best.map(|(_, at, column)| (at, column))
     }
 
     /// The columns that would lower the residual most, best first.

@@ -103,7 +103,9 @@ impl Tiles {
         self.correlations.clone_from(&other.correlations);
         self.heights.clone_from(&other.heights);
         self.capacity = other.capacity;
-        self.coefficients.resize(other.coefficients.len(), [0.0; LANES]);
+        if self.coefficients.len() != other.coefficients.len() {
+            self.coefficients = vec![[0.0; LANES]; other.coefficients.len()];
+        }
         let stride = self.capacity.max(1);
         for (to, from) in self.coefficients.chunks_mut(stride).zip(other.coefficients.chunks(stride)) {
             to[..size].copy_from_slice(&from[..size]);
