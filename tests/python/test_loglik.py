@@ -189,7 +189,7 @@ def test_progress_of_a_function(student):
 
 def bad_functions():
     return {
-        "shape": (lambda t, r: np.zeros((3, 4)), r"shape \(3, 4\) for rows 0 to 1500; it must be \(1000, 1500\), draws by rows"),
+        "shape": (lambda t, r: np.zeros((3, 4)), r"shape \(3, 4\) for rows 0 to 1048; it must be \(1000, 1048\), draws by rows"),
         "transposed": (lambda t, r: np.zeros((r.stop - r.start, 1000)), "draws by rows"),
         "scalar": (lambda t, r: 1.0, r"shape \(\)"),
         "nothing": (lambda t, r: None, r"shape \(\)"),
