@@ -98,7 +98,7 @@ fn passes(model: &Arc<dyn Model>) -> [f64; 4] {
     let posterior = Arc::new(fit.posterior);
     let at = At { theta: &posterior.mean, derivatives: 2 };
     let recipe = Arc::new(Recipe::Hermite { posterior: Arc::clone(&posterior), order: 2 });
-    let gather = Gather { recipe: Arc::clone(&recipe), seed: 1, count: 100 };
+    let gather = Gather { recipe: Arc::clone(&recipe), seed: 1, count: 100, apart: 0 };
     let sum = rows.gather(&gather).expect("in memory").sum;
     let rankings = vec![Ranking { score: Score::NormScaled, count: 100 }];
     let top = Top { recipe, vectors: vec![sum], rankings, exclude: Vec::new(), batch: None };

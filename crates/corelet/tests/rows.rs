@@ -85,7 +85,7 @@ impl Rows for Parts {
 
     fn gather(&self, question: &Gather) -> Result<Gathered, RowsError> {
         let question = travelled(question);
-        self.merged(|part| part.gather(&question), |all, part| all.add(part, question.count))
+        self.merged(|part| part.gather(&question), |all, part| all.add(part, &question))
     }
 
     fn top(&self, question: &Top) -> Result<Found, RowsError> {
@@ -171,7 +171,7 @@ fn every_question_has_the_same_answer_from_parts() {
         for recipe in recipes(&whole, &prior) {
             let named = format!("{} {}", model.name(), recipe.name());
             let recipe = Arc::new(recipe);
-            let gather = Gather { recipe: Arc::clone(&recipe), seed: 4, count: 50 };
+            let gather = Gather { recipe: Arc::clone(&recipe), seed: 4, count: 50, apart: 70 };
             let gathered = whole.gather(&gather).unwrap();
             assert_eq!(gathered, parts.gather(&gather).unwrap(), "{named}");
             let rankings = [Score::Raw, Score::Absolute, Score::NormScaled, Score::Race { seed: 8 }];
@@ -264,7 +264,7 @@ fn same_answers(held: &Memory, scratch: &Memory) {
     let prior = Prior::isotropic(held.dim(), 1.0).unwrap();
     for recipe in recipes(held, &prior) {
         let recipe = Arc::new(recipe);
-        let gather = Gather { recipe: Arc::clone(&recipe), seed: 4, count: 50 };
+        let gather = Gather { recipe: Arc::clone(&recipe), seed: 4, count: 50, apart: 70 };
         let gathered = held.gather(&gather).unwrap();
         assert_eq!(gathered, scratch.gather(&gather).unwrap(), "{} {}", held.name(), recipe.name());
         let (vectors, exclude, batch) = (vec![gathered.sum], vec![3, 8], None);
@@ -281,6 +281,6 @@ fn an_embedding_that_rows_do_not_have_is_an_error() {
     let rows = Memory::new(Arc::clone(&models[3]));
     let posterior = laplace(&All(&rows), &prior, None, &LaplaceSettings::default()).unwrap().posterior;
     let recipe = Arc::new(Recipe::Hermite { posterior: Arc::new(posterior), order: 2 });
-    let error = rows.gather(&Gather { recipe, seed: 0, count: 0 }).unwrap_err();
+    let error = rows.gather(&Gather { recipe, seed: 0, count: 0, apart: 0 }).unwrap_err();
     assert_eq!(error.to_string(), "the gaussian model has no hermite:2 embedding");
 }

@@ -182,7 +182,7 @@ fn a_weight_is_as_many_equal_rows() {
             let length = recipe.coordinates();
             let sum: Vec<f64> = (0..length).map(|j| columns[j..].iter().step_by(length).sum()).collect();
             let norms: f64 = columns.chunks_exact(length).map(|column| dot(column, column).sqrt()).sum();
-            let gather = Gather { recipe: Arc::new(recipe), seed: 1, count: 0 };
+            let gather = Gather { recipe: Arc::new(recipe), seed: 1, count: 0, apart: 0 };
             let (one, two) = (few.gather(&gather).unwrap(), many.gather(&gather).unwrap());
             assert_close(&one.sum, &two.sum, 1e-9, &named);
             assert_close(&one.sum, &sum, 1e-9, &named);

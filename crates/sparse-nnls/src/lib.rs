@@ -51,5 +51,6 @@ pub use error::{DictionaryError, Error};
 pub use kernel::Element;
 pub use method::{HardThresholding, LineSearch, Method, Pursuit, SampleWeights};
 pub use nnls::{SupportFit, SupportSolution, nnls_on_support};
+pub use random::race_clock;
 pub use status::Status;
 pub use top_k::{Tile, TopK};

@@ -26,6 +26,11 @@ pub(crate) fn uniform(seed: u64, purpose: Purpose, index: usize) -> f64 {
     ((bits >> 12) as f64 + 0.5) / (1_u64 << 52) as f64
 }
 
+/// The exponential clock of a column in a [`Race`](crate::Score::Race): what its length is divided by.
+pub fn race_clock(seed: u64, id: usize) -> f64 {
+    -uniform(seed, Purpose::Race, id).ln()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

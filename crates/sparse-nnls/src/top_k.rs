@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 use crate::dictionary::{Batch, Candidate, Query, Ranking, Score};
-use crate::random::{Purpose, uniform};
+use crate::random::race_clock;
 
 /// A candidate ordered so that the *worst* of a heap is on top: by score, ties by the larger id.
 #[derive(Debug, Clone, Copy)]
@@ -144,13 +144,13 @@ fn fill_scores(score: Score, tile: Tile<'_>, out: &mut [f64]) {
             .for_each(|((out, &inverse), (u, v))| *out = geodesic(u * inverse, v * inverse, inverse)),
         Score::Acute { seed } => {
             columns.zip(tile.u).enumerate().for_each(|(offset, ((out, &inverse), u))| {
-                let clock = -uniform(seed, Purpose::Race, tile.first + offset).ln();
+                let clock = race_clock(seed, tile.first + offset);
                 let cosine = u * inverse;
                 *out = if cosine > 0.0 { cosine / clock } else { f64::NEG_INFINITY };
             });
         }
         Score::Race { seed } => columns.enumerate().for_each(|(offset, (out, &inverse))| {
-            let clock = -uniform(seed, Purpose::Race, tile.first + offset).ln();
+            let clock = race_clock(seed, tile.first + offset);
             *out = if inverse > 0.0 { 1.0 / (inverse * clock) } else { f64::NEG_INFINITY };
         }),
     }

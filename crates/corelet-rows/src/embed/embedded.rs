@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use sparse_nnls::{Candidate, Dictionary, DictionaryError, Gathered, Query, Sum};
 
 use super::hermite::Remainder;
+use super::sketch::Sketch;
 use super::{Description, EmbedError, Embedding, Recipe};
 use crate::rows::{Found, Gather, Observations, Rows, RowsError, Top};
 
@@ -16,6 +17,7 @@ pub struct Embedded<'a> {
     recipe: Arc<Recipe>,
     sum: Sum,
     sample: Sample,
+    sketch: Option<Arc<Sketch>>,
     description: Description,
     brought: Mutex<Brought>,
     asked: Mutex<BTreeSet<usize>>,
@@ -50,7 +52,10 @@ impl<'a> Embedded<'a> {
     /// Where the rows have no such embedding, or did not answer.
     pub fn sampled(rows: &'a dyn Rows, recipe: Recipe, seed: u64, count: usize) -> Result<Self, EmbedError> {
         let recipe = Arc::new(recipe);
-        let gathered = rows.gather(&Gather { recipe: Arc::clone(&recipe), seed, count })?;
+        let apart = Sketch::sampled(&recipe, rows.len());
+        let question = Gather { recipe: Arc::clone(&recipe), seed, count, apart };
+        let gathered = rows.gather(&question)?;
+        let sketch = Sketch::new(rows, &question, &gathered)?.map(Arc::new);
         let tail = if gathered.dropped.is_empty() { 0.0 } else { Remainder::nats(&gathered.dropped) };
         let description = Description { name: recipe.name(), coordinates: recipe.coordinates(), tail };
         let sum = Sum { vector: gathered.sum, norms: gathered.norms };
@@ -58,7 +63,7 @@ impl<'a> Embedded<'a> {
         let columns = candidates.into_iter().next().unwrap_or_default();
         let sample = Sample { seed, asked: count, columns };
         let brought = Mutex::new(Brought { ids, rows: found });
-        Ok(Self { rows, recipe, sum, sample, description, brought, asked: Mutex::default() })
+        Ok(Self { rows, recipe, sum, sample, sketch, description, brought, asked: Mutex::default() })
     }
 
     /// The rows.
@@ -69,6 +74,11 @@ impl<'a> Embedded<'a> {
     /// How a row becomes a column.
     pub fn recipe(&self) -> &Arc<Recipe> {
         &self.recipe
+    }
+
+    /// The log-likelihood of all rows at any draws, where these are many and orders 1 and 2 are exact.
+    pub fn sketch(&self) -> Option<&Arc<Sketch>> {
+        self.sketch.as_ref()
     }
 
     /// The rows whose columns were ever asked for, ascending: what a method has looked at closely.

@@ -162,6 +162,19 @@ impl Recipe {
         })
     }
 
+    /// What orders 1 and 2 leave of each log-likelihood at the draws of this recipe.
+    ///
+    /// # Errors
+    /// Where it has no such draws, or the rows no such orders.
+    pub(super) fn remainders(&self, model: &Arc<dyn Model>) -> Result<Box<dyn Differences>, RowsError> {
+        match self {
+            Self::HermiteDraws { posterior, shifts } => {
+                self.exact_columns(model, posterior, 2)?.remainder(model, &posterior.mean, shifts)
+            }
+            _ => Err(self.refusal(&**model)),
+        }
+    }
+
     /// The columns of all rows of this model, in f64, one after the other.
     ///
     /// # Errors

@@ -4,7 +4,7 @@ use rand_distr::{Distribution, StandardNormal};
 use serde::{Deserialize, Serialize};
 
 use crate::linalg::{
-    Cholesky, LinalgError, congruence, gram, power_of_two_below, quadratic_form, row_major,
+    Cholesky, LinalgError, congruence, dot, gram, power_of_two_below, quadratic_form, row_major,
     symmetric_eigenvalues, to_multiple,
 };
 use crate::model::Shifts;
@@ -86,6 +86,15 @@ impl Gaussian {
             rows.extend((0..dim).map(|i| (0..=i).map(|j| self.factor[i * dim + j] * z[j]).sum::<f64>()));
         }
         Shifts::new(rows, dim)
+    }
+
+    /// z = L⁻¹`shift`: where θ = μ + `shift` is, in standard deviations of independent directions.
+    pub fn whitened(&self, shift: &[f64]) -> Vec<f64> {
+        let mut z: Vec<f64> = Vec::with_capacity(shift.len());
+        for (i, (row, x)) in self.factor.chunks_exact(self.dim()).zip(shift).enumerate() {
+            z.push((x - dot(&row[..i], &z)) / row[i]);
+        }
+        z
     }
 
     /// log density at θ.

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use sparse_nnls::{Candidate, Query, Ranking, Score};
+use sparse_nnls::{Candidate, Query};
 
 use super::weighted::evaluate;
 use super::{
@@ -108,9 +108,9 @@ impl Rows for Memory {
     fn gather(&self, question: &Gather) -> Result<Gathered, RowsError> {
         let prepared = self.prepare(&question.recipe)?;
         let sum = prepared.sum()?;
-        let rankings = [Ranking { score: Score::Race { seed: question.seed }, count: question.count }];
-        let mut candidates = vec![Vec::new()];
-        if question.count > 0 {
+        let rankings = question.rankings();
+        let mut candidates = vec![Vec::new(); rankings.len()];
+        if question.count + question.apart > 0 {
             prepared.top(
                 &Query { vectors: &[], rankings: &rankings, exclude: &[], batch: None },
                 &mut candidates,

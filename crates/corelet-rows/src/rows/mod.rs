@@ -29,7 +29,7 @@ use std::sync::Arc;
 
 use corelet_data::observations::ScratchError;
 use serde::{Deserialize, Serialize};
-use sparse_nnls::{Batch, Candidate, Ranking};
+use sparse_nnls::{Batch, Candidate, Ranking, Score};
 use thiserror::Error;
 
 use crate::data::{available, size};
@@ -157,6 +157,24 @@ pub struct Gather {
     pub seed: u64,
     /// Rows in the sample.
     pub count: usize,
+    /// Rows of a second sample, which has nothing to do with the first.
+    pub apart: usize,
+}
+
+impl Gather {
+    /// The seed of the second sample.
+    pub fn seed_apart(&self) -> u64 {
+        self.seed ^ 0x5a3c_96e1_0f4b_d287
+    }
+
+    /// Both samples, as races among the columns.
+    pub fn rankings(&self) -> Vec<Ranking> {
+        let race = |seed, count| Ranking { score: Score::Race { seed }, count };
+        match self.apart {
+            0 => vec![race(self.seed, self.count)],
+            apart => vec![race(self.seed, self.count), race(self.seed_apart(), apart)],
+        }
+    }
 }
 
 /// The sum of the columns, and a sample.
@@ -168,17 +186,18 @@ pub struct Gathered {
     pub norms: f64,
     /// What the embedding drops of the log-likelihood, at fixed draws; none where it drops nothing.
     pub dropped: Vec<f64>,
-    /// A sample without replacement ∝ ‖φᵢ‖, and their rows in the same order.
+    /// A sample without replacement ∝ ‖φᵢ‖, then the one apart where it was asked for, and the rows of both.
     pub sample: Found,
 }
 
 impl Gathered {
     /// Adds what further rows gave.
-    pub fn add(&mut self, other: Self, count: usize) {
+    pub fn add(&mut self, other: Self, question: &Gather) {
         add(&mut self.sum, &other.sum);
         self.norms += other.norms;
         add(&mut self.dropped, &other.dropped);
-        self.sample.merge(other.sample, &[count]);
+        let counts: Vec<usize> = question.rankings().iter().map(|ranking| ranking.count).collect();
+        self.sample.merge(other.sample, &counts);
     }
 }
 

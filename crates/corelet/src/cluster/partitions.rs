@@ -85,9 +85,8 @@ impl Rows for Partitions {
     }
 
     fn gather(&self, question: &Gather) -> Result<Gathered, RowsError> {
-        let count = question.count;
         self.shards
-            .merged(&Question::Gather(question.clone()), |all: &mut Gathered, part| all.add(part, count))
+            .merged(&Question::Gather(question.clone()), |all: &mut Gathered, part| all.add(part, question))
     }
 
     fn top(&self, question: &Top) -> Result<Found, RowsError> {

@@ -26,6 +26,7 @@ pub fn build_of_groups(
     options.check_groups(groups.len())?;
     let search = Search { groups, held_out, options };
     let embedding = embed(rows, posterior, options.embedding, options.k, options.seed)?;
+    held_out.offer(&embedding)?;
     let mut found = search.choose(&embedding, callback)?;
     let pursuit = matches!(options.method, Selector::Embedded(Method::Pursuit(_)));
     if pursuit && options.embedding == Choice::Auto && found.solution.status.is_natural() {

@@ -91,6 +91,7 @@ impl Need<'_> {
     pub(super) fn solve(&self, k: usize, callback: &mut Callback<'_>) -> Result<Sought, BuildError> {
         let options = self.options;
         let embedding = embed(self.rows, self.posterior, options.embedding, k, options.seed)?;
+        self.held_out.offer(&embedding)?;
         let solution = solve(&embedding, None, &self.first(&embedding)?, &options.settings(k), callback)?;
         let description = embedding.description().clone();
         let mut sought = Sought { solution, embedding: description, too_few: None };
@@ -166,7 +167,7 @@ impl Need<'_> {
         k: usize,
     ) -> Result<(Vec<f64>, Vec<usize>), BuildError> {
         let count = (FRESH * Pursuit::default().first_pool(k) as f64) as usize;
-        let ask = Gather { recipe: Arc::clone(recipe), seed: self.options.seed, count };
+        let ask = Gather { recipe: Arc::clone(recipe), seed: self.options.seed, count, apart: 0 };
         let Gathered { sum, sample, .. } = self.rows.gather(&ask)?;
         let mut pool = [known, &sample.ids].concat();
         pool.sort_unstable();
@@ -184,7 +185,8 @@ impl Need<'_> {
         let (recipe, seed, most) =
             (embedding.recipe().clone(), self.options.seed, POINTS_A_PARAMETER * self.rows.dim());
         let count = Pursuit::default().first_pool(most);
-        let Gathered { sum: target, sample, .. } = self.rows.gather(&Gather { recipe, seed, count })?;
+        let Gathered { sum: target, sample, .. } =
+            self.rows.gather(&Gather { recipe, seed, count, apart: 0 })?;
         let pool = sample.ids;
         let dictionary = among(self.rows, embedding.recipe(), &pool)?;
         let method =

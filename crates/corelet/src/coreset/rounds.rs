@@ -15,7 +15,9 @@ use crate::posterior::Gaussian;
 use crate::posterior::{Chains, SampleSettings, sample};
 use crate::rows::{Problem, RowsError, Weighted};
 use crate::sparse_vi::SparseViSettings;
-use crate::trust::{Draws, HeldOut, Reason, Verdict, VerdictError, affordable_draws, residual_in, verdict};
+use crate::trust::{
+    Draws, HeldOut, Reason, Verdict, VerdictError, affordable_draws, residual_in, verdict_by,
+};
 
 /// Rounds that automatic mode makes at most.
 pub const MOST_ROUNDS: usize = 4;
@@ -142,7 +144,7 @@ pub fn build_in_rounds(
         return build_by_sparse_vi(problem, posterior, settings, options, callback);
     }
     let most = rounds.rounds.unwrap_or(MOST_ROUNDS).max(1);
-    let judge = Judge { problem, by: rounds.by, seed: options.seed };
+    let judge = Judge { problem, held_out, by: rounds.by, seed: options.seed };
     let mut centre: Option<Centre> = None;
     let mut best: Option<(f64, Built)> = None;
     let mut made: Vec<Round> = Vec::new();
@@ -236,6 +238,7 @@ type Judged = (Coreset, (f64, Option<Centre>));
 
 struct Judge<'a> {
     problem: Problem<'a>,
+    held_out: &'a HeldOut<'a>,
     #[cfg_attr(not(feature = "sampling"), allow(dead_code, reason = "there is but one way"))]
     by: RoundsBy,
     seed: u64,
@@ -342,7 +345,7 @@ impl Judge<'_> {
         let chains = sample(coreset, self.problem.prior, fit, &settings, seed, go_on).ok()?;
         // Half of the draws judge; the other half, which the next selection sees, do not.
         let (judging, building) = halves(&chains);
-        let judged = verdict(self.problem.rows, coreset, &judging).ok()?;
+        let judged = verdict_by(None, self.problem.rows, coreset, &judging).ok()?;
         let gaussian = moments(&building.theta, building.dim).ok()?;
         let shifts = building.shifts(&gaussian.mean);
         Some((plain_variance(&judged), Centre { gaussian, shifts: Some(shifts) }))
@@ -353,7 +356,7 @@ impl Judge<'_> {
         let seed = self.seed.wrapping_add(stream);
         let count = affordable_draws(self.problem.rows.len(), fit.dim());
         let draws = Draws::from_gaussian(coreset, self.problem.prior, fit, count, seed)?;
-        match verdict(self.problem.rows, coreset, &draws) {
+        match verdict_by(self.held_out.sketch().map(|sketch| &**sketch), self.problem.rows, coreset, &draws) {
             Ok(judged) => Ok(plain_variance(&judged)),
             Err(VerdictError::Rows(error)) => Err(error),
             Err(_) => Ok(f64::INFINITY),

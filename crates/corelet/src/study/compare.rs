@@ -66,6 +66,7 @@ impl Study {
             let _ = listener(Progress::Embedding);
             let embedding = embed(&self.rows, under, comparison.embedding, largest, seed)?;
             let held_out = HeldOut::new(&self.rows, under, seed);
+            held_out.offer(&embedding)?;
             for (&k, method) in sizes.iter().flat_map(|k| methods.iter().map(move |m| (k, m))) {
                 let limits = comparison.limits;
                 let options = BuildOptions { method: *method, k, seed, limits, ..BuildOptions::default() };

@@ -184,6 +184,7 @@ impl<'a> LogLikelihoodStudy<'a> {
             heldout_nats: residual.map(|r| 0.5 * r * r),
             heldout_nats_se: None,
             heldout_draws: self.held_out,
+            heldout_rows: None,
             fit: FitStatus::NotFitted,
             kl_forward: None,
             kl_reverse: None,

@@ -54,6 +54,9 @@ pub struct Evaluation {
     pub heldout_nats_se: Option<f64>,
     /// How many draws.
     pub heldout_draws: usize,
+    /// How many rows, where the part of it above order 2 was estimated from a sample of them.
+    #[serde(default)]
+    pub heldout_rows: Option<usize>,
     /// How the fit of the coreset's posterior ended.
     pub fit: FitStatus,
     /// KL(π ‖ π_w) between the Laplace fits; exact for conjugate models.
@@ -96,6 +99,7 @@ pub fn evaluate(
         heldout_nats: residual.map(|r| 0.5 * r * r),
         heldout_nats_se: estimate.and_then(|estimate| finite(estimate.standard_error)),
         heldout_draws: held_out.map_or(0, HeldOut::draws),
+        heldout_rows: estimate.and_then(|estimate| estimate.sampled_rows),
         fit: fit.as_ref().map_or(FitStatus::Failed, |fit| fit.status.into()),
         kl_forward,
         kl_reverse,

@@ -1,8 +1,12 @@
 //! Draws from π̂ that no method sees: the residual on them is an honest estimate of what a coreset gets wrong.
+//!
+//! It takes Σᵢ ℓᵢ at each draw: a pass over the data or, where rows are many and an embedding has looked at them already, its
+//! [`Sketch`](crate::embed::Sketch), as long as the sample in that is not what limits the estimate.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use crate::embed::{Embedded, SampleError, Sketch, Sketched};
 use crate::model::Shifts;
 use crate::parallel;
 use crate::posterior::Gaussian;
@@ -18,6 +22,12 @@ const FEWEST_DRAWS: usize = 250;
 /// Log-likelihoods of all rows that the judge may compute before it makes do with fewer draws.
 const AFFORDABLE: usize = 100_000_000;
 
+/// Draws on which it is seen how much a sample of rows blurs the others.
+const FEW_DRAWS: usize = 16;
+
+/// What a sample may add to a mean square, in nats, to be of use to anybody.
+const USEFUL: f64 = 1e-4;
+
 /// How many draws so many rows are worth: 1000, or 4D; of more than 10⁵ rows in proportion fewer, down to 250.
 pub(crate) fn affordable_draws(rows: usize, dim: usize) -> usize {
     (AFFORDABLE / rows.max(1)).clamp(FEWEST_DRAWS, HELD_OUT_DRAWS).max(4 * dim)
@@ -30,23 +40,26 @@ pub struct Estimate {
     pub residual: f64,
     /// The standard error of its half square, the divergence in nats.
     pub standard_error: f64,
+    /// How many rows the part of it above order 2 was estimated from; none where that was all.
+    pub sampled_rows: Option<usize>,
 }
 
-/// Held-out draws and Φ1 on them, which is one pass over the data, made when it is first asked for.
+/// Held-out draws and Φ1 on them, which is one pass over the data, made when it is first needed.
 pub struct HeldOut<'a> {
     rows: &'a dyn Rows,
     anchor: Vec<f64>,
     shifts: Shifts,
     target: OnceLock<Vec<f64>>,
+    sketch: OnceLock<Option<(Arc<Sketch>, Sketched)>>,
     /// What was last asked for: the same coreset is judged by the search, by the rounds and by whoever reports it.
     last: Mutex<Option<Judged>>,
 }
 
-/// Weighted rows, and what they leave over at each draw.
+/// Weighted rows, and what they get wrong.
 struct Judged {
     ids: Vec<usize>,
     weights: Vec<f64>,
-    rest: Vec<f64>,
+    estimate: Estimate,
 }
 
 impl<'a> HeldOut<'a> {
@@ -58,7 +71,36 @@ impl<'a> HeldOut<'a> {
     /// So many draws: the first of them are those that fewer would be.
     pub fn with_draws(rows: &'a dyn Rows, posterior: &Gaussian, seed: u64, count: usize) -> Self {
         let shifts = posterior.shifts(count, seed, Stream::HeldOut);
-        Self { rows, anchor: posterior.mean.clone(), shifts, target: OnceLock::new(), last: Mutex::new(None) }
+        let anchor = posterior.mean.clone();
+        Self {
+            rows,
+            anchor,
+            shifts,
+            target: OnceLock::new(),
+            sketch: OnceLock::new(),
+            last: Mutex::new(None),
+        }
+    }
+
+    /// Lets what an embedding has seen of the rows stand for a pass over them.
+    ///
+    /// # Errors
+    /// Where a log-likelihood could not be computed.
+    pub fn offer(&self, embedding: &Embedded<'_>) -> Result<(), RowsError> {
+        let Some(sketch) = embedding.sketch().filter(|_| self.sketch.get().is_none()) else { return Ok(()) };
+        let few = Shifts::new(
+            (0..FEW_DRAWS).flat_map(|s| self.shifts.row(s).to_vec()).collect(),
+            self.shifts.dim(),
+        );
+        let blurred = sketch.at(&self.anchor, &few)?.error(&[0.0; FEW_DRAWS]).added > USEFUL;
+        let at_draws = (!blurred).then(|| sketch.at(&self.anchor, &self.shifts)).transpose()?;
+        let _ = self.sketch.set(at_draws.map(|at_draws| (Arc::clone(sketch), at_draws)));
+        Ok(())
+    }
+
+    /// What stands for a pass over the data, where something does.
+    pub(crate) fn sketch(&self) -> Option<&Arc<Sketch>> {
+        self.sketch.get()?.as_ref().map(|(sketch, _)| sketch)
     }
 
     /// Number of draws.
@@ -71,43 +113,47 @@ impl<'a> HeldOut<'a> {
     /// # Errors
     /// Where the rows did not answer.
     pub fn residual(&self, ids: &[usize], weights: &[f64]) -> Result<f64, RowsError> {
-        Ok(root_mean_square(&self.rest(ids, weights)?))
+        Ok(self.estimate(ids, weights)?.residual)
     }
 
-    /// The same with its standard error, which the draws tell themselves.
+    /// The same with its standard error, which the draws, and the sample where there is one, tell themselves.
     ///
     /// # Errors
     /// Where the rows did not answer.
     pub fn estimate(&self, ids: &[usize], weights: &[f64]) -> Result<Estimate, RowsError> {
-        let rest = self.rest(ids, weights)?;
-        let squares: Vec<f64> = rest.iter().map(|x| x * x).collect();
-        let count = squares.len() as f64;
-        let variance = squares.iter().sum::<f64>() / count;
-        let spread = squares.iter().map(|x| (x - variance).powi(2)).sum::<f64>() / count;
-        Ok(Estimate { residual: variance.sqrt(), standard_error: 0.5 * (spread / count).sqrt() })
-    }
-
-    /// L − L_w at each draw, less its mean.
-    fn rest(&self, ids: &[usize], weights: &[f64]) -> Result<Vec<f64>, RowsError> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(judged) = last.as_ref().filter(|judged| judged.ids == ids && judged.weights == weights) {
-            return Ok(judged.rest.clone());
+            return Ok(judged.estimate);
         }
-        let rest = self.compute_rest(ids, weights)?;
-        *last = Some(Judged { ids: ids.to_vec(), weights: weights.to_vec(), rest: rest.clone() });
-        Ok(rest)
+        let estimate = self.estimate_of(&self.weighted_sum(ids, weights)?)?;
+        *last = Some(Judged { ids: ids.to_vec(), weights: weights.to_vec(), estimate });
+        Ok(estimate)
     }
 
-    /// The same computed; some of the rows at a time, since there may be many where they come in groups.
-    fn compute_rest(&self, ids: &[usize], weights: &[f64]) -> Result<Vec<f64>, RowsError> {
-        let mut rest = self.target()?.to_vec();
-        for (ids, weights) in ids.chunks(AT_ONCE).zip(weights.chunks(AT_ONCE)) {
-            for (column, weight) in self.columns(ids)?.chunks_exact(self.draws()).zip(weights) {
-                rest.iter_mut().zip(column).for_each(|(rest, x)| *rest -= weight * x);
+    /// Of Φw. A sample of rows that is too small for what these leave over is replaced by a pass.
+    fn estimate_of(&self, weighted: &[f64]) -> Result<Estimate, RowsError> {
+        if self.target.get().is_none()
+            && let Some(Some((sketch, at_draws))) = self.sketch.get()
+        {
+            let rest = difference(&at_draws.totals, weighted);
+            let error = at_draws.error(&rest);
+            if error.is_small(mean_square(&rest)) {
+                return Ok(Estimate { sampled_rows: Some(sketch.rows()), ..Estimate::new(&rest, &error) });
             }
         }
-        centre(&mut rest);
-        Ok(rest)
+        let exact = SampleError { added: 0.0, standard_error: 0.0 };
+        Ok(Estimate::new(&difference(self.target()?, weighted), &exact))
+    }
+
+    /// Σ wᵢ(ℓᵢ(θₛ) − ℓᵢ(θ̂)) for each draw; some of the rows at a time, since there may be many where they come in groups.
+    fn weighted_sum(&self, ids: &[usize], weights: &[f64]) -> Result<Vec<f64>, RowsError> {
+        let mut sum = vec![0.0; self.draws()];
+        for (ids, weights) in ids.chunks(AT_ONCE).zip(weights.chunks(AT_ONCE)) {
+            for (column, weight) in self.columns(ids)?.chunks_exact(self.draws()).zip(weights) {
+                sum.iter_mut().zip(column).for_each(|(sum, x)| *sum += weight * x);
+            }
+        }
+        Ok(sum)
     }
 
     /// Σᵢ ℓᵢ(θₛ) − ℓᵢ(θ̂) for each draw.
@@ -137,14 +183,31 @@ const PART: usize = 16;
 /// Columns held at a time where each is needed once.
 const AT_ONCE: usize = 4096;
 
-/// √(Σx²/S).
-fn root_mean_square(x: &[f64]) -> f64 {
-    (x.iter().map(|x| x * x).sum::<f64>() / x.len() as f64).sqrt()
+impl Estimate {
+    /// From L − L_w at each draw, less its mean, and what a sample has to do with it.
+    fn new(rest: &[f64], error: &SampleError) -> Self {
+        let count = rest.len() as f64;
+        let variance = mean_square(rest);
+        let spread = rest.iter().map(|x| (x * x - variance).powi(2)).sum::<f64>() / count;
+        Estimate {
+            residual: (variance - error.added).max(0.0).sqrt(),
+            standard_error: 0.5 * (spread / count + error.standard_error.powi(2)).sqrt(),
+            sampled_rows: None,
+        }
+    }
 }
 
-fn centre(x: &mut [f64]) {
-    let mean = x.iter().sum::<f64>() / x.len() as f64;
-    x.iter_mut().for_each(|x| *x -= mean);
+/// L − L_w at each draw, less its mean.
+fn difference(target: &[f64], weighted: &[f64]) -> Vec<f64> {
+    let mut rest: Vec<f64> = target.iter().zip(weighted).map(|(all, some)| all - some).collect();
+    let mean = rest.iter().sum::<f64>() / rest.len() as f64;
+    rest.iter_mut().for_each(|x| *x -= mean);
+    rest
+}
+
+/// Σx²/S.
+fn mean_square(x: &[f64]) -> f64 {
+    x.iter().map(|x| x * x).sum::<f64>() / x.len() as f64
 }
 
 /// Columns of chosen rows, computed once each.
@@ -164,22 +227,16 @@ impl<'h, 'a> Columns<'h, 'a> {
     /// # Errors
     /// Where the rows did not answer.
     pub fn residual(&mut self, ids: &[usize], weights: &[f64]) -> Result<f64, RowsError> {
-        Ok(root_mean_square(&self.rest(ids, weights)?))
-    }
-
-    /// L − L_w at each draw, less its mean.
-    fn rest(&mut self, ids: &[usize], weights: &[f64]) -> Result<Vec<f64>, RowsError> {
         let new: Vec<usize> = ids.iter().copied().filter(|id| !self.known.contains_key(id)).collect();
         if !new.is_empty() {
             let columns = self.held_out.columns(&new)?;
             let columns = columns.chunks_exact(self.held_out.draws()).map(<[f64]>::to_vec);
             self.known.extend(new.into_iter().zip(columns));
         }
-        let mut rest = self.held_out.target()?.to_vec();
+        let mut sum = vec![0.0; self.held_out.draws()];
         for (id, weight) in ids.iter().zip(weights) {
-            rest.iter_mut().zip(&self.known[id]).for_each(|(rest, x)| *rest -= weight * x);
+            sum.iter_mut().zip(&self.known[id]).for_each(|(sum, x)| *sum += weight * x);
         }
-        centre(&mut rest);
-        Ok(rest)
+        Ok(self.held_out.estimate_of(&sum)?.residual)
     }
 }

@@ -118,6 +118,7 @@ struct OfQuality {
     heldout_nats: Option<f64>,
     heldout_nats_se: Option<f64>,
     heldout_draws: usize,
+    heldout_rows: Option<usize>,
     kl_forward: Option<f64>,
     kl_reverse: Option<f64>,
     kl_symmetrised: Option<f64>,
@@ -196,6 +197,7 @@ impl Summary {
                 heldout_nats: evaluation.heldout_nats,
                 heldout_nats_se: evaluation.heldout_nats_se,
                 heldout_draws: evaluation.heldout_draws,
+                heldout_rows: evaluation.heldout_rows,
                 kl_forward: evaluation.kl_forward,
                 kl_reverse: evaluation.kl_reverse,
                 kl_symmetrised: evaluation.kl_symmetrised,
@@ -317,7 +319,10 @@ impl Summary {
     fn divergence_lines(&self) -> Vec<String> {
         let [forward, reverse, held_out] =
             [self.quality.kl_forward, self.quality.kl_reverse, self.quality.heldout_nats].map(optional);
-        let draws = count(self.quality.heldout_draws);
+        let mut draws = format!("{} fresh draws", count(self.quality.heldout_draws));
+        if let Some(rows) = self.quality.heldout_rows {
+            draws += &format!(" (above order 2 from {} rows)", count(rows));
+        }
         let held_out = match self.quality.heldout_nats_se {
             Some(se) => format!("{held_out} ± {}", number(se)),
             None => held_out,
@@ -325,14 +330,13 @@ impl Summary {
         let alone = self.rounds.start.as_ref().is_some_and(|start| start != "full");
         let numbers = if alone {
             format!(
-                "  divergence     {held_out} nats estimated on {draws} fresh draws; no fit of all rows to compare with"
+                "  divergence     {held_out} nats estimated on {draws}; no fit of all rows to compare with"
             )
         } else if self.quality.coreset_fit == FitStatus::NotFitted {
+            let draws = count(self.quality.heldout_draws);
             format!("  divergence     {held_out} nats estimated on {draws} draws that were held out")
         } else {
-            format!(
-                "  divergence     {forward} nats forward KL, {reverse} reverse; {held_out} on {draws} fresh draws"
-            )
+            format!("  divergence     {forward} nats forward KL, {reverse} reverse; {held_out} on {draws}")
         };
         let judged = match self.quality.coreset_fit {
             FitStatus::NotFitted => self.quality.heldout_nats,
