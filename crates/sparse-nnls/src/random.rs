@@ -28,7 +28,12 @@ pub(crate) fn uniform(seed: u64, purpose: Purpose, index: usize) -> f64 {
 
 /// The exponential clock of a column in a [`Race`](crate::Score::Race): what its length is divided by.
 pub fn race_clock(seed: u64, id: usize) -> f64 {
-    -uniform(seed, Purpose::Race, id).ln()
+    clock(uniform(seed, Purpose::Race, id))
+}
+
+/// The exponential clock of a uniform number.
+pub(crate) fn clock(u: f64) -> f64 {
+    -u.ln()
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 use crate::dictionary::{Batch, Candidate, Query, Ranking, Score};
-use crate::random::race_clock;
+use crate::random::{Purpose, clock, uniform};
 
 /// A candidate ordered so that the *worst* of a heap is on top: by score, ties by the larger id.
 #[derive(Debug, Clone, Copy)]
@@ -99,7 +99,7 @@ impl TopK {
                 tile.u
             } else {
                 self.scores.resize(tile.inverse_norms.len(), 0.0);
-                fill_scores(ranking.score, tile, &mut self.scores);
+                fill_scores(ranking.score, tile, best.threshold(), &mut self.scores);
                 &self.scores
             };
             offer_scores(best, scores, tile.first, query.exclude, query.batch);
@@ -130,8 +130,8 @@ impl TopK {
     }
 }
 
-/// Scores a tile into `out`; −∞ or NaN marks a column that does not qualify.
-fn fill_scores(score: Score, tile: Tile<'_>, out: &mut [f64]) {
+/// Scores a tile into `out`; −∞ or NaN marks a column that does not qualify, or that the race has lost already.
+fn fill_scores(score: Score, tile: Tile<'_>, threshold: f64, out: &mut [f64]) {
     let columns = out.iter_mut().zip(tile.inverse_norms);
     match score {
         Score::Raw => out.copy_from_slice(tile.u),
@@ -144,17 +144,29 @@ fn fill_scores(score: Score, tile: Tile<'_>, out: &mut [f64]) {
             .for_each(|((out, &inverse), (u, v))| *out = geodesic(u * inverse, v * inverse, inverse)),
         Score::Acute { seed } => {
             columns.zip(tile.u).enumerate().for_each(|(offset, ((out, &inverse), u))| {
-                let clock = race_clock(seed, tile.first + offset);
                 let cosine = u * inverse;
-                *out = if cosine > 0.0 { cosine / clock } else { f64::NEG_INFINITY };
+                let clock = clock_in_time(cosine, seed, tile.first + offset, threshold);
+                *out = clock.map_or(f64::NEG_INFINITY, |clock| cosine / clock);
             });
         }
         Score::Race { seed } => columns.enumerate().for_each(|(offset, (out, &inverse))| {
-            let clock = race_clock(seed, tile.first + offset);
-            *out = if inverse > 0.0 { 1.0 / (inverse * clock) } else { f64::NEG_INFINITY };
+            let length = if inverse > 0.0 { inverse.recip() } else { 0.0 };
+            let clock = clock_in_time(length, seed, tile.first + offset, threshold);
+            *out = clock.map_or(f64::NEG_INFINITY, |clock| 1.0 / (inverse * clock));
         }),
     }
 }
+
+/// The clock −ln u of a column in a race to be among those above a threshold. None where it has surely lost, as −ln u ≥ 1 − u says
+/// without a logarithm.
+fn clock_in_time(speed: f64, seed: u64, id: usize, threshold: f64) -> Option<f64> {
+    let u = uniform(seed, Purpose::Race, id);
+    // NaN, a column that was skipped, is not above anything.
+    (speed > 0.0 && speed * ROUNDING >= threshold * (1.0 - u)).then(|| clock(u))
+}
+
+/// What a quotient may be off by, and more.
+const ROUNDING: f64 = 1.0 + 1e-12;
 
 /// GIGA's score of a normalised column with correlations a to the direction and b to the current point.
 fn geodesic(a: f64, b: f64, inverse_norm: f64) -> f64 {
@@ -190,6 +202,7 @@ fn offer_scores(best: &mut Best, scores: &[f64], first: usize, exclude: &[usize]
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random::race_clock;
     use proptest::prelude::*;
 
     fn plain(scores: &[f64], count: usize, exclude: &[usize], batch: Option<Batch>) -> Vec<usize> {
@@ -238,11 +251,11 @@ mod tests {
         let tile =
             Tile { first: 0, u: &[2.0, -3.0, 1.0], v: &[1.2, 0.0, 0.0], inverse_norms: &[0.5, 0.25, 0.0] };
         let mut out = [0.0; 3];
-        fill_scores(Score::Absolute, tile, &mut out);
+        fill_scores(Score::Absolute, tile, f64::NEG_INFINITY, &mut out);
         assert_eq!(out, [2.0, 3.0, 1.0]);
-        fill_scores(Score::NormScaled, tile, &mut out);
+        fill_scores(Score::NormScaled, tile, f64::NEG_INFINITY, &mut out);
         assert_eq!(out, [1.0, -0.75, f64::NEG_INFINITY]);
-        fill_scores(Score::Geodesic, tile, &mut out);
+        fill_scores(Score::Geodesic, tile, f64::NEG_INFINITY, &mut out);
         assert!((out[0] - 1.0 / 0.8).abs() < 1e-15 && out[1] == -0.75 && out[2] == f64::NEG_INFINITY);
     }
 
@@ -253,13 +266,42 @@ mod tests {
         for seed in 0..20_000 {
             let mut out = [0.0; 4];
             let tile = Tile { first: 0, u: &[0.0; 4], v: &[], inverse_norms: &inverse_norms };
-            fill_scores(Score::Race { seed }, tile, &mut out);
+            fill_scores(Score::Race { seed }, tile, f64::NEG_INFINITY, &mut out);
             let winner = (0..4).max_by(|a, b| out[*a].total_cmp(&out[*b])).unwrap();
             wins[winner] += 1;
         }
         assert_eq!(wins[3], 0);
         for (id, share) in [(0, 1.0 / 7.0), (1, 2.0 / 7.0), (2, 4.0 / 7.0)] {
             assert!((f64::from(wins[id]) / 20_000.0 - share).abs() < 0.015, "{wins:?}");
+        }
+    }
+
+    /// Logarithms that were not taken would have changed nothing: tile by tile the same as all scores, sorted.
+    #[test]
+    fn a_race_that_is_given_up_was_lost() {
+        let inverse_norms: Vec<f64> = (0..5000).map(|i| f64::from(i % 7) * 0.3).collect();
+        let cosines: Vec<f64> = (0..5000).map(|i| (0.7 * f64::from(i)).sin()).collect();
+        for (seed, score) in
+            (0..40).flat_map(|seed| [(seed, Score::Race { seed }), (seed, Score::Acute { seed })])
+        {
+            let rankings = [Ranking { score, count: 100 }];
+            let query = Query { vectors: &[], rankings: &rankings, exclude: &[], batch: None };
+            let mut top = TopK::default();
+            top.reset(&rankings);
+            for (at, (u, inverse_norms)) in cosines.chunks(64).zip(inverse_norms.chunks(64)).enumerate() {
+                top.offer(&query, Tile { first: 64 * at, u, v: &[], inverse_norms });
+            }
+            let mut answers = vec![vec![]];
+            top.write(&mut answers);
+            let plainly = |id: usize| {
+                let (clock, inverse) = (race_clock(seed, id), inverse_norms[id]);
+                let speed =
+                    if matches!(score, Score::Race { .. }) { 1.0 / inverse } else { cosines[id] * inverse };
+                if inverse > 0.0 && speed > 0.0 { speed / clock } else { f64::NEG_INFINITY }
+            };
+            let scores: Vec<f64> = (0..5000).map(plainly).collect();
+            let found: Vec<usize> = answers[0].iter().map(|candidate| candidate.id).collect();
+            assert_eq!(found, plain(&scores, 100, &[], None));
         }
     }
 }
