@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use sparse_nnls::{Info, PathPoint, Solution, Status, solve};
 use thiserror::Error;
 
-use crate::coreset::need::{Need, Sought};
+use crate::coreset::need::{Aim, Need, Sought};
 use crate::coreset::{BuildOptions, TooFew};
 use crate::embed::{Description, EmbedError, Embedding};
 use crate::posterior::Gaussian;
@@ -165,7 +165,7 @@ pub(super) type Confirm<'c> = dyn Fn(&[usize], &[f64]) -> Result<f64, RowsError>
 /// With `options.max_kl` it is the smallest one on pursuit's path whose residual on the held-out draws, ½‖r‖² nats, is at
 /// most that, and whose divergence by `confirm`, where given, is too; `options.k` is then the most points to try. Where
 /// even that many are not enough the best is returned and [`Coreset::reached`] says so. A run that the callback stops
-/// returns the best so far.
+/// returns the best so far. With it comes what it was chosen to match, where that is one embedding.
 ///
 /// # Errors
 /// See [`BuildError`].
@@ -176,16 +176,16 @@ pub(super) fn build(
     options: &BuildOptions,
     confirm: Option<&Confirm<'_>>,
     callback: &mut Callback<'_>,
-) -> Result<Coreset, BuildError> {
+) -> Result<(Coreset, Option<Aim>), BuildError> {
     options.check(rows.len())?;
     let need = Need { rows, posterior, held_out, options };
     match options.max_kl {
         None => {
-            let Sought { solution, embedding, too_few } = need.solve(options.k, callback)?;
+            let Sought { solution, embedding, too_few, aim } = need.solve(options.k, callback)?;
             let coreset = Coreset::new(solution, &embedding, options.method.name(), options.k);
-            Ok(Coreset { too_few, ..coreset })
+            Ok((Coreset { too_few, ..coreset }, Some(aim)))
         }
-        Some(max_kl) => build_below(&need, &Search { max_kl, confirm }, callback),
+        Some(max_kl) => Ok((build_below(&need, &Search { max_kl, confirm }, callback)?, None)),
     }
 }
 

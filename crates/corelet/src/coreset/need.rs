@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use sparse_nnls::{Dense, Method, PathPoint, Pursuit, Settings, Solution, solve};
+use sparse_nnls::{
+    Dense, Method, Oracle, PathPoint, Pursuit, Settings, Solution, Weights, residual_norm, solve,
+};
 
 use crate::coreset::build::Callback;
 use crate::coreset::{BuildError, BuildOptions, Selector};
@@ -50,6 +52,30 @@ pub(super) struct Sought {
     pub(super) solution: Solution,
     pub(super) embedding: Description,
     pub(super) too_few: Option<TooFew>,
+    pub(super) aim: Aim,
+}
+
+/// What a search was after: the sum of all rows in an embedding.
+pub(super) struct Aim {
+    recipe: Arc<Recipe>,
+    sum: Vec<f64>,
+}
+
+impl Aim {
+    /// ‖y − Φw‖ of these rows and weights, without a look at the others.
+    ///
+    /// # Errors
+    /// See [`BuildError`].
+    pub(super) fn residual(
+        &self,
+        rows: &dyn Rows,
+        ids: &[usize],
+        weights: &[f64],
+    ) -> Result<f64, BuildError> {
+        let columns = among(rows, &self.recipe, ids)?;
+        let weights = Weights::from_pairs(weights.iter().copied().enumerate());
+        Ok(residual_norm(&Oracle::new(&columns), &self.sum, &weights)?)
+    }
 }
 
 impl Sought {
@@ -57,7 +83,7 @@ impl Sought {
     /// now.
     fn keep_better(
         &mut self,
-        (found, embedding): (Solution, Description),
+        (found, embedding, aim): (Solution, Description, Aim),
         nats: f64,
         columns: &mut Columns<'_, '_>,
     ) -> Result<(), BuildError> {
@@ -65,7 +91,7 @@ impl Sought {
         if !found.status.is_natural() {
             self.solution.status = found.status;
         } else if held_out_nats(columns, &found)? < nats {
-            self.embedding = embedding;
+            (self.embedding, self.aim) = (embedding, aim);
             self.solution = Solution { iterations: self.solution.iterations + found.iterations, ..found };
         }
         self.solution.passes = passes;
@@ -94,7 +120,9 @@ impl Need<'_> {
         self.held_out.offer(&embedding)?;
         let solution = solve(&embedding, None, &self.first(&embedding)?, &options.settings(k), callback)?;
         let description = embedding.description().clone();
-        let mut sought = Sought { solution, embedding: description, too_few: None };
+        let sum = Oracle::new(&embedding).sum().map_err(sparse_nnls::Error::from)?.vector;
+        let aim = Aim { recipe: Arc::clone(embedding.recipe()), sum };
+        let mut sought = Sought { solution, embedding: description, too_few: None, aim };
         let pursuit = matches!(options.method, Selector::Embedded(Method::Pursuit(_)));
         if !pursuit || !sought.solution.status.is_natural() {
             return Ok(sought);
@@ -104,7 +132,7 @@ impl Need<'_> {
         let weights = &sought.solution.weights;
         let nats = 0.5 * self.held_out.residual(&weights.ids, &weights.values)?.powi(2);
         if options.max_kl.is_none() && (k < parameters || nats > USELESS_NATS) {
-            let enough = self.enough(&embedding, &mut columns)?;
+            let enough = self.enough(&embedding, &sought.aim.sum, &mut columns)?;
             sought.too_few = Some(TooFew { parameters, enough });
             return Ok(sought);
         }
@@ -145,7 +173,7 @@ impl Need<'_> {
         recipe: Recipe,
         k: usize,
         callback: &mut Callback<'_>,
-    ) -> Result<(Solution, Description), BuildError> {
+    ) -> Result<(Solution, Description, Aim), BuildError> {
         let recipe = Arc::new(recipe);
         let (target, pool) = self.widen(known, &recipe, k)?;
         let dictionary = among(self.rows, &recipe, &pool)?;
@@ -156,7 +184,8 @@ impl Need<'_> {
         let settings = self.options.settings(k.min(pool.len()));
         let found = solve(&dictionary, Some(&target), &method, &settings, callback)?;
         let (name, coordinates) = (recipe.name(), recipe.coordinates());
-        Ok((renamed(found, &pool), Description { name, coordinates, tail: 0.0 }))
+        let description = Description { name, coordinates, tail: 0.0 };
+        Ok((renamed(found, &pool), description, Aim { recipe, sum: target }))
     }
 
     /// The sum of all rows in an embedding, and the rows known with those of a sample that comes with it, ascending.
@@ -175,26 +204,27 @@ impl Need<'_> {
         Ok((sum, pool))
     }
 
-    /// The fewest points that are fine by the held-out draws, on the path of a plain pursuit in a pool for
-    /// many points.
+    /// The fewest points that are fine by the held-out draws, on the path of a plain pursuit among the rows looked at; where those
+    /// are too few for that, in a pool for many points.
     fn enough(
         &self,
         embedding: &Embedded<'_>,
+        target: &[f64],
         columns: &mut Columns<'_, '_>,
     ) -> Result<Option<usize>, BuildError> {
-        let (recipe, seed, most) =
-            (embedding.recipe().clone(), self.options.seed, POINTS_A_PARAMETER * self.rows.dim());
-        let count = Pursuit::default().first_pool(most);
-        let Gathered { sum: target, sample, .. } =
-            self.rows.gather(&Gather { recipe, seed, count, apart: 0 })?;
-        let pool = sample.ids;
+        let most = POINTS_A_PARAMETER * self.rows.dim();
+        let mut pool = embedding.pool();
+        if pool.len() < most {
+            let (recipe, count) = (Arc::clone(embedding.recipe()), Pursuit::default().first_pool(most));
+            pool = self.rows.gather(&Gather { recipe, seed: self.options.seed, count, apart: 0 })?.sample.ids;
+        }
         let dictionary = among(self.rows, embedding.recipe(), &pool)?;
         let method =
             Method::Pursuit(Pursuit { overshoot: Some(0.0), refine_share: 0.0, ..Pursuit::default() });
         let k = most.clamp(self.options.k, self.options.k.max(pool.len()));
         let settings = Settings { k: k.min(pool.len()), seed: self.options.seed, ..Settings::default() };
         let go_on = &mut |_: &_| std::ops::ControlFlow::Continue(());
-        let path = renamed(solve(&dictionary, Some(&target), &method, &settings, go_on)?, &pool).path;
+        let path = renamed(solve(&dictionary, Some(target), &method, &settings, go_on)?, &pool).path;
         for point in path {
             let residual = columns.residual(&point.weights.ids, &point.weights.values)?;
             if 0.5 * residual * residual <= FINE_NATS {

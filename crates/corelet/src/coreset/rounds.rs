@@ -5,8 +5,9 @@ use sparse_nnls::{Method, Status};
 
 use crate::coreset::build::{Callback, Confirm, build, select};
 use crate::coreset::divergence::descend;
+use crate::coreset::need::Aim;
 use crate::coreset::{BuildError, BuildOptions, Coreset, Selector, select_by_sparse_vi};
-use crate::embed::{Choice, Embedded, Embedding, Recipe, embed};
+use crate::embed::{Choice, Embedded, Recipe, embed};
 #[cfg(feature = "sampling")]
 use crate::linalg::{Cholesky, LinalgError, gram};
 use crate::model::Shifts;
@@ -15,9 +16,7 @@ use crate::posterior::Gaussian;
 use crate::posterior::{Chains, SampleSettings, sample};
 use crate::rows::{Problem, RowsError, Weighted};
 use crate::sparse_vi::SparseViSettings;
-use crate::trust::{
-    Draws, HeldOut, Reason, Verdict, VerdictError, affordable_draws, residual_in, verdict_by,
-};
+use crate::trust::{Draws, HeldOut, VerdictError, affordable_draws, variances};
 
 /// Rounds that automatic mode makes at most.
 pub const MOST_ROUNDS: usize = 4;
@@ -149,7 +148,7 @@ pub fn build_in_rounds(
     let mut best: Option<(f64, Built)> = None;
     let mut made: Vec<Round> = Vec::new();
     for round in 0..most {
-        let coreset = match &centre {
+        let (coreset, aim) = match &centre {
             None => judge.build_at(posterior, held_out, options, callback)?,
             Some(centre) => judge.build_around(centre, options, callback)?,
         };
@@ -166,11 +165,9 @@ pub fn build_in_rounds(
             let built = best.map_or(first, |(_, built)| built);
             return Ok(Built { rounds: made, ..built });
         }
-        let (coreset, (variance, next)) = {
-            let judged = judge.judge(&coreset, round)?;
-            let under = centre.as_ref().map_or(posterior, |centre| &centre.gaussian);
-            judge.descend(coreset, judged, under, options, round)?
-        };
+        let under = centre.as_ref().map_or(posterior, |centre| &centre.gaussian);
+        let descended = judge.descend(&coreset, under, options)?;
+        let (coreset, (variance, next)) = judge.better(coreset, descended, aim.as_ref(), round)?;
         made.push(Round { points, variance: Some(variance).filter(|v| v.is_finite()) });
         let before = best.as_ref().map(|(variance, _)| *variance);
         let over = rounds.rounds.is_none() && is_over(rounds, &coreset, variance, before, residual);
@@ -233,8 +230,8 @@ fn is_better(
     }
 }
 
-/// A coreset, its V, and the π̂ of the next round, where there is one.
-type Judged = (Coreset, (f64, Option<Centre>));
+/// V of a coreset, and the π̂ of the next round, where there is one.
+type Judged = (f64, Option<Centre>);
 
 struct Judge<'a> {
     problem: Problem<'a>,
@@ -252,11 +249,11 @@ impl Judge<'_> {
         held_out: &HeldOut<'_>,
         options: &BuildOptions,
         callback: &mut Callback<'_>,
-    ) -> Result<Coreset, BuildError> {
+    ) -> Result<(Coreset, Option<Aim>), BuildError> {
         let confirm = |ids: &[usize], weights: &[f64]| {
             let coreset = Weighted::fetch(self.problem.rows, ids, weights)?;
             match coreset.fit(self.problem.prior) {
-                Ok(fit) => Ok(0.5 * self.variance(&coreset, &fit.posterior, 0)?),
+                Ok(fit) => Ok(0.5 * self.variances(&[(coreset, fit.posterior)], 0)?[0]),
                 Err(_) => Ok(f64::INFINITY),
             }
         };
@@ -270,15 +267,16 @@ impl Judge<'_> {
         centre: &Centre,
         options: &BuildOptions,
         callback: &mut Callback<'_>,
-    ) -> Result<Coreset, BuildError> {
+    ) -> Result<(Coreset, Option<Aim>), BuildError> {
         let (rows, Centre { gaussian, shifts }) = (self.problem.rows, centre);
         match (shifts, options.embedding) {
             (Some(shifts), Choice::Auto | Choice::Draws(_)) => {
                 let recipe = Recipe::Draws { anchor: gaussian.mean.clone(), shifts: shifts.clone() };
-                select(&Embedded::new(rows, recipe)?, options, callback)
+                Ok((select(&Embedded::new(rows, recipe)?, options, callback)?, None))
             }
             (Some(_), _) => {
-                select(&embed(rows, gaussian, options.embedding, options.k, options.seed)?, options, callback)
+                let embedding = embed(rows, gaussian, options.embedding, options.k, options.seed)?;
+                Ok((select(&embedding, options, callback)?, None))
             }
             (None, _) => {
                 let held_out = HeldOut::new(rows, gaussian, options.seed);
@@ -287,53 +285,70 @@ impl Judge<'_> {
         }
     }
 
-    /// V of a coreset and the π̂ of the next round, where there is one.
-    fn judge(&self, coreset: &Coreset, round: usize) -> Result<(f64, Option<Centre>), RowsError> {
-        let coreset = Weighted::fetch(self.problem.rows, &coreset.rows, &coreset.weights)?;
-        let Ok(fit) = coreset.fit(self.problem.prior) else { return Ok((f64::INFINITY, None)) };
+    /// V and the next π̂ of coresets, all of them from one pass.
+    fn judge(&self, coresets: &[&Coreset], round: usize) -> Result<Vec<Judged>, RowsError> {
+        let fetch = |coreset: &&Coreset| Weighted::fetch(self.problem.rows, &coreset.rows, &coreset.weights);
+        let points = coresets.iter().map(fetch).collect::<Result<Vec<_>, _>>()?;
+        let fits: Vec<Option<Gaussian>> =
+            points.iter().map(|points| Some(points.fit(self.problem.prior).ok()?.posterior)).collect();
         #[cfg(feature = "sampling")]
         if self.by == RoundsBy::Nuts
-            && let Some((variance, centre)) = self.judge_by_nuts(&coreset, &fit.posterior, round)
+            && let ([points], [Some(fit)]) = (&points[..], &fits[..])
+            && let Some((variance, centre)) = self.judge_by_nuts(points, fit, round)
         {
-            return Ok((variance, Some(centre)));
+            return Ok(vec![(variance, Some(centre))]);
         }
-        let variance = self.variance(&coreset, &fit.posterior, round as u64)?;
-        Ok((variance, Some(Centre { gaussian: fit.posterior, shifts: None })))
+        let fitted: Vec<(Weighted, Gaussian)> =
+            points.into_iter().zip(&fits).filter_map(|(points, fit)| Some((points, fit.clone()?))).collect();
+        let mut variances = self.variances(&fitted, round as u64)?.into_iter();
+        let judged = |fit: Option<Gaussian>| match fit {
+            Some(gaussian) => {
+                (variances.next().unwrap_or(f64::INFINITY), Some(Centre { gaussian, shifts: None }))
+            }
+            None => (f64::INFINITY, None),
+        };
+        Ok(fits.into_iter().map(judged).collect())
     }
 
-    /// Lets the weights descend the divergence from π̂, and keeps them where that has not raised V: the divergence is one of
-    /// Gaussian fits, V is not.
+    /// The same points with weights that descend the divergence from π̂, where there are such.
     fn descend(
         &self,
-        coreset: Coreset,
-        (variance, next): (f64, Option<Centre>),
+        coreset: &Coreset,
         posterior: &Gaussian,
         options: &BuildOptions,
-        round: usize,
-    ) -> Result<Judged, BuildError> {
-        let as_it_is = (coreset, (variance, next));
-        let (coreset, _) = &as_it_is;
+    ) -> Result<Option<Coreset>, BuildError> {
         let pursuit = matches!(options.method, Selector::Embedded(Method::Pursuit(_)));
         let sized = options.max_kl.is_some() || coreset.too_few.is_some();
         if !pursuit || sized || self.by != RoundsBy::Laplace {
-            return Ok(as_it_is);
+            return Ok(None);
         }
         let Problem { rows, prior } = self.problem;
         let points = Weighted::fetch(rows, &coreset.rows, &coreset.weights)?;
-        let Some(weights) = descend(&points, prior, posterior, options.seed) else { return Ok(as_it_is) };
+        let Some(weights) = descend(&points, prior, posterior, options.seed) else { return Ok(None) };
         let kept = coreset.rows.iter().copied().zip(weights).filter(|(_, weight)| *weight > 0.0);
-        let (ids, weights): (Vec<usize>, Vec<f64>) = kept.unzip();
-        let mut descended = Coreset { rows: ids, weights, ..coreset.clone() };
-        let judged = self.judge(&descended, round)?;
+        let (rows, weights): (Vec<usize>, Vec<f64>) = kept.unzip();
+        Ok(Some(Coreset { rows, weights, ..coreset.clone() }))
+    }
+
+    /// The coreset whose weights have descended, where that has not raised V, or else the one they came from: the divergence is one
+    /// of Gaussian fits, V is not. Both are judged in one pass.
+    fn better(
+        &self,
+        coreset: Coreset,
+        descended: Option<Coreset>,
+        aim: Option<&Aim>,
+        round: usize,
+    ) -> Result<(Coreset, Judged), BuildError> {
+        let both: Vec<&Coreset> = std::iter::once(&coreset).chain(&descended).collect();
+        let mut judged = self.judge(&both, round)?.into_iter();
+        let as_it_is = judged.next().unwrap_or((f64::INFINITY, None));
         // Of two values that say nothing neither is the better.
-        if judged.0 > (1.0 + NOISE) * variance || judged.0 >= MEANINGLESS {
-            return Ok(as_it_is);
-        }
-        let embedding = embed(rows, posterior, options.embedding, coreset.k, options.seed)?;
-        if *embedding.description() != coreset.fit.embedding {
-            return Ok(as_it_is);
-        }
-        descended.fit.residual = residual_in(&embedding, &descended.rows, &descended.weights)?;
+        let is_kept = |judged: &Judged| judged.0 <= (1.0 + NOISE) * as_it_is.0 && judged.0 < MEANINGLESS;
+        let (Some(mut descended), Some(judged), Some(aim)) = (descended, judged.next().filter(is_kept), aim)
+        else {
+            return Ok((coreset, as_it_is));
+        };
+        descended.fit.residual = aim.residual(self.problem.rows, &descended.rows, &descended.weights)?;
         Ok((descended, judged))
     }
 
@@ -345,35 +360,28 @@ impl Judge<'_> {
         let chains = sample(coreset, self.problem.prior, fit, &settings, seed, go_on).ok()?;
         // Half of the draws judge; the other half, which the next selection sees, do not.
         let (judging, building) = halves(&chains);
-        let judged = verdict_by(None, self.problem.rows, coreset, &judging).ok()?;
+        let variance = *variances(None, self.problem.rows, &[(coreset, &judging)]).ok()?.first()?;
         let gaussian = moments(&building.theta, building.dim).ok()?;
         let shifts = building.shifts(&gaussian.mean);
-        Some((plain_variance(&judged), Centre { gaussian, shifts: Some(shifts) }))
+        Some((variance, Centre { gaussian, shifts: Some(shifts) }))
     }
 
-    /// V by draws of the Laplace fit, as many as the rows are worth.
-    fn variance(&self, coreset: &Weighted, fit: &Gaussian, stream: u64) -> Result<f64, RowsError> {
+    /// V of coresets by draws of their Laplace fits, as many as the rows are worth; infinite where it cannot be told.
+    fn variances(&self, fitted: &[(Weighted, Gaussian)], stream: u64) -> Result<Vec<f64>, RowsError> {
+        let Problem { rows, prior } = self.problem;
         let seed = self.seed.wrapping_add(stream);
-        let count = affordable_draws(self.problem.rows.len(), fit.dim());
-        let draws = Draws::from_gaussian(coreset, self.problem.prior, fit, count, seed)?;
-        match verdict_by(self.held_out.sketch().map(|sketch| &**sketch), self.problem.rows, coreset, &draws) {
-            Ok(judged) => Ok(plain_variance(&judged)),
+        let count = affordable_draws(rows.len(), rows.dim());
+        let draw =
+            |(points, fit): &(Weighted, Gaussian)| Draws::from_gaussian(points, prior, fit, count, seed);
+        let draws = fitted.iter().map(draw).collect::<Result<Vec<_>, _>>()?;
+        let coresets: Vec<(&Weighted, &Draws)> =
+            fitted.iter().map(|(points, _)| points).zip(&draws).collect();
+        match variances(self.held_out.sketch(), rows, &coresets) {
+            Ok(variances) => Ok(variances),
             Err(VerdictError::Rows(error)) => Err(error),
-            Err(_) => Ok(f64::INFINITY),
+            Err(_) => Ok(vec![f64::INFINITY; fitted.len()]),
         }
     }
-}
-
-/// V; where the draws do not represent π_w their weights mean nothing, and V is that of the draws as they are.
-fn plain_variance(judged: &Verdict) -> f64 {
-    let variance = if judged.reasons.contains(&Reason::GaussianDraws) {
-        let count = judged.errors.len() as f64;
-        let mean = judged.errors.iter().sum::<f64>() / count;
-        judged.errors.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / count
-    } else {
-        judged.divergence.variance
-    };
-    if variance.is_nan() { f64::INFINITY } else { variance }
 }
 
 /// The odd and the even draws of every chain.

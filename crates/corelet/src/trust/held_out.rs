@@ -99,8 +99,8 @@ impl<'a> HeldOut<'a> {
     }
 
     /// What stands for a pass over the data, where something does.
-    pub(crate) fn sketch(&self) -> Option<&Arc<Sketch>> {
-        self.sketch.get()?.as_ref().map(|(sketch, _)| sketch)
+    pub(crate) fn sketch(&self) -> Option<&Sketch> {
+        self.sketch.get()?.as_ref().map(|(sketch, _)| &**sketch)
     }
 
     /// Number of draws.

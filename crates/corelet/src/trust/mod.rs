@@ -9,4 +9,5 @@ pub use evaluation::{Evaluation, FitStatus, ParameterShift, evaluate, residual_i
 pub(crate) use held_out::affordable_draws;
 pub use held_out::{Columns, Estimate, HELD_OUT_DRAWS, HeldOut};
 pub use score::{Score, TestScores};
+pub(crate) use verdict::variances;
 pub use verdict::*;

@@ -2,15 +2,16 @@
 
 mod draws;
 mod psis;
+mod variances;
 
 pub use draws::Draws;
 pub use psis::{Smoothed, pareto_threshold, psis};
+pub(crate) use variances::variances;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use self::psis::log_sum_exp;
-use crate::embed::Sketch;
 use crate::posterior::{R_HAT_LIMIT, effective_sample_size, r_hat};
 use crate::rows::{At, LogLikelihood, Rows, RowsError, Totals, Weighted};
 
@@ -184,35 +185,6 @@ pub fn verdict(rows: &dyn Rows, coreset: &Weighted, draws: &Draws) -> Result<Ver
     let here = At { theta: &anchor, derivatives: 0 };
     let at_anchor = rows.newton(&here)?.value - coreset.evaluate(&here)?.value;
     Ok(grade(draws, errors, at_anchor))
-}
-
-/// The same but for the evidence, for whoever asks for V alone: from a sketch of the rows, as long as its sample adds little to V, else
-/// by one pass.
-///
-/// # Errors
-/// See [`VerdictError`].
-pub(crate) fn verdict_by(
-    sketch: Option<&Sketch>,
-    rows: &dyn Rows,
-    coreset: &Weighted,
-    draws: &Draws,
-) -> Result<Verdict, VerdictError> {
-    draws.check(rows.dim())?;
-    let anchor = draws.mean();
-    let shifts = draws.shifts(&anchor);
-    let chosen = coreset.differences(&anchor, &shifts);
-    let against = |mut all: Vec<f64>| {
-        all.iter_mut().zip(&chosen).for_each(|(all, chosen)| *all -= chosen);
-        grade(draws, all, f64::NAN)
-    };
-    if let Some(sketch) = sketch {
-        let at_draws = sketch.at(&anchor, &shifts)?;
-        let judged = against(at_draws.totals.clone());
-        if at_draws.error(&judged.errors).is_small(judged.divergence.variance) {
-            return Ok(judged);
-        }
-    }
-    Ok(against(rows.totals(&Totals::new(&anchor, &shifts, rows.len()))?))
 }
 
 /// Grades Δ(θ) = L(θ) − L_w(θ), computed by the caller at draws of π_w from so many chains of equal length, one after the
