@@ -26,7 +26,7 @@ const SAMPLE: usize = 1000;
 const FEWEST_DRAWS: usize = 500;
 const MOST_DRAWS: usize = 4000;
 
-/// Passes over all rows that pursuit makes at most.
+/// Passes over all rows that a pursuit is reckoned at; most make fewer.
 const PASSES: f64 = 8.0;
 
 /// What a draw costs in a pass, in multiply-adds: a log-likelihood, where a coordinate is one product.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use sparse_nnls::{
-    Dense, Method, Oracle, PathPoint, Pursuit, Settings, Solution, Weights, residual_norm, solve,
+    Dense, Dictionary, Method, Oracle, PathPoint, Pursuit, Settings, Solution, Weights, residual_norm, solve,
 };
 
 use crate::coreset::build::Callback;
@@ -36,6 +36,9 @@ const FINE_NATS: f64 = 0.05;
 
 /// Points a parameter up to which it is tried out how many would do.
 const POINTS_A_PARAMETER: usize = 12;
+
+/// Rows for each of these points with which a pool is large enough for that.
+const ROOMY: f64 = 1.5;
 
 /// What is known of a number of points that is far too small.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -204,8 +207,8 @@ impl Need<'_> {
         Ok((sum, pool))
     }
 
-    /// The fewest points that are fine by the held-out draws, on the path of a plain pursuit among the rows looked at; where those
-    /// are too few for that, in a pool for many points.
+    /// The fewest points that are fine by the held-out draws, on the path of a plain pursuit in the first pool; where that is too
+    /// small, in one for many points, which is a pass.
     fn enough(
         &self,
         embedding: &Embedded<'_>,
@@ -213,11 +216,15 @@ impl Need<'_> {
         columns: &mut Columns<'_, '_>,
     ) -> Result<Option<usize>, BuildError> {
         let most = POINTS_A_PARAMETER * self.rows.dim();
-        let mut pool = embedding.pool();
-        if pool.len() < most {
+        let (seed, at_hand) = (self.options.seed, Pursuit::default().first_pool(self.options.k));
+        let mut pool: Vec<usize> = if at_hand as f64 >= ROOMY * most as f64 {
+            let known = Oracle::new(embedding).gather(seed, at_hand.min(embedding.len()));
+            known.map_err(sparse_nnls::Error::from)?.sample.iter().map(|candidate| candidate.id).collect()
+        } else {
             let (recipe, count) = (Arc::clone(embedding.recipe()), Pursuit::default().first_pool(most));
-            pool = self.rows.gather(&Gather { recipe, seed: self.options.seed, count, apart: 0 })?.sample.ids;
-        }
+            self.rows.gather(&Gather { recipe, seed, count, apart: 0 })?.sample.ids
+        };
+        pool.sort_unstable();
         let dictionary = among(self.rows, embedding.recipe(), &pool)?;
         let method =
             Method::Pursuit(Pursuit { overshoot: Some(0.0), refine_share: 0.0, ..Pursuit::default() });

@@ -35,10 +35,10 @@ use crate::status::Status;
 /// | field | default | purpose | range |
 /// | --- | --- | --- | --- |
 /// | `pool` | max(1000, 2k) | columns of the first pool | ≥ 1 |
-/// | `look` | max(300, k/2) | columns that a look outside brings in | ≥ 1 |
+/// | `look` | max(500, k/2), of 10⁵ columns or more max(800, k/2) | columns that a look outside brings in | ≥ 1 |
 /// | `overshoot` | 0.2, in a sampled pool 0.5 | grow to (1 + overshoot)·k before the first cut | ≥ 0 |
 /// | `refine_share` | 0.2 | share of the support the first refinement exchanges; 0 for none | [0, 1) |
-/// | `max_passes` | 8 | passes that looks outside may use up to | ≥ 1 |
+/// | `max_passes` | 5 | passes that looks outside may use up to | ≥ 1 |
 /// | `residual` | none | stop at ‖y − Φw‖ ≤ this, with the fewest points found | > 0 |
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -59,7 +59,7 @@ pub struct Pursuit {
 
 impl Default for Pursuit {
     fn default() -> Self {
-        Self { pool: None, look: None, overshoot: None, refine_share: 0.2, max_passes: 8.0, residual: None }
+        Self { pool: None, look: None, overshoot: None, refine_share: 0.2, max_passes: 5.0, residual: None }
     }
 }
 
@@ -97,14 +97,17 @@ impl Pursuit {
 const OVERSHOOT: f64 = 0.2;
 const SAMPLED_OVERSHOOT: f64 = 0.5;
 
-/// Looks outside before the first cut.
-const EARLY_LOOKS: usize = 3;
+/// Looks outside before the first cut. One is too few where points are: a direction that only few rows have is then left out for good.
+const EARLY_LOOKS: usize = 2;
 
 /// A share of the columns that a look brings in are those best aligned with the residual; the others are a sample.
 const ALIGNED: f64 = 0.25;
 
+/// Columns from which a look outside costs more than the work in the pool on what it brings.
+const MANY_COLUMNS: usize = 100_000;
+
 /// A look outside that lowers the residual by less than this share is the last.
-const LEAST_GAIN: f64 = 0.03;
+const LEAST_GAIN: f64 = 0.05;
 
 /// Times that the best support is shaken: at most, and by the multiply-adds of as many scorings of all exchanges; not at all
 /// where they would be too few to find anything.
@@ -216,7 +219,8 @@ impl Engine {
 
     /// Brings in columns outside the pool that a residual points at.
     fn look(&mut self, residual: &[f64], problem: &Problem, oracle: &mut Oracle<'_>) -> Result<(), Error> {
-        let count = self.settings.look.unwrap_or(300.max(self.k / 2));
+        let least = if oracle.len() >= MANY_COLUMNS { 800 } else { 500 };
+        let count = self.settings.look.unwrap_or(least.max(self.k / 2));
         let aligned = (ALIGNED * count as f64).ceil() as usize;
         let seed = problem.seed.wrapping_add(oracle.passes() as u64);
         let rankings = [
