@@ -97,13 +97,13 @@ impl Pursuit {
 const OVERSHOOT: f64 = 0.2;
 const SAMPLED_OVERSHOOT: f64 = 0.5;
 
-/// Looks outside before the first cut. One is too few where points are: a direction that only few rows have is then left out for good.
+/// Looks outside before the first cut. With one, few points more often leave a direction out for good.
 const EARLY_LOOKS: usize = 2;
 
 /// A share of the columns that a look brings in are those best aligned with the residual; the others are a sample.
 const ALIGNED: f64 = 0.25;
 
-/// Columns from which a look outside costs more than the work in the pool on what it brings.
+/// Columns from which looks outside are dear beside the work in the pool on what they bring, so that each brings more.
 const MANY_COLUMNS: usize = 100_000;
 
 /// A look outside that lowers the residual by less than this share is the last.
