@@ -68,6 +68,7 @@ def test_draws_are_those_of_a_model_that_nutpie_compiled(monkeypatch: pytest.Mon
         return quick[-1]
 
     monkeypatch.setattr(corelet.pymc, "compiled_for_nutpie", watched)
+    monkeypatch.setattr(_nutpie, "_mode", lambda: _nutpie.NUMBA)  # By name, numba rounds elsewhere, and chains part ways.
     ours = corelet.pymc.fit(model, k=40, draws=200, chains=2)
     monkeypatch.setattr(_nutpie, "KNOWN_FIELDS", frozenset())
     theirs = corelet.pymc.fit(model, k=40, draws=200, chains=2)
@@ -108,6 +109,19 @@ def test_the_density_that_nutpie_calls_is_that_of_the_rows_and_says_when_it_rais
     point = {"scale": np.array(1.5), "middle_log__": np.array(0.2)}
     assert code == 0 and np.isclose(value, plain.compile_logp()(point)) and np.allclose(gradient, plain.compile_dlogp()(point))
     assert at([-0.5, 0.2])[0] == 4 and at([-1.5, 0.2])[0] == 1
+
+
+def test_what_numba_compiles_of_special_functions_can_be_kept_on_disk() -> None:
+    from pymc.pytensorf import compile as compile_graph
+
+    from corelet._nutpie import NUMBA, _mode
+
+    x, at = pt.vector("x"), np.array([0.3, 0.7])
+    graph = pt.psi(x) + pt.erfcx(x) + pt.betainc(x, 2.0 * x, x)
+    plain, ours = (compile_graph([x], graph, mode=mode) for mode in (NUMBA, _mode()))
+    assert np.array_equal(ours(at), plain(at))
+    kept = [type(function.vm.jit_fn._cache).__name__ != "NullCache" for function in (plain, ours)]
+    assert kept == [False, True]
 
 
 def test_hierarchical_counts() -> None:

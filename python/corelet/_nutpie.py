@@ -14,12 +14,11 @@ import numpy as np
 import pytensor
 import pytensor.tensor as pt
 from numpy.typing import NDArray
-from pymc.initial_point import make_initial_point_fn
 from pymc.pytensorf import compile as compile_graph
 from pytensor.compile.mode import get_mode
 
 from ._beside import beside
-from ._pymc_graph import shape_of
+from ._pymc_graph import shape_of, starting_points
 
 KNOWN_FIELDS = frozenset(
     "dims compiled_logp_func compiled_expand_func initial_point_func shared_data user_data n_expanded shape_info logp_func "
@@ -49,7 +48,7 @@ class _Compiled:
         values = [model.rvs_to_values[rv] for rv in model.free_RVs]
         transformed = [rv for rv, value in zip(model.free_RVs, values) if rv.name != value.name]
         self.names = [value.name for value in values]
-        self._initial = make_initial_point_fn(model=model, jitter_rvs=set(model.free_RVs), return_transformed=True)
+        self._initial = starting_points(model, transformed=True)
         self._lock = threading.Lock()
         point = self._initial(0)
         shapes = [np.shape(point[name]) for name in self.names]
@@ -103,6 +102,7 @@ class _Compiled:
 
 def _functions(model: Any, values: list[Any], shapes: list[tuple[int, ...]], transformed: list[Any]) -> tuple[Any, Any]:
     """The log-density and its gradient, and all values, of one vector."""
+    mode = _mode()
     checks = [] if model.check_bounds else ["local_remove_check_parameter"]
     density = pytensor.graph.rewrite_graph(model.logp(), include=["canonicalize", "stabilize", *checks])
     gradient = pt.concatenate([part.ravel() for part in pytensor.gradient.grad(density, values)])
@@ -114,9 +114,17 @@ def _functions(model: Any, values: list[Any], shapes: list[tuple[int, ...]], tra
     wanted = {variable.name: variable for variable in model.unobserved_value_vars}
     expanded = pt.concatenate([point, *(wanted[rv.name].ravel() for rv in transformed)])
     return (
-        compile_graph((point,), both, mode=NUMBA),
-        compile_graph((point,), [expanded], givens=list(given.items()), mode=NUMBA),
+        compile_graph((point,), both, mode=mode),
+        compile_graph((point,), [expanded], givens=list(given.items()), mode=mode),
     )
+
+
+def _mode() -> Any:
+    try:
+        from ._special import CALL_BY_NAME
+    except ImportError:  # Other versions of pytensor, which may keep nothing on disk.
+        return NUMBA
+    return NUMBA.register(CALL_BY_NAME)
 
 
 def _guarded(function: Any, dimension: int, shared: list[Any]) -> Any:

@@ -6,6 +6,7 @@ long as the data are leaves of it; with new leaves in their place, the same grap
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,9 +15,13 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 from numpy.typing import NDArray
+from pymc.initial_point import make_initial_point_expression
+from pymc.pytensorf import compile as compile_graph
+from pymc.pytensorf import find_rng_nodes, replace_rng_nodes, reseed_rngs
 from pytensor.compile.mode import Mode
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant
+from pytensor.graph.rewriting.db import RewriteDatabaseQuery
 from pytensor.graph.traversal import toposort
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.shape import SpecifyShape
@@ -27,6 +32,9 @@ from ._lib import CoreletError
 
 AS_IT_IS = Mode("py", None)
 """Evaluates a graph by NumPy, an operation at a time. (Rewriting joins products to operations that loop over rows in Python.)"""
+
+REWRITTEN = Mode("py", RewriteDatabaseQuery(include=["fast_compile", "py_only"]))
+"""The same after the rewritings of pytensor's FAST_COMPILE."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +99,27 @@ def shape_of(variable: Any) -> tuple[int, ...]:
     """Its shape, worked out where it is not known beforehand."""
     static = variable.type.shape
     return tuple(static) if None not in static else tuple(int(x) for x in variable.shape.eval(mode=AS_IT_IS))
+
+
+def starting_points(model: Any, transformed: bool) -> Callable[[Any], dict[str, NDArray[Any]]]:
+    """A function of a seed: the values of all free variables at a place where chains may start, as PyMC has them, whose own
+    function (`make_initial_point_fn`) loads what compiles C, and that takes longer than everything else here."""
+    values = make_initial_point_expression(
+        free_rvs=model.free_RVs,
+        rvs_to_transforms=model.rvs_to_transforms,
+        initval_strategies=dict(model.rvs_to_initial_values),
+        jitter_rvs=set(model.free_RVs),
+        return_transformed=transformed,
+    )
+    names = [(model.rvs_to_values[rv] if transformed else rv).name for rv in model.free_RVs]
+    function = compile_graph([], replace_rng_nodes(values), mode=REWRITTEN)
+    generators = find_rng_nodes(function.maker.fgraph.outputs)
+
+    def at(seed: Any) -> dict[str, NDArray[Any]]:
+        reseed_rngs(generators, seed)
+        return dict(zip(names, function()))
+
+    return at
 
 
 def row_logp(model: Any, n: int, shared: bool, given: dict[Any, Any]) -> RowLogp:

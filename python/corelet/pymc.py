@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 import warnings
 from collections.abc import Callable, Mapping
@@ -20,7 +21,7 @@ from ._fit import Fit, FitProgressOption, plan_of, run_rounds
 from ._gather import Units, Which, block_size
 from ._lib import CoreletError
 from ._nutpie import compiled_for_nutpie
-from ._pymc_graph import AS_IT_IS, Leaf, number_of_rows, plain_logp, row_logp, shape_of
+from ._pymc_graph import AS_IT_IS, Leaf, number_of_rows, plain_logp, row_logp, shape_of, starting_points
 from ._slicing import checked_rows, compare
 
 PILOT_CHAINS, ROUND_CHAINS, ROUND_TUNE = 4, 2, 300
@@ -83,7 +84,9 @@ def fit(
         rows = 1000 if given is not None else _count("pilot", pilot)
         plan = plan_of(units, k, max_k, rows, None, max_rounds, seed, None)
         plan.began = began
-        tool.check_slicing(plan.draws_at(plan.k, tool.parameters), seed)
+        looked_at = plan.draws_at(plan.k, tool.parameters)
+        tool.compile(looked_at)
+        tool.check_slicing(looked_at, seed)
         start = None if given is None else tool.only_free(Draws.of(given))
         return run_rounds(tool, plan, units, start, progress, tool.inference_data)
 
@@ -116,9 +119,14 @@ class Sampler:
         name = sampler or ("nutpie" if find_spec("nutpie") else "pymc")
         if name not in ("nutpie", "pymc"):
             raise CoreletError(f"sampler is '{name}', but it must be one of nutpie, pymc")
-        weighted = _WeightedModel(self.model, self.n)
-        self._run: Callable[..., Any] = _Nutpie(weighted) if name == "nutpie" else _PyMC(weighted)
-        self._loglik = LogLikelihoods(self.model, self.n)  # While numba compiles the weighted model.
+        self._runner: Callable[[_WeightedModel], Callable[..., Any]] = _Nutpie if name == "nutpie" else _PyMC
+        self._run: Optional[Callable[..., Any]] = None
+        self._loglik = LogLikelihoods(self.model, self.n)
+
+    def compile(self, draws: int) -> None:
+        """Begins to compile everything, for passes at so many draws; XLA beside pytensor's work on the weighted model."""
+        self._loglik.compile(draws)
+        self._run = self._runner(_WeightedModel(self.model, self.n))
 
     @property
     def last_steps(self) -> int:
@@ -137,6 +145,7 @@ class Sampler:
         draws: int,
         final: bool,
     ) -> Draws:
+        assert self._run is not None
         self.calls += 1
         if final:
             count, tune, chains = self.last
@@ -211,9 +220,7 @@ def _bambi_backend(model: Any) -> Any:
 
 def _points(model: Any, seed: int) -> dict[str, NDArray[Any]]:
     """Two points of the parameter space, near the middle of the prior."""
-    from pymc.initial_point import make_initial_point_fn
-
-    at = make_initial_point_fn(model=model, return_transformed=False, jitter_rvs=set(model.free_RVs))
+    at = starting_points(model, transformed=False)
     points = [at(seed + step) for step in range(2)]
     return {rv.name: np.stack([point[rv.name] for point in points]) for rv in model.free_RVs}
 
@@ -224,18 +231,25 @@ class LogLikelihoods:
     def __init__(self, model: Any, n: int) -> None:
         inputs = {rv: rv.type(rv.name) for rv in model.free_RVs}
         self.n = n
-        self.names = [rv.name for rv in model.free_RVs]
+        self.parameters = {rv.name: (shape_of(rv), np.dtype(rv.dtype)) for rv in model.free_RVs}
         rows = row_logp(model, n, shared=False, given=inputs)
         self.leaves: list[Leaf] = rows.leaves
         variables = [*inputs.values(), *(leaf.variable for leaf in rows.leaves)]
         by_jax = _jax_function(variables, rows.graph)
-        self._at = by_jax or _pytensor_function(variables, rows.graph)
+        self._at: Callable[..., Any] = by_jax or _pytensor_function(variables, rows.graph)
         self.at_once = min(cores(), MOST_AT_ONCE) if by_jax else 1
+
+    def compile(self, draws: int) -> None:
+        """Begins to, for blocks at so many draws, in another thread."""
+        if isinstance(self._at, _ByJax):
+            theta = [np.zeros((draws, *shape), dtype) for shape, dtype in self.parameters.values()]
+            block = slice(0, block_size(self.n, draws))
+            self._at.compiled(theta, [np.ascontiguousarray(leaf.take(block)) for leaf in self.leaves])
 
     def __call__(
         self, theta: Mapping[str, NDArray[Any]], rows: Which, padded: bool = True
     ) -> NDArray[np.float64]:
-        parameters = [theta[name] for name in self.names]
+        parameters = [np.asarray(theta[name], dtype) for name, (_, dtype) in self.parameters.items()]
         count = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
         size = max(count, block_size(self.n, len(parameters[0]))) if padded else count
         data = [_padded(leaf.take(rows), leaf.axis, size) for leaf in self.leaves]
@@ -250,22 +264,40 @@ def _padded(values: NDArray[Any], axis: int, size: int) -> NDArray[Any]:
     return np.pad(values, [(0, missing if at == axis else 0) for at in range(values.ndim)], mode="edge")
 
 
-def _jax_function(variables: list[Any], graph: Any) -> Optional[Callable[..., Any]]:
+def _jax_function(variables: list[Any], graph: Any) -> Optional[_ByJax]:
     if not find_spec("jax"):
         return None
-    import jax
     from pymc.sampling.jax import get_jaxified_graph
 
     try:
-        one = get_jaxified_graph(inputs=variables, outputs=[graph])
+        return _ByJax(get_jaxified_graph(inputs=variables, outputs=[graph]))
     except (NotImplementedError, ValueError):  # An operation that JAX has not; a graph that asks a random variable for its shape.
         return None
 
-    def all_draws(theta: list[Any], data: list[Any]) -> Any:
-        return jax.vmap(lambda at: one(*at, *data)[0])(theta)
 
-    compiled: Callable[..., Any] = jax.jit(all_draws)
-    return compiled
+class _ByJax:
+    """A function of one draw and of data, for many draws; compiled for each shape of them in another thread."""
+
+    def __init__(self, one: Callable[..., Any]) -> None:
+        self._one = one
+        self._compiled: dict[tuple[tuple[int, ...], ...], Any] = {}
+        self._tracing = threading.Lock()
+
+    def compiled(self, theta: list[NDArray[Any]], data: list[NDArray[Any]]) -> Any:
+        """For arrays of these shapes; its first call waits until it is."""
+        import jax
+
+        from ._compiled import MUCH, Compiled
+
+        shapes = tuple(array.shape for array in [*theta, *data])
+        with self._tracing:
+            if shapes not in self._compiled:
+                all_draws = jax.vmap(lambda at, data: self._one(*at, *data)[0], in_axes=(0, None))
+                self._compiled[shapes] = Compiled(all_draws, (theta, data), MUCH)
+            return self._compiled[shapes]
+
+    def __call__(self, theta: list[NDArray[Any]], data: list[NDArray[Any]]) -> Any:
+        return self.compiled(theta, data)(theta, data)
 
 
 def _pytensor_function(variables: list[Any], graph: Any) -> Callable[..., Any]:
