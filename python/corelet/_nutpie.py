@@ -113,10 +113,12 @@ def _functions(model: Any, values: list[Any], shapes: list[tuple[int, ...]], tra
     both = pytensor.clone_replace([density, gradient], given)
     wanted = {variable.name: variable for variable in model.unobserved_value_vars}
     expanded = pt.concatenate([point, *(wanted[rv.name].ravel() for rv in transformed)])
-    return (
-        compile_graph((point,), both, mode=mode),
-        compile_graph((point,), [expanded], givens=list(given.items()), mode=mode),
-    )
+    # With sums in any order, code from the cache on disk rounds otherwise than the same code just compiled, and chains part ways.
+    with pytensor.config.change_flags(numba__fastmath=False):
+        return (
+            compile_graph((point,), both, mode=mode),
+            compile_graph((point,), [expanded], givens=list(given.items()), mode=mode),
+        )
 
 
 def _mode() -> Any:
