@@ -121,11 +121,13 @@ def test_what_numba_compiles_of_special_functions_can_be_kept_on_disk() -> None:
 
     from corelet._nutpie import NUMBA, _mode
 
-    x, at = pt.vector("x"), np.array([0.3, 0.7])
-    graph = pt.psi(x) + pt.erfcx(x) + pt.betainc(x, 2.0 * x, x)
-    plain, ours = (compile_graph([x], graph, mode=mode) for mode in (NUMBA, _mode()))
+    tensors: Any = pt
+    x, at = tensors.vector("x"), np.array([0.3, 0.7])
+    graph = tensors.psi(x) + tensors.erfcx(x) + tensors.betainc(x, 2.0 * x, x)
+    functions: list[Any] = [compile_graph([x], graph, mode=mode) for mode in (NUMBA, _mode())]
+    plain, ours = functions
     assert np.array_equal(ours(at), plain(at))
-    kept = [type(function.vm.jit_fn._cache).__name__ != "NullCache" for function in (plain, ours)]
+    kept = [type(function.vm.jit_fn._cache).__name__ != "NullCache" for function in functions]
     assert kept == [False, True]
 
 
