@@ -140,6 +140,10 @@ fn the_judge_of_many_rows_looks_at_few() {
     let (got, want) = (nats(estimate.residual), nats(exact.residual));
     assert!((got - want).abs() < 0.2 * want, "{got} {want}");
     assert!(estimate.standard_error >= 0.9 * exact.standard_error);
+    // Few draws are no reason to fail.
+    let few = HeldOut::with_draws(&rows, &posterior, 0, 5);
+    few.offer(&embedding).unwrap();
+    assert!(few.estimate(&coreset.rows, &coreset.weights).unwrap().residual > 0.0);
     // All rows leave nothing over but rounding, which no sample can tell: a pass is made.
     let all: Vec<usize> = (0..120_000).collect();
     let nothing = held_out.estimate(&all, &vec![1.0; 120_000]).unwrap();

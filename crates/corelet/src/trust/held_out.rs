@@ -88,11 +88,10 @@ impl<'a> HeldOut<'a> {
     /// Where a log-likelihood could not be computed.
     pub fn offer(&self, embedding: &Embedded<'_>) -> Result<(), RowsError> {
         let Some(sketch) = embedding.sketch().filter(|_| self.sketch.get().is_none()) else { return Ok(()) };
-        let few = Shifts::new(
-            (0..FEW_DRAWS).flat_map(|s| self.shifts.row(s).to_vec()).collect(),
-            self.shifts.dim(),
-        );
-        let blurred = sketch.at(&self.anchor, &few)?.error(&[0.0; FEW_DRAWS]).added > USEFUL;
+        let few = FEW_DRAWS.min(self.draws());
+        let first =
+            Shifts::new((0..few).flat_map(|s| self.shifts.row(s).to_vec()).collect(), self.shifts.dim());
+        let blurred = sketch.at(&self.anchor, &first)?.error(&vec![0.0; few]).added > USEFUL;
         let at_draws = (!blurred).then(|| sketch.at(&self.anchor, &self.shifts)).transpose()?;
         let _ = self.sketch.set(at_draws.map(|at_draws| (Arc::clone(sketch), at_draws)));
         Ok(())
