@@ -34,6 +34,7 @@ mod nnls;
 mod parallel;
 mod projection;
 mod random;
+mod scores;
 pub mod simd;
 mod status;
 mod top_k;

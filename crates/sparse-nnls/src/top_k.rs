@@ -1,60 +1,49 @@
 //! Ranking for dictionaries: keeps the best `count` columns of each ranking as tiles of correlations come by.
 
 use std::cmp::Ordering;
-use std::collections::BinaryHeap;
 
-use crate::dictionary::{Batch, Candidate, Query, Ranking, Score};
-use crate::random::{Purpose, clock, uniform};
+use crate::dictionary::{Candidate, Query, Ranking, Score};
+use crate::scores::{BLOCK, fill, maxima, race};
 
-/// A candidate ordered so that the *worst* of a heap is on top: by score, ties by the larger id.
-#[derive(Debug, Clone, Copy)]
-struct Worst(Candidate);
-
-impl Ord for Worst {
-    fn cmp(&self, other: &Self) -> Ordering {
-        other.0.score.total_cmp(&self.0.score).then(self.0.id.cmp(&other.0.id))
-    }
+/// The better of two candidates first: by score, ties by the smaller id.
+fn better_first(a: &Candidate, b: &Candidate) -> Ordering {
+    b.score.total_cmp(&a.score).then(a.id.cmp(&b.id))
 }
 
-impl PartialOrd for Worst {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Worst {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Worst {}
-
-/// The best `count` of one ranking so far.
+/// The best `count` of one ranking so far, among others that are thrown out when there are twice as many: each is then moved a few
+/// times, where a heap would move it at every level.
 #[derive(Debug, Default)]
 struct Best {
-    heap: BinaryHeap<Worst>,
+    kept: Vec<Candidate>,
     count: usize,
+    /// A score below this cannot enter: `count` have come by that are not below.
+    threshold: f64,
 }
 
 impl Best {
-    /// A score below this cannot enter.
-    fn threshold(&self) -> f64 {
-        if self.heap.len() < self.count {
-            f64::NEG_INFINITY
-        } else {
-            self.heap.peek().map_or(f64::INFINITY, |w| w.0.score)
-        }
+    fn reset(&mut self, count: usize) {
+        self.kept.clear();
+        self.kept.reserve(count);
+        self.count = count;
+        self.threshold = if count == 0 { f64::INFINITY } else { f64::NEG_INFINITY };
     }
 
     fn insert(&mut self, candidate: Candidate) {
-        if self.heap.len() < self.count {
-            self.heap.push(Worst(candidate));
-        } else if let Some(mut worst) = self.heap.peek_mut()
-            && Worst(candidate) < *worst
-        {
-            *worst = Worst(candidate);
+        if candidate.score >= self.threshold {
+            self.kept.push(candidate);
+            if self.kept.len() >= 2 * self.count {
+                self.shrink();
+            }
         }
+    }
+
+    /// Throws out all but the best `count`.
+    fn shrink(&mut self) {
+        if self.count > 0 && self.kept.len() >= self.count {
+            let (_, worst, _) = self.kept.select_nth_unstable_by(self.count - 1, better_first);
+            self.threshold = worst.score;
+        }
+        self.kept.truncate(self.count);
     }
 }
 
@@ -63,6 +52,7 @@ impl Best {
 pub struct TopK {
     best: Vec<Best>,
     scores: Vec<f64>,
+    maxima: Vec<f64>,
 }
 
 /// The correlations of a tile of consecutive columns, as a dictionary hands them to [`TopK::offer`].
@@ -82,118 +72,118 @@ impl TopK {
     /// Prepares for a query, keeping whatever memory it has.
     pub fn reset(&mut self, rankings: &[Ranking]) {
         self.best.resize_with(rankings.len(), Best::default);
-        for (best, ranking) in self.best.iter_mut().zip(rankings) {
-            best.heap.clear();
-            best.heap.reserve(ranking.count);
-            best.count = ranking.count;
-        }
+        self.best.iter_mut().zip(rankings).for_each(|(best, ranking)| best.reset(ranking.count));
     }
 
     /// Offers a tile of columns to every ranking of the query.
     pub fn offer(&mut self, query: &Query<'_>, tile: Tile<'_>) {
-        for (best, ranking) in self.best.iter_mut().zip(query.rankings) {
-            if best.count == 0 {
+        let Self { best, scores, maxima: highest } = self;
+        for (best, &Ranking { score, count }) in best.iter_mut().zip(query.rankings) {
+            if count == 0 {
                 continue;
             }
-            let scores: &[f64] = if ranking.score == Score::Raw {
-                tile.u
+            let columns = Columns { query, first: tile.first };
+            if score == Score::Raw {
+                maxima(tile.u, highest);
+                columns.offer_blocks(best, (tile.u, highest), |best| best.threshold, |offset| tile.u[offset]);
+                continue;
+            }
+            scores.resize(tile.inverse_norms.len(), 0.0);
+            fill(score, tile, best.threshold, scores);
+            maxima(scores, highest);
+            if matches!(score, Score::Acute { .. } | Score::Race { .. }) {
+                columns.offer_blocks(best, (scores, highest), |_| 0.0, |offset| race(score, tile, offset));
             } else {
-                self.scores.resize(tile.inverse_norms.len(), 0.0);
-                fill_scores(ranking.score, tile, best.threshold(), &mut self.scores);
-                &self.scores
-            };
-            offer_scores(best, scores, tile.first, query.exclude, query.batch);
+                columns.offer_blocks(best, (scores, highest), |best| best.threshold, |offset| scores[offset]);
+            }
         }
     }
 
-    /// The columns that are among the best of some ranking so far, in no order, a column of two rankings twice.
+    /// Offers consecutive columns to rankings that are all [`Score::Raw`], by their correlations divided by `length` in f32: the same as widening
+    /// them and offering a tile, of which only blocks that could enter are looked at.
+    pub fn offer_raw(&mut self, query: &Query<'_>, first: usize, narrow: &[f32], length: f64) {
+        let Self { best, scores, maxima: highest } = self;
+        maxima(narrow, highest);
+        for (block, (narrow, highest)) in narrow.chunks(BLOCK).zip(highest).enumerate() {
+            let limit = best.iter().fold(f64::INFINITY, |limit, best| limit.min(best.threshold));
+            if *highest * length >= limit {
+                scores.clear();
+                scores.extend(narrow.iter().map(|&narrow| f64::from(narrow) * length));
+                for best in &mut *best {
+                    let columns = Columns { query, first: first + block * BLOCK };
+                    columns.offer(best, scores, |best| best.threshold, |offset| scores[offset]);
+                }
+            }
+        }
+    }
+
+    /// Columns among which are the best of every ranking so far, at most twice as many, in no order, a column of two rankings twice.
     pub fn ids(&self) -> impl Iterator<Item = usize> {
-        self.best.iter().flat_map(|best| best.heap.iter().map(|worst| worst.0.id))
+        self.best.iter().flat_map(|best| best.kept.iter().map(|candidate| candidate.id))
     }
 
     /// Takes in what another state has seen.
     pub fn merge(&mut self, other: &Self) {
         for (mine, theirs) in self.best.iter_mut().zip(&other.best) {
-            for worst in &theirs.heap {
-                mine.insert(worst.0);
-            }
+            theirs.kept.iter().for_each(|candidate| mine.insert(*candidate));
         }
     }
 
     /// Writes the rankings, best first.
     pub fn write(&mut self, answers: &mut [Vec<Candidate>]) {
         for (best, answer) in self.best.iter_mut().zip(answers) {
+            best.shrink();
             answer.clear();
-            answer.extend(best.heap.drain().map(|worst| worst.0));
-            answer.sort_unstable_by_key(|candidate| Worst(*candidate));
+            answer.append(&mut best.kept);
+            answer.sort_unstable_by(better_first);
         }
     }
 }
 
-/// Scores a tile into `out`; −∞ or NaN marks a column that does not qualify, or that the race has lost already.
-fn fill_scores(score: Score, tile: Tile<'_>, threshold: f64, out: &mut [f64]) {
-    let columns = out.iter_mut().zip(tile.inverse_norms);
-    match score {
-        Score::Raw => out.copy_from_slice(tile.u),
-        Score::Absolute => out.iter_mut().zip(tile.u).for_each(|(out, u)| *out = u.abs()),
-        Score::NormScaled => columns.zip(tile.u).for_each(|((out, &inverse), u)| {
-            *out = if inverse > 0.0 { u * inverse } else { f64::NEG_INFINITY };
-        }),
-        Score::Geodesic => columns
-            .zip(tile.u.iter().zip(tile.v))
-            .for_each(|((out, &inverse), (u, v))| *out = geodesic(u * inverse, v * inverse, inverse)),
-        Score::Acute { seed } => {
-            columns.zip(tile.u).enumerate().for_each(|(offset, ((out, &inverse), u))| {
-                let cosine = u * inverse;
-                let clock = clock_in_time(cosine, seed, tile.first + offset, threshold);
-                *out = clock.map_or(f64::NEG_INFINITY, |clock| cosine / clock);
-            });
+/// Consecutive columns that are offered to a ranking.
+#[derive(Clone, Copy)]
+struct Columns<'a> {
+    query: &'a Query<'a>,
+    first: usize,
+}
+
+impl Columns<'_> {
+    /// Offers the columns whose bound is at least the limit, by their scores. A block whose bounds are all below, by the highest of each, is
+    /// passed over whole, which makes the ranking cost next to nothing beside the correlations.
+    fn offer_blocks(
+        self,
+        best: &mut Best,
+        (bounds, highest): (&[f64], &[f64]),
+        limit: impl Fn(&Best) -> f64,
+        score: impl Fn(usize) -> f64,
+    ) {
+        for (block, (bounds, &highest)) in bounds.chunks(BLOCK).zip(highest).enumerate() {
+            if highest >= limit(best) && highest > f64::NEG_INFINITY {
+                let first = block * BLOCK;
+                let columns = Self { first: self.first + first, ..self };
+                columns.offer(best, bounds, &limit, |offset| score(first + offset));
+            }
         }
-        Score::Race { seed } => columns.enumerate().for_each(|(offset, (out, &inverse))| {
-            let length = if inverse > 0.0 { inverse.recip() } else { 0.0 };
-            let clock = clock_in_time(length, seed, tile.first + offset, threshold);
-            *out = clock.map_or(f64::NEG_INFINITY, |clock| 1.0 / (inverse * clock));
-        }),
     }
-}
 
-/// The clock −ln u of a column in a race to be among those above a threshold. None where it has surely lost, as −ln u ≥ 1 − u says
-/// without a logarithm.
-fn clock_in_time(speed: f64, seed: u64, id: usize, threshold: f64) -> Option<f64> {
-    let u = uniform(seed, Purpose::Race, id);
-    // NaN, a column that was skipped, is not above anything.
-    (speed > 0.0 && speed * ROUNDING >= threshold * (1.0 - u)).then(|| clock(u))
-}
-
-/// What a quotient may be off by, and more.
-const ROUNDING: f64 = 1.0 + 1e-12;
-
-/// GIGA's score of a normalised column with correlations a to the direction and b to the current point.
-fn geodesic(a: f64, b: f64, inverse_norm: f64) -> f64 {
-    let sine_squared = 1.0 - b * b;
-    if inverse_norm > 0.0 && b > -1.0 + 1e-14 && sine_squared > 0.0 {
-        a / sine_squared.sqrt()
-    } else {
-        f64::NEG_INFINITY
-    }
-}
-
-/// Offers scores of consecutive columns. A block whose best score cannot enter is passed over whole, which makes
-/// the ranking cost next to nothing beside the correlations.
-fn offer_scores(best: &mut Best, scores: &[f64], first: usize, exclude: &[usize], batch: Option<Batch>) {
-    const BLOCK: usize = 32;
-    let mut threshold = best.threshold();
-    for (block, scores) in scores.chunks(BLOCK).enumerate() {
-        let largest = scores.iter().fold(f64::NEG_INFINITY, |m, &s| if s > m { s } else { m });
-        if largest < threshold || largest == f64::NEG_INFINITY {
-            continue;
-        }
-        for (offset, &score) in scores.iter().enumerate() {
-            let id = first + block * BLOCK + offset;
-            let qualifies = score >= threshold && score > f64::NEG_INFINITY;
-            if qualifies && exclude.binary_search(&id).is_err() && batch.is_none_or(|b| b.contains(id)) {
-                best.insert(Candidate { id, score });
-                threshold = best.threshold();
+    /// The same of one block.
+    fn offer(
+        self,
+        best: &mut Best,
+        bounds: &[f64],
+        limit: impl Fn(&Best) -> f64,
+        score: impl Fn(usize) -> f64,
+    ) {
+        let Self { query, first } = self;
+        for (offset, &bound) in bounds.iter().enumerate() {
+            // NaN, a column that was skipped, is not above anything.
+            if bound >= limit(best) {
+                let (id, score) = (first + offset, score(offset));
+                let open = || query.exclude.binary_search(&id).is_err();
+                let seen = || query.batch.is_none_or(|batch| batch.contains(id));
+                if score >= best.threshold && score > f64::NEG_INFINITY && open() && seen() {
+                    best.insert(Candidate { id, score });
+                }
             }
         }
     }
@@ -202,6 +192,7 @@ fn offer_scores(best: &mut Best, scores: &[f64], first: usize, exclude: &[usize]
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dictionary::Batch;
     use crate::random::race_clock;
     use proptest::prelude::*;
 
@@ -247,33 +238,27 @@ mod tests {
     }
 
     #[test]
-    fn scores_follow_their_definitions() {
-        let tile =
-            Tile { first: 0, u: &[2.0, -3.0, 1.0], v: &[1.2, 0.0, 0.0], inverse_norms: &[0.5, 0.25, 0.0] };
-        let mut out = [0.0; 3];
-        fill_scores(Score::Absolute, tile, f64::NEG_INFINITY, &mut out);
-        assert_eq!(out, [2.0, 3.0, 1.0]);
-        fill_scores(Score::NormScaled, tile, f64::NEG_INFINITY, &mut out);
-        assert_eq!(out, [1.0, -0.75, f64::NEG_INFINITY]);
-        fill_scores(Score::Geodesic, tile, f64::NEG_INFINITY, &mut out);
-        assert!((out[0] - 1.0 / 0.8).abs() < 1e-15 && out[1] == -0.75 && out[2] == f64::NEG_INFINITY);
-    }
-
-    #[test]
-    fn a_race_is_won_in_proportion_to_the_norm() {
-        let inverse_norms = [1.0, 0.5, 0.25, 0.0];
-        let mut wins = [0; 4];
-        for seed in 0..20_000 {
-            let mut out = [0.0; 4];
-            let tile = Tile { first: 0, u: &[0.0; 4], v: &[], inverse_norms: &inverse_norms };
-            fill_scores(Score::Race { seed }, tile, f64::NEG_INFINITY, &mut out);
-            let winner = (0..4).max_by(|a, b| out[*a].total_cmp(&out[*b])).unwrap();
-            wins[winner] += 1;
-        }
-        assert_eq!(wins[3], 0);
-        for (id, share) in [(0, 1.0 / 7.0), (1, 2.0 / 7.0), (2, 4.0 / 7.0)] {
-            assert!((f64::from(wins[id]) / 20_000.0 - share).abs() < 0.015, "{wins:?}");
-        }
+    fn cosines_that_are_not_widened_would_not_have_entered() {
+        let cosines: Vec<f32> = (0..5000).map(|i| (0.7 * i as f32).sin()).collect();
+        let wide: Vec<f64> = cosines.iter().map(|cosine| f64::from(*cosine) * 3.5).collect();
+        let rankings = [100, 0, 7].map(|count| Ranking { score: Score::Raw, count });
+        let query = Query { vectors: &[], rankings: &rankings, exclude: &[4, 700], batch: None };
+        let written = |offer: &dyn Fn(&mut TopK, std::ops::Range<usize>)| {
+            let mut top = TopK::default();
+            top.reset(&rankings);
+            (0..5000).step_by(70).for_each(|at| offer(&mut top, at..5000.min(at + 70)));
+            let mut answers = vec![vec![]; 3];
+            top.write(&mut answers);
+            answers
+        };
+        let narrow = written(&|top, rows| top.offer_raw(&query, rows.start, &cosines[rows], 3.5));
+        let inverse_norms = &[1.0; 70];
+        let plain = written(&|top, rows| {
+            let (first, u) = (rows.start, &wide[rows]);
+            top.offer(&query, Tile { first, u, v: &[], inverse_norms: &inverse_norms[..u.len()] });
+        });
+        assert_eq!(narrow, plain);
+        assert_eq!(narrow.iter().map(Vec::len).collect::<Vec<_>>(), [100, 0, 7]);
     }
 
     /// Logarithms that were not taken would have changed nothing: tile by tile the same as all scores, sorted.

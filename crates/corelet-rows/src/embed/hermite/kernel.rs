@@ -61,6 +61,7 @@ impl WithSimd for Cosines<'_> {
         let mut seconds = S::as_mut_simd_f32s(second).0.as_chunks_mut::<2>().0.iter_mut();
         for (block, first) in blocks.chunks_exact(dim + order).zip(firsts) {
             let (v, c) = block.split_at(dim);
+            block.iter().for_each(prefetch);
             multiply_pairs(simd, v, products);
             if let Some(form) = forms.first() {
                 *first = evaluate(simd, v, c, products, form);
@@ -70,6 +71,26 @@ impl WithSimd for Cosines<'_> {
             }
         }
     }
+}
+
+/// How far ahead memory is asked for, in bytes: far enough that it is there when its turn comes, and that it goes on coming while a tile is
+/// ranked.
+const AHEAD: usize = 16 << 10;
+
+/// Asks for the memory that lies behind some numbers that are read in passing.
+#[inline(always)]
+fn prefetch<T>(read: &T) {
+    #[cfg(target_arch = "x86_64")]
+    for line in (0..size_of::<T>()).step_by(64) {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        let ahead = std::ptr::from_ref(read).cast::<i8>().wrapping_add(AHEAD + line);
+        #[allow(unsafe_code, reason = "a hint: it reads nothing, and no address is wrong")]
+        unsafe {
+            _mm_prefetch::<_MM_HINT_T0>(ahead);
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = read;
 }
 
 #[inline(always)]

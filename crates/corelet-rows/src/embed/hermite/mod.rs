@@ -272,6 +272,11 @@ impl Hermite {
             _ => self.cosines(&rows, forms, scratch),
         }
         let Scratch { top, cosines, correlations, .. } = scratch;
+        let raw = query.rankings.iter().all(|ranking| ranking.score == Score::Raw);
+        if let ([form], [cosines, _], Some(_), true) = (forms, &*cosines, unit, raw) {
+            top.offer_raw(query, self.first + rows.start, &cosines[..width], form.length);
+            return;
+        }
         for ((form, cosines), out) in forms.iter().zip(cosines).zip(&mut *correlations) {
             let (length, out) = (form.length, &mut out[..width]);
             Widen { cosines, length, inverse_norms: unit.is_none().then_some(norms), out }.compute();
@@ -372,7 +377,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 fn among_unit_columns(rankings: &[Ranking]) -> Option<Vec<Ranking>> {
     let unit = |ranking: &Ranking| match ranking.score {
         Score::NormScaled => Some(Ranking { score: Score::Raw, ..*ranking }),
-        Score::Geodesic => Some(*ranking),
+        Score::Geodesic | Score::Acute { .. } => Some(*ranking),
         _ => None,
     };
     rankings.iter().map(unit).collect()
