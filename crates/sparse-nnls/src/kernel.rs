@@ -3,6 +3,8 @@
 //! A column's answer does not depend on which tile or thread computed it, so every sum has the same bits for any
 //! number of threads.
 
+use std::ops::Range;
+
 use pulp::{Simd, WithSimd};
 
 use crate::simd::{dot_f32, dot_f64, instruction_set};
@@ -97,14 +99,15 @@ pub(crate) fn fused<S: Simd>(_: S, a: f64, b: f64, c: f64) -> f64 {
     if S::IS_SCALAR { a * b + c } else { a.mul_add(b, c) }
 }
 
-/// Dot products of four vectors with each of `N`, which share the loads: with three of them the sums fill the registers there are.
+/// Dot products of `M` vectors with each of `N`, which share the loads: with four by three of them the sums fill sixteen registers, with
+/// eight by three thirty-two.
 #[inline(always)]
-fn dots_four_by<S: Simd, const N: usize>(simd: S, a: [&[f64]; 4], b: [&[f64]; N]) -> [[f64; 4]; N] {
+fn dots<S: Simd, const M: usize, const N: usize>(simd: S, a: [&[f64]; M], b: [&[f64]; N]) -> [[f64; M]; N] {
     let (a, b) = (a.map(|a| S::as_simd_f64s(a)), b.map(|b| S::as_simd_f64s(b)));
     // Of one length, and seen to be: no bound is checked in the loop.
     let length = a[0].0.len();
     let (a_heads, b_heads) = (a.map(|a| &a.0[..length]), b.map(|b| &b.0[..length]));
-    let mut sums = [[simd.splat_f64s(0.0); 4]; N];
+    let mut sums = [[simd.splat_f64s(0.0); M]; N];
     for at in 0..length {
         let b = b_heads.map(|b| b[at]);
         for (i, a) in a_heads.iter().enumerate() {
@@ -114,7 +117,7 @@ fn dots_four_by<S: Simd, const N: usize>(simd: S, a: [&[f64]; 4], b: [&[f64]; N]
             }
         }
     }
-    let mut out = [[0.0; 4]; N];
+    let mut out = [[0.0; M]; N];
     for ((out, sums), b) in out.iter_mut().zip(sums).zip(b) {
         let b_tail = simd.partial_load_f64s(b.1);
         for ((out, sum), a) in out.iter_mut().zip(sums).zip(a) {
@@ -160,7 +163,7 @@ dispatched! {
             if out.len() == 4 {
                 let four = [slice(columns, 0), slice(columns, 1), slice(columns, 2), slice(columns, 3)];
                 for pair in pairs.chunks_exact(2 * dim) {
-                    let [a, b] = dots_four_by(simd, four, [slice(pair, 0), slice(pair, 1)]);
+                    let [a, b] = dots(simd, four, [slice(pair, 0), slice(pair, 1)]);
                     for (i, out) in out.iter_mut().enumerate() {
                         *out += a[i] * a[i] + b[i] * b[i];
                     }
@@ -185,27 +188,52 @@ dispatched! {
         let parts = (0..dim).step_by(PART).flat_map(|start| (0..n).step_by(SIDE).map(move |left| (start, left)));
         for (start, left) in parts {
             let (end, right) = (dim.min(start + PART), n.min(left + SIDE));
-            let row = |i: usize| &pool[ids[i] * dim + start..ids[i] * dim + end];
-            let column = |j: usize| &columns[j * dim + start..j * dim + end];
-            let tripled = right - (right - left) % 3;
-            for i in (0..m).step_by(4) {
-                if i + 4 > m {
-                    for (i, j) in (i..m).flat_map(|i| (left..right).map(move |j| (i, j))) {
-                        out[i * n + j] += dot_f64(simd, row(i), column(j));
-                    }
-                    continue;
-                }
-                let four = [row(i), row(i + 1), row(i + 2), row(i + 3)];
-                let mut add = |j: usize, products: [f64; 4]| {
-                    (i..).zip(products).for_each(|(i, product)| out[i * n + j] += product);
-                };
-                for j in (left..tripled).step_by(3) {
-                    let products = dots_four_by(simd, four, [column(j), column(j + 1), column(j + 2)]);
-                    (j..).zip(products).for_each(|(j, products)| add(j, products));
-                }
-                (tripled..right).for_each(|j| add(j, dots_four_by(simd, four, [column(j)])[0]));
+            let part = Part { pool, ids, columns, dim, coordinates: start..end, side: left..right };
+            let (eights, fours) = (if S::REGISTER_COUNT >= 32 { m / 8 * 8 } else { 0 }, m / 4 * 4);
+            (0..eights).step_by(8).for_each(|i| part.add::<S, 8>(simd, i, out));
+            (eights..fours).step_by(4).for_each(|i| part.add::<S, 4>(simd, i, out));
+            for (i, j) in (fours..m).flat_map(|i| (left..right).map(move |j| (i, j))) {
+                out[i * n + j] += dot_f64(simd, part.row(i), part.column(j));
             }
         }
+    }
+}
+
+/// Some coordinates of the vectors of a pool, and of some columns beside each other.
+struct Part<'a> {
+    pool: &'a [f64],
+    ids: &'a [usize],
+    columns: &'a [f64],
+    dim: usize,
+    coordinates: Range<usize>,
+    side: Range<usize>,
+}
+
+impl<'a> Part<'a> {
+    #[inline(always)]
+    fn row(&self, i: usize) -> &'a [f64] {
+        &self.pool[self.ids[i] * self.dim..][self.coordinates.clone()]
+    }
+
+    #[inline(always)]
+    fn column(&self, j: usize) -> &'a [f64] {
+        &self.columns[j * self.dim..][self.coordinates.clone()]
+    }
+
+    /// Adds the products of the `M` rows from `first` on with all columns of the side.
+    #[inline(always)]
+    fn add<S: Simd, const M: usize>(&self, simd: S, first: usize, out: &mut [f64]) {
+        let (n, Range { start: left, end: right }) = (self.columns.len() / self.dim, self.side.clone());
+        let rows: [&[f64]; M] = std::array::from_fn(|i| self.row(first + i));
+        let mut add = |j: usize, products: [f64; M]| {
+            (first..).zip(products).for_each(|(i, product)| out[i * n + j] += product);
+        };
+        let tripled = right - (right - left) % 3;
+        for j in (left..tripled).step_by(3) {
+            let three = [self.column(j), self.column(j + 1), self.column(j + 2)];
+            (j..).zip(dots(simd, rows, three)).for_each(|(j, products)| add(j, products));
+        }
+        (tripled..right).for_each(|j| add(j, dots(simd, rows, [self.column(j)])[0]));
     }
 }
 
@@ -375,7 +403,7 @@ mod tests {
         }
 
         #[test]
-        fn blocked_products_match_plain_ones(dim in 1..600_usize, m in 1..7_usize, n in 1..70_usize, seed in any::<u64>()) {
+        fn blocked_products_match_plain_ones(dim in 1..600_usize, m in 1..23_usize, n in 1..70_usize, seed in any::<u64>()) {
             let number = |i: usize| crate::random::uniform(seed, crate::random::Purpose::Race, i) - 0.5;
             let pool: Vec<f64> = (0..(m + 2) * dim).map(number).collect();
             let columns: Vec<f64> = (0..n * dim).map(|i| number(i + 10_000)).collect();

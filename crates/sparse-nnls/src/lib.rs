@@ -50,7 +50,7 @@ pub use driver::{
 };
 pub use error::{DictionaryError, Error};
 pub use kernel::Element;
-pub use method::{HardThresholding, LineSearch, Method, Pursuit, SampleWeights};
+pub use method::{HardThresholding, LineSearch, Method, Pursuit, Resumed, SampleWeights};
 pub use nnls::{SupportFit, SupportSolution, nnls_on_support};
 pub use random::race_clock;
 pub use status::Status;

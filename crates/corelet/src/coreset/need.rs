@@ -145,7 +145,8 @@ impl Need<'_> {
             && nats > self.asked()
             && let Some(recipe) = richer(&embedding, self.posterior, k, options.seed)?
         {
-            let found = self.solve_among(&embedding.pool(), recipe, k, callback)?;
+            let from = &sought.solution.weights;
+            let found = self.solve_among(&embedding.pool(), from, recipe, k, callback)?;
             sought.keep_better(found, nats, &mut columns)?;
         }
         Ok(sought)
@@ -169,10 +170,11 @@ impl Need<'_> {
         })
     }
 
-    /// Chooses among these rows and a fresh sample, toward the sum of all: one pass.
+    /// Goes on from a coreset among these rows and a fresh sample, toward the sum of all: one pass.
     fn solve_among(
         &self,
         known: &[usize],
+        from: &Weights,
         recipe: Recipe,
         k: usize,
         callback: &mut Callback<'_>,
@@ -180,12 +182,16 @@ impl Need<'_> {
         let recipe = Arc::new(recipe);
         let (target, pool) = self.widen(known, &recipe, k)?;
         let dictionary = among(self.rows, &recipe, &pool)?;
-        let method = match *self.options.solver()? {
-            Method::Pursuit(settings) => Method::Pursuit(Pursuit { pool: Some(pool.len()), ..settings }),
-            method => method,
-        };
         let settings = self.options.settings(k.min(pool.len()));
-        let found = solve(&dictionary, Some(&target), &method, &settings, callback)?;
+        let found = match *self.options.solver()? {
+            Method::Pursuit(pursuit) => {
+                let place = |(id, weight): (&usize, &f64)| Some((pool.binary_search(id).ok()?, *weight));
+                let from = Weights::from_pairs(from.ids.iter().zip(&from.values).filter_map(place));
+                let method = Pursuit { pool: Some(pool.len()), ..pursuit }.resume(from);
+                solve(&dictionary, Some(&target), &method, &settings, callback)?
+            }
+            method => solve(&dictionary, Some(&target), &method, &settings, callback)?,
+        };
         let (name, coordinates) = (recipe.name(), recipe.coordinates());
         let description = Description { name, coordinates, tail: 0.0 };
         Ok((renamed(found, &pool), description, Aim { recipe, sum: target }))
@@ -299,7 +305,7 @@ mod tests {
         let (_, pool) = need.widen(&known, &Arc::new(recipe.clone()), 40).unwrap();
         assert!(pool.len() > known.len() && pool.is_sorted_by(|a, b| a < b));
         assert!(known.iter().all(|id| pool.binary_search(id).is_ok()));
-        let found = need.solve_among(&known, recipe, 40, go_on).unwrap();
+        let found = need.solve_among(&known, &sought.solution.weights, recipe, 40, go_on).unwrap();
         sought.keep_better(found, before, &mut columns).unwrap();
         let after = held_out_nats(&mut columns, &sought.solution).unwrap();
         assert!(after < 0.01 * before, "{after} {before}");

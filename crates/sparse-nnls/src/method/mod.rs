@@ -15,6 +15,7 @@ mod omp;
 mod path;
 mod pool;
 mod pursuit;
+mod resumed;
 mod rounds;
 mod sampling;
 mod search;
@@ -26,6 +27,7 @@ use serde::{Deserialize, Serialize};
 
 pub use hard_thresholding::{HardThresholding, LineSearch};
 pub use pursuit::Pursuit;
+pub use resumed::Resumed;
 pub use sampling::SampleWeights;
 
 use crate::dictionary::Dictionary;

@@ -52,6 +52,12 @@ impl Pool {
         &self.ids
     }
 
+    /// The place of a column in the pool, and its weight there, at unit length; none where it is not in the pool.
+    pub(super) fn place_of(&self, id: usize, weight: f64) -> Option<(usize, f64)> {
+        let at = self.ids.iter().position(|&other| other == id)?;
+        Some((at, weight * self.norms[at]))
+    }
+
     /// The id of a column of the pool, and its weight for the column as the dictionary has it.
     pub(super) fn entry(&self, at: usize, unit_weight: f64) -> (usize, f64) {
         (self.ids[at], unit_weight / self.norms[at])

@@ -142,6 +142,8 @@ enum Stage {
 pub(super) struct Engine {
     settings: Pursuit,
     k: usize,
+    /// A support to go on from.
+    from: Weights,
     stage: Stage,
     search: Search,
     floor: Option<Floor>,
@@ -183,6 +185,7 @@ impl Engine {
         Self {
             settings,
             k,
+            from: Weights::default(),
             stage: Stage::Gather,
             search: Search::new(problem, capacity),
             floor: None,
@@ -193,6 +196,11 @@ impl Engine {
             exchanged,
             slice: SLICE,
         }
+    }
+
+    /// Going on from a support: those of its columns that the first pool has enter with their weights before any other.
+    pub(super) fn resumed(problem: &Problem, settings: Pursuit, from: Weights) -> Self {
+        Self { from, ..Self::new(problem, settings) }
     }
 
     /// The residual norm to stop at.
@@ -213,7 +221,8 @@ impl Engine {
         let mut sample = problem.sample.clone();
         sample.sort_unstable_by_key(|candidate| candidate.id);
         self.search.add(&sample, problem, oracle)?;
-        self.rounds = Rounds::new(self.exchanged, self.is_large());
+        self.search.resume(&self.from);
+        self.rounds = Rounds::new(self.exchanged, self.is_hasty());
         Ok(())
     }
 
@@ -274,7 +283,7 @@ impl Engine {
         if self.may_look(points, residual, oracle) {
             // Grown past k first, and looked at then.
             self.looks.before = (points, residual);
-            self.rounds = Rounds::new(self.exchanged, self.is_large());
+            self.rounds = Rounds::new(self.exchanged, self.is_hasty());
             self.looks.left = 1;
             self.goal = points + self.exchanged;
         } else if points < self.k {
@@ -291,7 +300,7 @@ impl Engine {
         let better = self.search.keep_better_settled(&problem.target);
         let (points, residual) = (self.search.best.len(), self.search.best.residual_norm());
         let next = self.rounds.next(better, residual);
-        let thorough = self.search.pool.complete && !self.is_large();
+        let thorough = self.search.pool.complete && !self.is_hasty();
         let at_rest = points < self.k || (!thorough && self.rounds.are_stalled());
         match next {
             Some(Exchange::GrowThenCut(count)) if !at_rest => self.goal = self.k + count,
@@ -310,12 +319,13 @@ impl Engine {
         self.search.pool.len() * self.k * self.k
     }
 
-    fn is_large(&self) -> bool {
-        self.scoring_work() >= LARGE
+    /// Whether what is likely to bring little is left out: of a large problem, and where a support to go on from was good already.
+    fn is_hasty(&self) -> bool {
+        self.scoring_work() >= LARGE || !self.from.is_empty()
     }
 
     fn swaps(&self) -> usize {
-        if self.is_large() { 1 } else { SWAPS.max(600 / self.k) }
+        if self.is_hasty() { 1 } else { SWAPS.max(600 / self.k) }
     }
 
     /// Shakes the best support, as often as a fixed amount of work allows: small problems are searched from every side, large
@@ -346,7 +356,7 @@ impl Engine {
         let mut floor = match self.floor.take() {
             Some(floor) => floor,
             None => {
-                self.rounds = Rounds::new(self.exchanged, self.is_large());
+                self.rounds = Rounds::new(self.exchanged, self.is_hasty());
                 self.goal = k;
                 Floor::new(problem, self.capacity, &self.search)
             }

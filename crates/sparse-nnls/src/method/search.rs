@@ -1,7 +1,7 @@
 //! The search inside a pool: grow, cut, exchange and swap, all by inner products, with every size recorded on the way.
 
 use crate::dictionary::{Candidate, Oracle};
-use crate::driver::Problem;
+use crate::driver::{Problem, Weights};
 use crate::error::Error;
 use crate::method::path::Path;
 use crate::method::pool::Pool;
@@ -70,6 +70,18 @@ impl Search {
         self.tableau.extend(&mut self.pool.gram);
         self.best.extend(&mut self.pool.gram);
         Ok(())
+    }
+
+    /// Begins with the columns of a support that are in the pool, as many as there is room for, solved from their weights.
+    pub(super) fn resume(&mut self, from: &Weights) {
+        let place_of = |(id, weight): (&usize, &f64)| self.pool.place_of(*id, *weight);
+        let (places, weights): (Vec<usize>, Vec<f64>) =
+            from.ids.iter().zip(&from.values).filter_map(place_of).take(self.capacity).unzip();
+        if !places.is_empty() {
+            let gram = &mut self.pool.gram;
+            self.tableau = Tableau::start(gram, self.target_norm, self.capacity, &places, &weights);
+            self.record();
+        }
     }
 
     /// Multiply-adds of a step at the present size.
