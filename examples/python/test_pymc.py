@@ -62,6 +62,22 @@ def test_robust_regression() -> None:
     assert compare("PyMC, Student-t regression", draws_of(full(model)), draws_of(fit.idata)) < 0.3
 
 
+@pytest.mark.parametrize("limit", [0.02, 0.0])
+def test_statistics_of_the_sampler_are_those_of_the_draws(monkeypatch: pytest.MonkeyPatch, limit: float) -> None:
+    """Whether a round of full length was the last, or chains on the same rows came after it."""
+    import corelet._rounds
+
+    monkeypatch.setattr(corelet._rounds, "AT_ONCE_VARIANCE", limit)
+    x, y = robust_data(5_000)
+    idata = corelet.pymc.fit(robust(x, y), k=60).idata
+    assert idata.sample_stats["diverging"].shape == idata.posterior["slope"].shape
+    names = ["intercept", "slope", "sigma", "nu"]
+    draws = np.stack([idata.posterior[name].values.ravel() for name in names])
+    centred = draws - draws.mean(axis=1, keepdims=True)
+    far = (centred * np.linalg.solve(np.cov(draws), centred)).sum(axis=0)
+    assert np.corrcoef(idata.sample_stats["logp"].values.ravel(), far)[0, 1] < -0.8
+
+
 def test_draws_are_those_of_a_model_that_nutpie_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     from corelet import _nutpie
 

@@ -113,8 +113,8 @@ class Sampler:
         self.seed = seed
         self.options = options
         self.calls = 0
-        self.last_stats: list[Any] = []
-        self.last_rows: tuple[Any, Any] = (None, None)
+        self.full_length: list[tuple[Draws, Any]] = []
+        """Chains as long as the last ones, each with the sampler's statistics."""
         self.names = [rv.name for rv in self.model.free_RVs]
         name = sampler or ("nutpie" if find_spec("nutpie") else "pymc")
         if name not in ("nutpie", "pymc"):
@@ -154,10 +154,10 @@ class Sampler:
             count, tune = -(-2 * draws // chains), ROUND_TUNE
         seed = int(np.random.SeedSequence([self.seed, self.calls]).generate_state(1)[0])
         trace = self._run(rows, weights, start, count, tune, chains, seed, self.options)
-        gone_on = all(map(np.array_equal, self.last_rows, (rows, weights)))
-        before, self.last_rows = self.last_stats if gone_on else [], (rows, weights)
-        self.last_stats = [*before, trace.sample_stats] if final and "sample_stats" in trace.groups() else []
-        return self.only_free(Draws.of(trace))
+        found = self.only_free(Draws.of(trace))
+        if final and "sample_stats" in trace.groups():
+            self.full_length.append((found, trace.sample_stats))
+        return found
 
     def log_likelihood(self, theta: Any, rows: Which) -> Any:
         return self._loglik(theta, rows)
@@ -201,12 +201,25 @@ class Sampler:
             with self.model:
                 more = pm.compute_deterministics(idata.posterior, var_names=small, progressbar=False)
             idata.posterior = xarray.merge([idata.posterior, more]).assign_attrs(attrs)
-        if sum(stats.sizes["draw"] for stats in self.last_stats) == draws.shape[1]:
-            joined = xarray.concat(self.last_stats, dim="draw").assign_coords(draw=idata.posterior["draw"])
+        stats = self._stats_of(draws)
+        if stats:
+            joined = xarray.concat(stats, dim="draw").assign_coords(draw=idata.posterior["draw"])
             idata.add_groups(sample_stats=joined)
         if self.bambi is not None:
             idata = self.bambi._clean_results(idata, True, False)
         return idata
+
+
+    def _stats_of(self, draws: Draws) -> list[Any]:
+        """The sampler's statistics of draws that are chains of full length or several of them on end; none of others."""
+        whole = draws.values[self.names[0]]
+        stats, left = [], draws.shape[1]
+        for chains, its in reversed(self.full_length):
+            values = chains.values[self.names[0]]
+            if np.array_equal(values, whole[:, max(left - values.shape[1], 0) : left]):
+                stats.insert(0, its)
+                left -= values.shape[1]
+        return stats if left == 0 else []
 
 
 def _bambi_backend(model: Any) -> Any:
