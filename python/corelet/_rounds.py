@@ -32,8 +32,8 @@ LARGER_PILOT = 5
 """How many times as many rows the next pilot has, where one was too small."""
 LONGER = 3
 """How often the last chains are run on, as long again, where nothing is wrong but that they mix slowly."""
-AT_ONCE_VARIANCE = 0.02
-"""With V below this, far from what an A allows, chains of full length that certified a round are the last ones."""
+AT_ONCE_VARIANCE = 0.5 * TRUSTED_VARIANCE
+"""With the upper bound of V below this, far from what an A allows, chains of full length that certified a round are the last ones."""
 STEP_COSTS = 50
 """What a step of a chain takes, in log-likelihoods of each of its rows: some ten gradients."""
 VERDICT_DRAWS = 2000
