@@ -213,7 +213,8 @@ class Sampler:
     def _stats_of(self, draws: Draws) -> list[Any]:
         """The sampler's statistics of draws that are chains of full length or several of them on end; none of others."""
         whole = draws.values[self.names[0]]
-        stats, left = [], draws.shape[1]
+        stats: list[Any] = []
+        left = draws.shape[1]
         for chains, its in reversed(self.full_length):
             values = chains.values[self.names[0]]
             if np.array_equal(values, whole[:, max(left - values.shape[1], 0) : left]):
