@@ -9,6 +9,7 @@ from typing import Any, Union
 import numpy as np
 from numpy.typing import NDArray
 
+from ._arviz import dataset_of
 from ._lib import CoreletError
 
 Theta = Union[NDArray[Any], dict[str, NDArray[Any]]]
@@ -48,11 +49,9 @@ class Draws:
 
     @classmethod
     def _of_inference_data(cls, idata: Any) -> Draws:
-        posterior = idata.posterior
-        posterior = posterior.to_dataset() if hasattr(posterior, "to_dataset") else posterior
-        ordered = posterior.transpose("chain", "draw", ...)
-        stats = getattr(idata, "sample_stats", {})
-        diverged = int(np.sum(np.asarray(stats["diverging"]))) if "diverging" in stats else 0
+        ordered = dataset_of(idata, "posterior").transpose("chain", "draw", ...)
+        stats = dataset_of(idata, "sample_stats")
+        diverged = 0 if stats is None or "diverging" not in stats else int(stats["diverging"].values.sum())
         return cls._checked({str(name): ordered[name].values for name in ordered.data_vars}, diverged=diverged)
 
     @classmethod

@@ -11,7 +11,7 @@ from typing import Any, Optional, Union
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _lib
+from . import _arviz, _lib
 from ._build import _count
 from ._coreset import Coreset
 from ._draws import BARE, Draws
@@ -254,13 +254,8 @@ def _resampled(draws: Draws, log_weights: NDArray[np.float64], seed: int) -> Dra
 
 def inference_data_of(draws: Draws, attributes: Mapping[str, str]) -> Any:
     """Draws as ArviZ InferenceData; an array without names is `theta`."""
-    try:
-        import arviz
-    except ImportError:
-        raise ImportError("arviz is needed for InferenceData: pip install arviz") from None
     posterior = {name or "theta": values for name, values in draws.values.items()}
-    attrs = {"inference_library": "corelet", "inference_library_version": _lib.__version__, **attributes}
-    return arviz.from_dict(posterior=posterior, posterior_attrs=attrs)
+    return _arviz.inference_data({"posterior": posterior}, attributes=attributes)
 
 
 def _reporter(progress: FitProgressOption) -> Optional[Callable[[FitProgress], object]]:

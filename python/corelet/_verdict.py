@@ -11,7 +11,7 @@ from typing import Any, Optional
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from . import _lib
+from . import _arviz, _lib
 from ._build import _count, arrays_in, data_parts, paths_of
 from ._columns import cells_of, length, same_cells
 from ._coreset import Coreset
@@ -302,10 +302,6 @@ def inference_data(
 ) -> Any:
     """Draws as ArviZ InferenceData: `original` and `standardised`, each chain × draw × parameter; warm-up apart; what is known of
     the rows of the coreset, `y`, each chain × draw × row."""
-    try:
-        import arviz
-    except ImportError:
-        raise ImportError("arviz is needed for InferenceData: pip install arviz") from None
     dims = {"original": ["parameter"], "standardised": ["parameter"], "y": ["row"]}
     coords: dict[str, ArrayLike] = {"parameter": names} if rows is None else {"parameter": names, "row": rows}
     groups = {
@@ -314,10 +310,7 @@ def inference_data(
         if group in fields
     }
     groups["posterior"] = {**groups["posterior"], **natural(groups["posterior"]["original"], names)}
-    attrs = {"inference_library": "corelet", "inference_library_version": _lib.__version__, **attributes}
-    return arviz.from_dict(
-        **groups, coords=coords, dims=dims, save_warmup="warmup_posterior" in groups, posterior_attrs=attrs
-    )
+    return _arviz.inference_data(groups, coords=coords, dims=dims, attributes=attributes)
 
 
 def natural(original: NDArray[np.float64], names: list[str]) -> dict[str, NDArray[np.float64]]:
