@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use corelet::data::{self, Columns, DataError, DesignOptions, Standardise, Table, Values};
-use corelet::embed::{Choice, Embedding, Stored, embed, paper};
+use corelet::embed::{Choice, Embedded, Embedding, Stored, embed, paper, richer};
 use corelet::generate;
 use corelet::linalg::{dot, gram, leading_eigenvectors, quadratic_form, row_major};
 use corelet::model::{BuiltIn, GaussianMean, Glm, Linear, Link, Model, RbfMap};
@@ -81,7 +81,12 @@ impl Problem {
                 Box::new(Stored::draws(model, posterior, settings.draws, seed)?)
             }
             (Likelihood::Other(_), Space::Hermite) => {
-                Box::new(embed(&self.rows, posterior, Choice::Auto, k, seed)?)
+                // All sizes up to k share one: that which `auto` goes on with where it begins with less.
+                let first = embed(&self.rows, posterior, Choice::Auto, k, seed)?;
+                Box::new(match richer(&first, posterior, k, seed)? {
+                    Some(recipe) => Embedded::new(&self.rows, recipe)?,
+                    None => first,
+                })
             }
             _ => return Ok(None),
         }))
