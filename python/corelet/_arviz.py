@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.metadata import version
 from typing import Any, Optional
 
 from . import _lib
@@ -30,9 +31,7 @@ def inference_data(
 
 def before_version_1() -> bool:
     """Whether the installed ArviZ has `InferenceData`."""
-    import arviz
-
-    return hasattr(arviz, "InferenceData")
+    return int(version("arviz").partition(".")[0]) < 1
 
 
 def dataset_of(idata: Any, group: str) -> Any:
