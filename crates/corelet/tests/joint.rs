@@ -439,7 +439,8 @@ fn grade(model: &Arc<dyn Model>, k: usize) -> Grade {
     let go_on = &mut |_: &_| ControlFlow::Continue(());
     let settings = SampleSettings { warmup: 300, draws: 500, max_depth: 7, ..SampleSettings::default() };
     let chains = sample(&weighted, &prior, &start, &settings, 0, go_on).unwrap();
-    verdict(&rows, &weighted, &Draws::from_chains(&chains, 2000)).unwrap().grade
+    let draws = Draws::from_chains(&chains, 2000);
+    verdict(&rows, &prior, &weighted, &draws, chains.divergences()).unwrap().grade
 }
 
 #[test]

@@ -9,7 +9,9 @@ use corelet::generate;
 use corelet::model::{Linear, Logistic};
 use corelet::posterior::{Laplace, LaplaceSettings, Prior, SampleSettings, kl_gaussian, laplace, sample};
 use corelet::rows::{All, Memory, Rows, Weighted};
-use corelet::trust::{Draws, Grade, Reason, Verdict, verdict, verdict_of_errors};
+use corelet::trust::{
+    Draws, Evidence, Grade, Reason, Scores, Verdict, judge as judged, verdict, verdict_of_errors,
+};
 use corelet::words;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -48,7 +50,7 @@ fn judge(rows: &Memory, coreset: &Weighted, seed: u64) -> Verdict {
     let start = coreset.fit(&prior(rows)).unwrap().posterior;
     let go_on = &mut |_: &_| ControlFlow::Continue(());
     let chains = sample(coreset, &prior(rows), &start, &SampleSettings::default(), seed, go_on).unwrap();
-    verdict(rows, coreset, &Draws::from_chains(&chains, 4000)).unwrap()
+    verdict(rows, &prior(rows), coreset, &Draws::from_chains(&chains, 4000), 0).unwrap()
 }
 
 /// log of the evidence, exact for a Gaussian posterior.
@@ -107,9 +109,9 @@ fn reweighted_draws_of_grade_b_have_the_moments_of_the_full_posterior() {
     let coreset = perturbed(&rows, 0.3, 4);
     let own = coreset.fit(&prior(&rows)).unwrap().posterior;
     let draws = Draws::from_gaussian(&coreset, &prior(&rows), &own, 4000, 3).unwrap();
-    let judged = verdict(&rows, &coreset, &draws).unwrap();
+    let judged = verdict(&rows, &prior(&rows), &coreset, &draws, 0).unwrap();
     assert_eq!(judged.grade, Grade::B, "{:?}", judged.reasons);
-    assert!(judged.log_weights.iter().map(|w| w.exp()).sum::<f64>() - 1.0 < 1e-12);
+    assert!((judged.log_weights.iter().map(|w| w.exp()).sum::<f64>() - 1.0).abs() < 1e-12);
     for j in 0..DIM {
         let sd = full.covariance[j * DIM + j].sqrt();
         let mean: f64 = judged.log_weights.iter().enumerate().map(|(s, w)| w.exp() * draws.row(s)[j]).sum();
@@ -126,7 +128,7 @@ fn draws_of_the_gaussian_and_of_chains_agree() {
     let coreset = perturbed(&rows, 0.2, 9);
     let own = coreset.fit(&prior(&rows)).unwrap().posterior;
     let of_gaussian = Draws::from_gaussian(&coreset, &prior(&rows), &own, 4000, 3).unwrap();
-    let by_gaussian = verdict(&rows, &coreset, &of_gaussian).unwrap();
+    let by_gaussian = verdict(&rows, &prior(&rows), &coreset, &of_gaussian, 0).unwrap();
     let by_chains = judge(&rows, &coreset, 4);
     assert!((by_gaussian.divergence.variance / by_chains.divergence.variance - 1.0).abs() < 0.15);
     assert!((by_gaussian.divergence.kl_symmetrised / by_chains.divergence.kl_symmetrised - 1.0).abs() < 0.15);
@@ -146,7 +148,7 @@ fn the_upper_bound_covers() {
         let mut draws = Draws::from_gaussian(&coreset, &prior(&rows), &own, count, seed).unwrap();
         // For a linear regression the Gaussian is the posterior.
         draws.log_weights = None;
-        verdict(&rows, &coreset, &draws).unwrap()
+        verdict(&rows, &prior(&rows), &coreset, &draws, 0).unwrap()
     };
     let truth = of(40_000, 1).divergence.variance;
     let covered = (100..300).filter(|&seed| of(1000, seed).divergence.variance_upper >= truth).count();
@@ -161,20 +163,21 @@ fn chains_that_have_not_mixed_are_never_certified() {
     let mut draws = Draws::from_gaussian(&coreset, &prior(&rows), &own, 4000, 3).unwrap();
     draws.log_weights = None;
     draws.chains = Some(4);
-    let sound = verdict(&rows, &coreset, &draws).unwrap();
+    let sound = verdict(&rows, &prior(&rows), &coreset, &draws, 0).unwrap();
     assert_eq!(
         (sound.grade, sound.divergence.variance < 1e-20, sound.reweighting.ess_share > 0.999),
         (Grade::A, true, true)
     );
     draws.theta[..1000 * DIM].iter_mut().for_each(|x| *x += 1.0);
-    let apart = verdict(&rows, &coreset, &draws).unwrap();
+    let apart = verdict(&rows, &prior(&rows), &coreset, &draws, 0).unwrap();
     assert_eq!((apart.grade, apart.reasons[0]), (Grade::C, Reason::NotMixed));
 }
 
 #[test]
 fn what_a_caller_found_takes_the_grade_down_and_is_said() {
     let errors: Vec<f64> = (0..400).map(|s| 0.01 * f64::from(s % 7)).collect();
-    let sound = verdict_of_errors(errors, Some(4)).unwrap();
+    let draws = Draws { theta: Vec::new(), dim: 0, chains: None, log_weights: None };
+    let sound = judged(Evidence { errors: errors.clone(), ..Evidence::of(&draws) }).unwrap();
     assert_eq!(sound.grade, Grade::A);
     assert!(words::lines(&sound).iter().all(|line| !line.contains("Pareto")), "no tail under an A");
     let bare = sound.with(&[Reason::NoChains]);
@@ -183,7 +186,100 @@ fn what_a_caller_found_takes_the_grade_down_and_is_said() {
     let apart = bare.with(&[Reason::PilotNotMixed, Reason::NoChains]);
     assert_eq!((apart.grade, apart.reasons.len()), (Grade::C, 2));
     assert!(words::headline(&apart, 10, 400).contains("the model or its sampler is at fault"));
-    assert!(words::lines(&apart).iter().any(|line| line.contains("look at the model")));
+    assert!(words::lines(&apart).iter().any(|line| line.contains("keep the chains apart")));
+    // Chains of which nothing is known but Δ are taken on trust.
+    let trusted = verdict_of_errors(errors, Some(4)).unwrap();
+    assert_eq!((trusted.grade, trusted.reasons.as_slice()), (Grade::B, &[Reason::OnTrust][..]));
+}
+
+/// One effective draw is not all of them, however large the errors are.
+#[test]
+fn the_share_of_one_huge_weight_is_one_draw() {
+    let errors: Vec<f64> = (0..400).map(|s| if s == 7 { 1e17 } else { 0.0 }).collect();
+    let share = verdict_of_errors(errors, Some(4)).unwrap().reweighting.ess_share;
+    assert!((share * 400.0 - 1.0).abs() < 1e-9, "{share}");
+}
+
+/// Draws of a Gaussian with correlated parameters, as a sampler would hand them over, and what it does to them.
+struct Liar {
+    dim: usize,
+    draws: usize,
+    lie: fn(usize, f64) -> f64,
+}
+
+impl Liar {
+    /// Correlation ½ between any two parameters, of standard deviations 1, 2, 3, …
+    fn verdict(&self, seed: u64, gradient: bool) -> Verdict {
+        let &Self { dim, draws: count, lie } = self;
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let mut normal = || -> f64 { StandardNormal.sample(&mut rng) };
+        let honest: Vec<Vec<f64>> = (0..count)
+            .map(|_| {
+                let common = normal();
+                (0..dim).map(|_| (common + normal()) * 0.5_f64.sqrt()).collect()
+            })
+            .collect();
+        let (sd, count_f) = (|j: usize| 1.0 + j as f64, dim as f64);
+        let told =
+            |z: &[f64]| -> Vec<f64> { z.iter().enumerate().map(|(j, z)| lie(j, *z) * sd(j)).collect() };
+        let theta: Vec<f64> = honest.iter().flat_map(|z| told(z)).collect();
+        // C = ½(I + 11ᵀ), C⁻¹ = 2(I − 11ᵀ/(1 + dim)).
+        let solved = |z: &[f64]| -> Vec<f64> {
+            let sum: f64 = z.iter().sum();
+            z.iter().map(|z| 2.0 * (z - sum / (1.0 + count_f))).collect()
+        };
+        let at = |row: &[f64]| -> Vec<f64> { row.iter().enumerate().map(|(j, x)| x / sd(j)).collect() };
+        let weighted: Vec<f64> = theta
+            .chunks_exact(dim)
+            .map(|row| -0.5 * at(row).iter().zip(solved(&at(row))).map(|(z, s)| z * s).sum::<f64>())
+            .collect();
+        let slope = |row: &[f64]| -> Vec<f64> {
+            solved(&at(row)).iter().enumerate().map(|(j, s)| -s / sd(j)).collect()
+        };
+        let draws = Draws { theta, dim, chains: Some(4), log_weights: None };
+        let gradient = gradient.then(|| draws.theta.chunks_exact(dim).flat_map(slope).collect());
+        let scores = gradient.map(|gradient| Scores { draws: draws.clone(), gradient });
+        let errors = vec![0.0; count];
+        judged(Evidence { errors, weighted, scores, ..Evidence::of(&draws) }).unwrap()
+    }
+
+    fn grades(&self, gradient: bool) -> Vec<Grade> {
+        (0..20).map(|seed| self.verdict(seed, gradient).grade).collect()
+    }
+}
+
+/// Honest draws keep their A, with the gradient of the density and without.
+#[test]
+fn honest_draws_pass_the_score_test() {
+    for (dim, draws) in [(1, 400), (3, 400), (10, 1000), (40, 1000), (40, 4000), (150, 2000)] {
+        let honest = Liar { dim, draws, lie: |_, z| z };
+        for gradient in [true, false] {
+            let grades = honest.grades(gradient);
+            let lost = grades.iter().filter(|grade| **grade != Grade::A).count();
+            assert!(lost <= 1, "{dim} parameters, {draws} draws, gradient {gradient}: {grades:?}");
+        }
+    }
+}
+
+/// Samplers that lie lose theirs: means that are off, draws too narrow or too wide, in one direction or in all.
+#[test]
+fn lying_samplers_fail_the_score_test() {
+    let lies: [(&str, fn(usize, f64) -> f64); 6] = [
+        ("one mean 12 sd off", |j, z| if j == 3 { z + 12.0 } else { z }),
+        ("one mean 0.5 sd off", |j, z| if j == 3 { z + 0.5 } else { z }),
+        ("five parameters 0.75 times as wide", |j, z| if j < 5 { 0.75 * z } else { z }),
+        ("all 1.3 times as wide", |_, z| 1.3 * z),
+        ("all 0.85 times as wide", |_, z| 0.85 * z),
+        ("one parameter twice as wide", |j, z| if j == 0 { 2.0 * z } else { z }),
+    ];
+    for (what, lie) in lies {
+        let liar = Liar { dim: 40, draws: 2000, lie };
+        let grades = liar.grades(true);
+        assert!(grades.iter().all(|grade| *grade == Grade::C), "{what}: {grades:?}");
+        // Without a gradient the prior could explain some of it: no A at least.
+        let grades = liar.grades(false);
+        assert!(grades.iter().all(|grade| *grade != Grade::A), "{what} without a gradient: {grades:?}");
+    }
 }
 
 #[test]
@@ -191,10 +287,10 @@ fn too_few_draws_and_wrong_lengths_are_errors() {
     let rows = linear(50);
     let one = Weighted::fetch(&rows, &[1], &[1.0]).unwrap();
     let draws = Draws { theta: vec![0.0; 50 * DIM], dim: DIM, chains: None, log_weights: None };
-    let error = verdict(&rows, &one, &draws).unwrap_err();
+    let error = verdict(&rows, &prior(&rows), &one, &draws, 0).unwrap_err();
     assert_eq!(error.to_string(), "50 draws are too few for a verdict: at least 100 are needed");
     let draws = Draws { theta: vec![0.0; 600], dim: 3, chains: None, log_weights: None };
-    assert!(verdict(&rows, &one, &draws).is_err());
+    assert!(verdict(&rows, &prior(&rows), &one, &draws, 0).is_err());
     assert!(Weighted::fetch(&rows, &[1, 2], &[1.0]).is_err());
     assert!(Weighted::fetch(&rows, &[50], &[1.0]).is_err());
     assert!(Weighted::fetch(&rows, &[1], &[f64::NAN]).is_err());

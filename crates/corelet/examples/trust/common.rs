@@ -68,7 +68,8 @@ impl Setting {
 
     /// The verdict on a coreset by these chains of its posterior.
     pub(crate) fn verdict(&self, coreset: &Coreset, chains: &Chains) -> Verdict {
-        verdict(&self.rows, &self.weighted(coreset), &Draws::from_chains(chains, 4000)).unwrap()
+        let draws = Draws::from_chains(chains, 4000);
+        verdict(&self.rows, &self.prior, &self.weighted(coreset), &draws, chains.divergences()).unwrap()
     }
 
     /// L at each draw, less L at the anchor.

@@ -65,7 +65,8 @@ impl Study {
         let verdict = match coreset {
             Some(coreset) => {
                 let _ = listener(Progress::Judging);
-                let judged = verdict(&self.rows, coreset, &Draws::from_chains(&chains, VERDICT_DRAWS))?;
+                let draws = Draws::from_chains(&chains, VERDICT_DRAWS);
+                let judged = verdict(&self.rows, &self.prior, coreset, &draws, chains.divergences())?;
                 Some(judged.with(&self.known))
             }
             None => None,

@@ -5,7 +5,7 @@ mod priors;
 mod summary;
 mod verdict;
 
-pub use numbers::{count, duration, judgement, number, optional};
+pub use numbers::{count, duration, judgement, number, optional, percent};
 pub use priors::PriorGroup;
 pub use summary::{Judged, NamedShift, Seconds, Subject, Summary};
 pub use verdict::{headline, lines};

@@ -16,6 +16,17 @@ fn trimmed(text: &str) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
+/// A share as a percentage with three digits: 97.7 %.
+pub fn percent(share: f64) -> String {
+    let percent = 100.0 * share;
+    match percent {
+        p if !p.is_finite() => "-".to_owned(),
+        p if p >= 99.95 => "100 %".to_owned(),
+        p if p >= 10.0 => format!("{p:.1} %"),
+        p => format!("{} %", number(p)),
+    }
+}
+
 /// A number, or a dash where there is none.
 pub fn optional(x: Option<f64>) -> String {
     x.map_or_else(|| "-".to_owned(), number)

@@ -1,7 +1,7 @@
 //! The verdict in words: what it says, why, and what to do. It is the approximation that is judged, not the model.
 
-use super::numbers::{count, number};
-use crate::trust::{Divergence, Grade, Reason, Reweighting, Verdict};
+use super::numbers::{count, number, percent};
+use crate::trust::{Divergence, Fidelity, Grade, Mixing, Reason, Reweighting, Verdict};
 
 /// V of a coreset that differs from all rows by rounding alone, in nats²: an error of 10⁻⁷ nats, about what sums are rounded to.
 const ROUNDING: f64 = 1e-14;
@@ -12,12 +12,16 @@ pub fn headline(verdict: &Verdict, points: usize, rows: usize) -> String {
     let strays = |reason: &Reason| matches!(reason, Reason::Variance | Reason::Share);
     match verdict.grade {
         Grade::A if verdict.divergence.variance_upper < ROUNDING => {
-            format!("A - exact: the posterior of these {points} rows is that of all {rows}, to rounding")
+            format!(
+                "A - exact: the posterior of these {points} rows is that of all {rows}, to rounding (the model itself is not judged)"
+            )
         }
-        Grade::A => format!("A - trusted: the posterior of these {points} rows is that of all {rows}"),
+        Grade::A => format!(
+            "A - trusted: the posterior of these {points} rows is that of all {rows} (the model itself is not judged)"
+        ),
         Grade::B if verdict.reasons.iter().any(strays) => format!(
-            "B - trusted after reweighting: the posterior of these {points} rows is near that of all {rows}, and the \
-             draws carry weights that close the gap"
+            "B - trusted after reweighting: the posterior of these {points} rows is near that of all {rows}, and importance \
+             weights on the draws close the gap"
         ),
         Grade::B => format!(
             "B - trusted with a reservation: by these draws the posterior of these {points} rows is that of all {rows}, \
@@ -33,26 +37,37 @@ pub fn headline(verdict: &Verdict, points: usize, rows: usize) -> String {
 /// Whose fault a C is.
 fn fault(reasons: &[Reason]) -> &'static str {
     let found = |those: &[Reason]| reasons.iter().any(|reason| those.contains(reason));
+    let of_draws = [
+        Reason::NotMixed,
+        Reason::Diverged,
+        Reason::FewDraws,
+        Reason::Narrow,
+        Reason::Wide,
+        Reason::Shifted,
+        Reason::Misscaled,
+    ];
     if found(&[Reason::PilotNotMixed]) {
-        "the chains did not mix on plain rows either, so the model or its sampler is at fault, not the coreset"
-    } else if found(&[Reason::NotMixed, Reason::Diverged, Reason::FewDraws, Reason::Narrow]) {
-        "the draws are at fault: they are not yet those of its posterior"
+        "the chains did not mix on unweighted rows either, so the model or its sampler is at fault, not the coreset"
+    } else if found(&of_draws) {
+        "the draws are at fault: they are not those of its posterior"
     } else {
         "the coreset is at fault, not the model"
     }
 }
 
-/// The figures behind the headline, and for B and C why and for C what to do, a line each.
+/// The figures behind the headline, and what kept it from an A with one thing to do for each, a line each.
 pub fn lines(verdict: &Verdict) -> Vec<String> {
     let Divergence { variance, variance_upper, kl_symmetrised, log_evidence_ratio } = verdict.divergence;
     let Reweighting { ess, ess_share, pareto_k, pareto_threshold, .. } = verdict.reweighting;
     let mut lines = vec![format!(
-        "  verdict        V = {} nats² (95 % below {}), symmetrised KL {} nats; weights e^Δ keep {} of the draws",
+        "  verdict        V = {} nats² (95 % below {}), symmetrised KL {} nats; importance-sampling efficiency {}",
         number(variance),
         number(variance_upper),
         number(kl_symmetrised),
-        number(ess_share)
+        percent(ess_share)
     )];
+    lines.extend(verdict.mixing.as_ref().map(chains_line));
+    lines.extend(verdict.fidelity.as_ref().map(score_line));
     // Where no weights are needed their tail says nothing.
     if verdict.grade != Grade::A {
         lines.push(format!(
@@ -69,10 +84,34 @@ pub fn lines(verdict: &Verdict) -> Vec<String> {
         number(log_evidence_ratio.abs())
     ));
     lines.extend(verdict.reasons.iter().map(|reason| format!("  why            {}", why(*reason))));
-    if verdict.grade == Grade::C {
-        lines.push(format!("  what to do     {}", advice(verdict)));
+    if verdict.grade != Grade::A {
+        let mut advice: Vec<&str> = verdict.reasons.iter().filter_map(|reason| remedy(*reason)).collect();
+        advice.dedup();
+        lines.extend(advice.iter().take(2).map(|advice| format!("  what to do     {advice}")));
     }
     lines
+}
+
+fn chains_line(mixing: &Mixing) -> String {
+    format!(
+        "  chains         R-hat at most {:.3}, effective sample size at least {} (bulk) and {} (tail)",
+        mixing.r_hat,
+        number(mixing.ess_bulk.floor()),
+        number(mixing.ess_tail.floor())
+    )
+}
+
+fn score_line(fidelity: &Fidelity) -> String {
+    let Fidelity { shift, scale: (low, high) } = fidelity;
+    if *shift == 0.0 && *low >= 1.0 && *high <= 1.0 {
+        return "  score test     passed: the gradient agrees with the draws' means and variances in every direction".to_owned();
+    }
+    format!(
+        "  score test     beyond sampling error, means off by up to {} sd, variances by factors of {} to {}",
+        number(*shift),
+        number(low.min(1.0)),
+        number(high.max(1.0))
+    )
 }
 
 fn why(reason: Reason) -> &'static str {
@@ -80,51 +119,67 @@ fn why(reason: Reason) -> &'static str {
         Reason::NotMixed => "the chains on the coreset have not mixed, so their draws prove nothing",
         Reason::GaussianDraws => "draws of the Gaussian fit do not represent the coreset's posterior",
         Reason::NotFinite => {
-            "the log-likelihood of all rows is not finite at some draws of the coreset's posterior"
+            "a log-likelihood or its gradient is not finite at some draws of the coreset's posterior"
         }
         Reason::Variance => "the log-likelihood of the coreset strays too far from that of all rows (V)",
-        Reason::Share => "weights that correct for it would keep less than 0.9 of the draws",
-        Reason::ParetoK => "a few draws would carry most of the weight (Pareto k above its limit)",
-        Reason::EffectiveDraws => "fewer than 400 effective draws would remain",
+        Reason::Share => "importance weights that correct for it would keep less than 90 % of the draws",
+        Reason::ParetoK => "a few draws would carry most of the importance weight (Pareto k above its limit)",
+        Reason::EffectiveDraws => "fewer than 400 effective draws would remain after reweighting",
         Reason::Diverged => {
             "more than one in a hundred draws diverged, so part of the posterior may be missing"
         }
         Reason::PilotNotMixed => {
-            "the chains on plain rows of weight 1 stayed apart: several modes, or a bad geometry"
+            "the chains on unweighted rows stayed apart: several modes, or a difficult geometry"
         }
-        Reason::FewDraws => "the chains are worth fewer than 100 draws of some parameter or log-likelihood",
+        Reason::FewDraws => "the effective sample size of some parameter or log-likelihood is below 100",
+        Reason::Shifted => {
+            "the mean gradient of the log density over these draws is not zero: in some direction their mean is off"
+        }
+        Reason::Misscaled => {
+            "in some direction these draws are wider or narrower than the curvature of the log density says"
+        }
+        Reason::OnTrust => {
+            "the sampler was taken on trust: there is no gradient, and no parameter, to test its draws by"
+        }
         Reason::Narrow => {
             "over these draws the log-likelihood hardly varies: they sit near one point, or the prior says it all"
         }
         Reason::PriorDominates => {
-            "over these draws the log-likelihood varies little for so many parameters: the prior dominates, or they are \
-             too narrow"
+            "in some direction the log-likelihood varies little over these draws: the prior matters there, or the draws are too \
+             narrow, and without a gradient the two cannot be told apart"
         }
         Reason::TightPrior => "the prior holds coefficients away from where the data want them",
         Reason::OtherData => "the coreset was built on other observations than these",
         Reason::Wide => {
-            "over these draws the log-likelihood varies more than a posterior of so many parameters allows"
+            "in some direction the log-likelihood varies more over these draws than under any prior"
         }
         Reason::Disagrees => {
             "V is far below the residual that was held out in the build, so these draws cover less than those"
         }
-        Reason::NoChains => "the draws came without their chains, so nobody can tell whether these had mixed",
+        Reason::NoChains => "the draws came without their chains, so that mixing could not be tested",
     }
 }
 
-fn advice(verdict: &Verdict) -> &'static str {
-    let found = |those: &[Reason]| verdict.reasons.iter().any(|reason| those.contains(reason));
-    if found(&[Reason::PilotNotMixed]) {
-        "look at the model: an order for what can change places, another parametrisation, stronger priors"
-    } else if found(&[Reason::Diverged]) {
-        "a higher target acceptance rate, or another parametrisation of the model"
-    } else if found(&[Reason::Narrow]) {
-        "draws of the weighted fit itself, from several chains"
-    } else if found(&[Reason::NotMixed, Reason::FewDraws]) {
-        "more warm-up and draws until the chains mix; then look again"
-    } else if verdict.divergence.variance < 1.0 {
-        "somewhat more points, or more draws"
-    } else {
-        "more points, more rounds, or a limit on the divergence to have their number chosen"
-    }
+/// One thing to do about it.
+fn remedy(reason: Reason) -> Option<&'static str> {
+    Some(match reason {
+        Reason::Variance | Reason::Share | Reason::ParetoK => "more points (a larger k)",
+        Reason::EffectiveDraws | Reason::FewDraws => "more draws",
+        Reason::NotMixed => "more warm-up and draws until the chains mix",
+        Reason::Diverged => "a higher target acceptance rate, or another parametrisation of the model",
+        Reason::PilotNotMixed => {
+            "look at the model: an ordering of what can change places, another parametrisation, stronger priors"
+        }
+        Reason::Shifted | Reason::Misscaled | Reason::Wide | Reason::Narrow => {
+            "check that the sampler multiplies the log-likelihood of each row by its weight, in the order of the rows given"
+        }
+        Reason::OnTrust | Reason::PriorDominates => {
+            "give the gradient of the weighted log posterior, so that the draws can be tested"
+        }
+        Reason::NoChains => "keep the chains apart: chains by draws by parameters",
+        Reason::OtherData => "build a coreset of these observations",
+        Reason::GaussianDraws => "sample the coreset's posterior by NUTS",
+        Reason::TightPrior => "a wider prior",
+        Reason::NotFinite | Reason::Disagrees => return None,
+    })
 }

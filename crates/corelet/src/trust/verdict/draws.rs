@@ -85,6 +85,31 @@ impl Draws {
         mean
     }
 
+    /// One series for each parameter.
+    pub fn parameters(&self) -> Vec<Vec<f64>> {
+        let of = |j: usize| self.theta.iter().skip(j).step_by(self.dim.max(1)).copied().collect();
+        (0..self.dim).map(of).collect()
+    }
+
+    /// At most `most` of the draws, evenly spaced, the same number of each chain.
+    #[must_use]
+    pub fn thinned(&self, most: usize) -> Self {
+        let chains = self.chains.unwrap_or(1).max(1);
+        let length = self.len() / chains;
+        let kept = (most / chains).max(1);
+        if kept >= length {
+            return self.clone();
+        }
+        let chosen = (0..chains).flat_map(|chain| {
+            (0..kept).map(move |i| chain * length + i * length / kept + length / (2 * kept))
+        });
+        let chosen: Vec<usize> = chosen.collect();
+        let theta = chosen.iter().flat_map(|&s| self.row(s)).copied().collect();
+        let log_weights =
+            self.log_weights.as_ref().map(|weights| chosen.iter().map(|&s| weights[s]).collect());
+        Self { theta, log_weights, ..*self }
+    }
+
     /// θₛ − anchor.
     pub fn shifts(&self, anchor: &[f64]) -> Shifts {
         let rows = self.theta.chunks_exact(self.dim.max(1));
@@ -106,8 +131,8 @@ impl Draws {
         if size < 100 { Err(VerdictError::TooFewDraws(size)) } else { Ok(()) }
     }
 
-    pub(super) fn base_weights(&self) -> BaseWeights {
-        let size = self.len();
+    /// Of so many draws.
+    pub(super) fn base_weights(&self, size: usize) -> BaseWeights {
         let Some(raw) = &self.log_weights else {
             let equal = (size as f64).recip();
             let (weights, log_weights) = (vec![equal; size], vec![equal.ln(); size]);

@@ -1,29 +1,33 @@
 //! Can it be trusted? A grade for a coreset from draws of its own posterior and one pass over all rows.
+//!
+//! [`judge`] is the only place that makes a grade, from [`Evidence`]; whoever has a model and draws of it gathers that.
 
 mod draws;
+mod judge;
+mod measure;
+mod mixing;
+pub mod policy;
 mod psis;
+mod stein;
 mod variances;
 
 pub use draws::Draws;
+pub use judge::{Evidence, judge};
+pub use mixing::Mixing;
+pub use policy::{REWEIGHTED_DRAWS, TRUSTED_SHARE, TRUSTED_VARIANCE};
 pub use psis::{Smoothed, pareto_threshold, psis};
+pub use stein::{Fidelity, Scores};
 pub(crate) use variances::variances;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use self::psis::log_sum_exp;
-use crate::posterior::{R_HAT_LIMIT, effective_sample_size, r_hat};
+use crate::parallel;
+use crate::posterior::Prior;
 use crate::rows::{At, LogLikelihood, Rows, RowsError, Totals, Weighted};
 
-/// Grade A: V's 95 % upper bound stays below this.
-pub const TRUSTED_VARIANCE: f64 = 0.1;
-/// Grade A: importance weights keep more than this share of the draws.
-pub const TRUSTED_SHARE: f64 = 0.9;
-/// Grade B: reweighted draws are worth more than this many.
-pub const REWEIGHTED_DRAWS: f64 = 400.0;
-
-/// The normal quantile of 95 %.
-const Z95: f64 = 1.644_853_626_951_472_7;
+/// Draws at which the score test looks at most.
+const SCORED_DRAWS: usize = 1000;
 
 /// How far a coreset's posterior may be relied on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -60,15 +64,21 @@ pub enum Reason {
     PilotNotMixed,
     /// The chains are worth too few draws.
     FewDraws,
+    /// The mean score of the draws is not zero: they are not draws of the weighted posterior, but off in some direction.
+    Shifted,
+    /// The draws are wider or narrower in some direction than the gradient of the weighted posterior says.
+    Misscaled,
+    /// There is neither a gradient nor the draws of the parameters to test the sampler by.
+    OnTrust,
     /// L_w hardly varies over the draws: they sit near one point, and any coreset would pass there.
     Narrow,
-    /// L_w varies less over the draws than data that outweigh the prior would make it.
+    /// In some direction L_w varies less over the draws than data that outweigh the prior would make it.
     PriorDominates,
     /// The prior holds coefficients away from where the data want them.
     TightPrior,
     /// The coreset was built on other observations.
     OtherData,
-    /// L_w varies more over the draws than that of a posterior with so many parameters can.
+    /// In some direction L_w varies more over the draws than under any prior.
     Wide,
     /// V is far below the residual that was held out when the coreset was built.
     Disagrees,
@@ -85,7 +95,7 @@ impl Reason {
             | Self::PriorDominates
             | Self::TightPrior
             | Self::OtherData
-            | Self::Wide
+            | Self::OnTrust
             | Self::Disagrees
             | Self::NoChains => Grade::B,
             _ => Grade::C,
@@ -114,6 +124,12 @@ pub struct Verdict {
     pub log_weights: Vec<f64>,
     /// Δ at each draw, less its mean.
     pub errors: Vec<f64>,
+    /// How well the chains have mixed; none where the draws are independent.
+    #[serde(skip)]
+    pub mixing: Option<Mixing>,
+    /// How far the draws are from those of the weighted posterior, where its gradient is known.
+    #[serde(skip)]
+    pub fidelity: Option<Fidelity>,
 }
 
 /// How far π is from π_w.
@@ -165,108 +181,59 @@ pub enum VerdictError {
     Rows(#[from] RowsError),
 }
 
-/// Grades the weighted rows by draws of their own posterior.
-///
-/// V = Var Δ and its upper bound V·exp(z₀.₉₅·se/V), where se comes from the effective sample size of (Δ − Δ̄)²: on the
-/// log scale, since V is positive and skewed. **A**: the bound is below 0.1 and e^Δ keeps more than 0.9 of the draws.
-/// **B**: k̂ is below min(1 − 1/log₁₀S, 0.7) and more than 400 effective draws remain after reweighting. **C**
-/// otherwise, and wherever the draws are not to be trusted themselves. One pass over all rows.
+/// Grades the weighted rows by draws of their own posterior: [`judge`], with Δ from one pass over all rows and the gradient of the
+/// weighted posterior under `prior` for the score test.
 ///
 /// # Errors
 /// See [`VerdictError`].
-pub fn verdict(rows: &dyn Rows, coreset: &Weighted, draws: &Draws) -> Result<Verdict, VerdictError> {
+pub fn verdict(
+    rows: &dyn Rows,
+    prior: &Prior,
+    coreset: &Weighted,
+    draws: &Draws,
+    diverged: usize,
+) -> Result<Verdict, VerdictError> {
     draws.check(rows.dim())?;
     let anchor = draws.mean();
     let shifts = draws.shifts(&anchor);
     // Δ at each draw less Δ at the anchor, and Δ at the anchor.
     let mut errors = rows.totals(&Totals::new(&anchor, &shifts, rows.len()))?;
-    let chosen = coreset.differences(&anchor, &shifts);
-    errors.iter_mut().zip(&chosen).for_each(|(error, chosen)| *error -= chosen);
+    let weighted = coreset.differences(&anchor, &shifts);
+    errors.iter_mut().zip(&weighted).for_each(|(error, chosen)| *error -= chosen);
     let here = At { theta: &anchor, derivatives: 0 };
     let at_anchor = rows.newton(&here)?.value - coreset.evaluate(&here)?.value;
-    Ok(grade(draws, errors, at_anchor))
+    let scores = if draws.chains.is_some() { Some(scores_of(coreset, prior, draws)?) } else { None };
+    let evidence = Evidence { errors, at_anchor, weighted, scores, diverged, ..Evidence::of(draws) };
+    judge(evidence)
+}
+
+/// The gradient of the weighted log posterior at some of these draws.
+fn scores_of(coreset: &Weighted, prior: &Prior, draws: &Draws) -> Result<Scores, RowsError> {
+    let draws = draws.thinned(SCORED_DRAWS);
+    let gradient_at = |theta: &[f64]| -> Result<Vec<f64>, RowsError> {
+        let mut gradient = coreset.evaluate(&At { theta, derivatives: 1 })?.gradient;
+        prior.gradient_and_log_density(theta, Some(&mut gradient));
+        Ok(gradient)
+    };
+    let gradients = parallel::map(draws.theta.chunks_exact(draws.dim.max(1)), gradient_at);
+    let gradients = gradients.into_iter().collect::<Result<Vec<_>, _>>()?;
+    Ok(Scores { gradient: gradients.concat(), draws })
 }
 
 /// Grades Δ(θ) = L(θ) − L_w(θ), computed by the caller at draws of π_w from so many chains of equal length, one after the
-/// other, or at independent draws: any model, known by its log-likelihoods alone. Mixing is judged by Δ itself.
+/// other, or at independent draws. Nothing is known of the parameters: the sampler is taken on trust.
 ///
 /// # Errors
 /// See [`VerdictError`].
 pub fn verdict_of_errors(errors: Vec<f64>, chains: Option<usize>) -> Result<Verdict, VerdictError> {
-    let draws = Draws { theta: errors, dim: 1, chains, log_weights: None };
-    draws.check(1)?;
-    let centre = draws.mean()[0];
-    let errors = draws.theta.iter().map(|error| error - centre).collect();
-    Ok(grade(&draws, errors, centre))
-}
-
-/// The grade of these errors; everything but the pass over the data.
-fn grade(draws: &Draws, mut errors: Vec<f64>, at_anchor: f64) -> Verdict {
-    let size = errors.len();
-    let base = draws.base_weights();
-    let finite = errors.iter().all(|x| x.is_finite());
-    let centre = weighted_mean(&base.weights, &errors);
-    errors.iter_mut().for_each(|x| *x -= centre);
-    let ratios: Vec<f64> = base.log_weights.iter().zip(&errors).map(|(b, x)| b + x).collect();
-    let squares: Vec<f64> = errors.iter().map(|x| x * x).collect();
-    let variance = weighted_mean(&base.weights, &squares);
-    let efficiency = draws.efficiency(&errors);
-    let smoothed = psis(&ratios, efficiency);
-    let target: Vec<f64> = smoothed.log_weights.iter().map(|x| x.exp()).collect();
-    let log_mean = log_sum_exp(&ratios);
-    let twice: Vec<f64> = ratios.iter().zip(&errors).map(|(r, x)| r + x).collect();
-    let divergence = Divergence {
-        variance,
-        variance_upper: upper_bound(draws, &base.weights, &squares, variance),
-        kl_symmetrised: weighted_mean(&target, &errors),
-        log_evidence_ratio: log_mean + centre + at_anchor,
-    };
-    let reweighting = Reweighting {
-        ess: efficiency / target.iter().map(|w| w * w).sum::<f64>(),
-        ess_share: (2.0 * log_mean - log_sum_exp(&twice)).exp(),
-        efficiency,
-        pareto_k: smoothed.pareto_k,
-        pareto_threshold: pareto_threshold(size),
-    };
-    let mut verdict = Verdict {
-        grade: Grade::C,
-        reasons: Vec::new(),
-        draws: size,
-        divergence,
-        reweighting,
-        log_weights: smoothed.log_weights,
-        errors,
-    };
-    (verdict.grade, verdict.reasons) = verdict.decide(draws.mixed(), base.reliable, finite);
-    verdict
+    let draws = Draws { theta: Vec::new(), dim: 0, chains, log_weights: None };
+    let centre = errors.iter().sum::<f64>() / errors.len().max(1) as f64;
+    let errors = errors.iter().map(|error| error - centre).collect();
+    judge(Evidence { errors, at_anchor: centre, ..Evidence::of(&draws) })
 }
 
 impl Verdict {
-    fn decide(&self, mixed: bool, represented: bool, finite: bool) -> (Grade, Vec<Reason>) {
-        let all = |checks: &[(bool, Reason)]| -> Vec<Reason> {
-            checks.iter().filter(|(passed, _)| !passed).map(|(_, reason)| *reason).collect()
-        };
-        let sound = all(&[
-            (mixed, Reason::NotMixed),
-            (represented, Reason::GaussianDraws),
-            (finite, Reason::NotFinite),
-        ]);
-        let trusted = all(&[
-            (self.divergence.variance_upper < TRUSTED_VARIANCE, Reason::Variance),
-            (self.reweighting.ess_share > TRUSTED_SHARE, Reason::Share),
-        ]);
-        let reweighted = all(&[
-            (self.reweighting.pareto_k < self.reweighting.pareto_threshold, Reason::ParetoK),
-            (self.reweighting.ess > REWEIGHTED_DRAWS, Reason::EffectiveDraws),
-        ]);
-        match (sound.is_empty(), trusted.is_empty(), reweighted.is_empty()) {
-            (true, true, _) => (Grade::A, Vec::new()),
-            (true, false, true) => (Grade::B, trusted),
-            _ => (Grade::C, [sound, trusted, reweighted].concat()),
-        }
-    }
-
-    /// Takes what a caller knows of the draws into account: no grade stays better than a reason
+    /// Takes preconditions into account that a caller knows of: no grade stays better than a reason
     /// [allows](Reason::allows).
     #[must_use]
     pub fn with(mut self, found: &[Reason]) -> Self {
@@ -282,55 +249,5 @@ impl Verdict {
     /// ½V, to leading order either divergence, in nats.
     pub fn nats(&self) -> f64 {
         0.5 * self.divergence.variance
-    }
-}
-
-/// V·exp(z·se/V): the delta method on log V. For chains se² = Var(Δ²)/ESS(Δ²); for weighted draws Σ b²(Δ² − V)².
-fn upper_bound(draws: &Draws, base: &[f64], squares: &[f64], variance: f64) -> f64 {
-    if variance == 0.0 {
-        return 0.0;
-    }
-    let deviations = base.iter().zip(squares).map(|(b, u)| (b * (u - variance)).powi(2));
-    let independent = deviations.sum::<f64>();
-    let size = squares.len() as f64;
-    let inflation = draws.chains.map_or(1.0, |chains| {
-        let per_chain: Vec<Vec<f64>> = split(squares, chains);
-        (size / effective_sample_size(&per_chain)).max(1.0)
-    });
-    let relative = (independent * inflation).sqrt() / variance;
-    let bound = variance * (Z95 * relative).exp();
-    if bound.is_nan() { f64::INFINITY } else { bound }
-}
-
-fn split(values: &[f64], chains: usize) -> Vec<Vec<f64>> {
-    let length = values.len() / chains.max(1);
-    values.chunks_exact(length.max(1)).map(<[f64]>::to_vec).collect()
-}
-
-fn weighted_mean(weights: &[f64], values: &[f64]) -> f64 {
-    weights.iter().zip(values).map(|(w, x)| w * x).sum()
-}
-
-impl Draws {
-    /// Effective over actual draws for the mean of Δ and for its square, the smaller, at most 1.
-    fn efficiency(&self, errors: &[f64]) -> f64 {
-        let Some(chains) = self.chains else { return 1.0 };
-        let squares: Vec<f64> = errors.iter().map(|x| x * x).collect();
-        let of = |values: &[f64]| effective_sample_size(&split(values, chains)) / values.len() as f64;
-        // NaN, of draws that are all the same, is the larger for `min`.
-        of(errors).min(of(&squares)).min(1.0)
-    }
-
-    /// Whether the chains have mixed in every parameter.
-    fn mixed(&self) -> bool {
-        let Some(chains) = self.chains.filter(|&chains| chains > 1) else { return true };
-        let length = self.len() / chains;
-        (0..self.dim).all(|j| {
-            let of = |chain: usize| {
-                (0..length).map(|t| self.theta[(chain * length + t) * self.dim + j]).collect::<Vec<f64>>()
-            };
-            let value = r_hat(&(0..chains).map(of).collect::<Vec<_>>());
-            value <= R_HAT_LIMIT
-        })
     }
 }

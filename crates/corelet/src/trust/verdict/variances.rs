@@ -1,6 +1,7 @@
 //! V of several coresets, each by draws of its own posterior, from one pass over all rows or none.
 
-use super::{Draws, Reason, Verdict, VerdictError, grade};
+use super::measure::{Measured, measure};
+use super::{Draws, VerdictError};
 use crate::embed::Sketch;
 use crate::model::Shifts;
 use crate::rows::{Rows, Totals, Weighted};
@@ -37,7 +38,7 @@ pub(crate) fn variances(
         let chosen = coreset.differences(&anchor, &draws.shifts(&anchor));
         let errors = own.iter().zip(chosen).map(|(total, chosen)| total - chosen).collect();
         // A variance does not change with Δ at the anchor, which would be another pass.
-        plain_variance(&grade(draws, errors, 0.0))
+        plain_variance(&measure(draws, errors, 0.0))
     };
     Ok(coresets.iter().map(variance).collect())
 }
@@ -53,19 +54,19 @@ fn sketched_variance(
     let at_draws = sketch.at(&anchor, &shifts)?;
     let chosen = coreset.differences(&anchor, &shifts);
     let errors = at_draws.totals.iter().zip(chosen).map(|(total, chosen)| total - chosen).collect();
-    let judged = grade(draws, errors, 0.0);
-    let variance = plain_variance(&judged);
-    Ok(at_draws.error(&judged.errors).is_small(variance).then_some(variance))
+    let measured = measure(draws, errors, 0.0);
+    let variance = plain_variance(&measured);
+    Ok(at_draws.error(&measured.errors).is_small(variance).then_some(variance))
 }
 
 /// V; where the draws do not represent π_w their weights mean nothing, and V is that of the draws as they are.
-fn plain_variance(judged: &Verdict) -> f64 {
-    let variance = if judged.reasons.contains(&Reason::GaussianDraws) {
-        let count = judged.errors.len() as f64;
-        let mean = judged.errors.iter().sum::<f64>() / count;
-        judged.errors.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / count
+fn plain_variance(measured: &Measured) -> f64 {
+    let variance = if measured.represented {
+        measured.divergence.variance
     } else {
-        judged.divergence.variance
+        let count = measured.errors.len() as f64;
+        let mean = measured.errors.iter().sum::<f64>() / count;
+        measured.errors.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / count
     };
     if variance.is_nan() { f64::INFINITY } else { variance }
 }
@@ -98,7 +99,7 @@ mod tests {
         let together = variances(None, &rows, &[(&dense.0, &dense.1), (&sparse.0, &sparse.1)]).unwrap();
         assert_eq!(rows.looks().passes(), 1);
         for (coreset, variance) in [dense, sparse].iter().zip(&together) {
-            let alone = verdict(&rows, &coreset.0, &coreset.1).unwrap().divergence.variance;
+            let alone = verdict(&rows, &prior, &coreset.0, &coreset.1, 0).unwrap().divergence.variance;
             assert!((variance - alone).abs() < 1e-5 * alone, "{variance} {alone}");
         }
         assert!(together[1] > 1.5 * together[0], "{together:?}");
