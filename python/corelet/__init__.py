@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING
 
 from ._build import build
 from ._coreset import Coreset, Quality
-from ._fit import Fit, fit_model
+from ._fit import Fit, FitProgress, Round, fit_model
 from ._known import fit
 from ._lib import CoreletError, __version__
 from ._loglik import build_from_loglik
 from ._nnls import PathPoint, Solution, sparse_nnls
 from ._predict import Prediction
 from ._progress import Progress
-from ._rounds import FitProgress, Round
 from ._verdict import Verdict, check
 
 if TYPE_CHECKING:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from os import PathLike, fspath
 from typing import Any, Optional, Union
 
@@ -206,17 +207,7 @@ def build(
     )
     keywords = native(asked)
     threads = _count("threads", threads)
-    beside = {name: asked[name] for name in BESIDE}
-    stream = X if y is None and not arrays_in(beside) else None
-    with reporter(progress) as report, spooled(stream, scratch) as handle:
-        paths = paths_of(X, y, beside)
-        data: Data
-        if handle is not None:
-            data = handle
-        elif paths is not None:
-            data = (paths, format)
-        else:
-            data = ("data", data_parts(X, y, beside, keywords))
+    with reporter(progress) as report, given(X, y, {**asked, "format": format}, keywords) as data:
         fields = _lib.build(data, keywords, Execution(report, threads))
     # An array of groups is not at hand when the coreset is checked, nor needed.
     coreset = coreset_from(fields, {**keywords, "groups": groups if isinstance(groups, str) else None})
@@ -224,6 +215,21 @@ def build(
     for warning in coreset.warnings:
         warnings.warn(warning, stacklevel=2)
     return coreset
+
+
+@contextmanager
+def given(X: Any, y: Any, asked: Mapping[str, Any], keywords: dict[str, object]) -> Iterator[Data]:
+    """The data as the native part takes them: a file, a stream in a scratch file, or columns, which `keywords` then name."""
+    beside = {name: asked.get(name) for name in BESIDE}
+    stream = X if y is None and not arrays_in(beside) else None
+    with spooled(stream, asked.get("scratch")) as handle:
+        paths = paths_of(X, y, beside)
+        if handle is not None:
+            yield handle
+        elif paths is not None:
+            yield (paths, asked.get("format"))
+        else:
+            yield ("data", data_parts(X, y, beside, keywords))
 
 
 def native(keywords: Mapping[str, Any]) -> dict[str, object]:

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from . import _lib
 from ._coreset import Coreset
 from ._draws import Draws
-from ._gather import LogLikelihood, Units
-from ._judge import judge
+from ._engine import Layout, gathered
 from ._loglik import log_likelihood_group, log_likelihood_values
+from ._units import Units
 
 
 def check_loglik(coreset: Coreset, loglik: Any, idata: Any, var_name: Optional[str]) -> dict[str, Any]:
@@ -45,19 +45,16 @@ def _check_function(coreset: Coreset, function: Any, idata: Any) -> dict[str, An
     if idata is None:
         raise _lib.CoreletError("a function as loglik needs the draws of the weighted fit beside it: idata")
     draws = Draws.of(idata)
-    theta, units = draws.flat(), Units(int(coreset.summary["n"]))
-    log_likelihood = LogLikelihood(function, units)
-    totals = np.zeros(draws.count)
-    for block in units.blocks(draws.count):
-        values = log_likelihood(theta, draws.count, block)
-        totals += values.sum(axis=1)
-        if not np.isfinite(totals).all():
-            raise log_likelihood.explain(values, block)
-    weighted = log_likelihood(theta, draws.count, coreset.rows) @ coreset.weights
+    known = np.empty(0, np.int64) if coreset.sketch is None else coreset.sketch.rows
+    keep = np.union1d(coreset.rows, known)
+    units = Units(int(coreset.summary["n"]))
+    seen = gathered(function, draws.flat(), draws.count, units, size=0, keep=keep, seed=0)
+    at = {unit: place for place, unit in enumerate(seen["pool"].tolist())}
+    weighted = coreset.weights @ seen["columns"][[at[row] for row in coreset.rows.tolist()]]
     if coreset.sketch is not None:
-        _check_sketch(coreset, log_likelihood(theta, draws.count, coreset.sketch.rows).mean(axis=0))
+        _check_sketch(coreset, seen["columns"][[at[row] for row in known.tolist()]].mean(axis=1))
     shape = draws.shape
-    return _judged(coreset, totals.reshape(shape), weighted.reshape(shape), draws, draws.chained)
+    return _judged(coreset, seen["totals"].reshape(shape), weighted.reshape(shape), draws, draws.chained)
 
 
 def _judged(
@@ -69,7 +66,7 @@ def _judged(
 ) -> dict[str, Any]:
     quality = coreset.quality
     held_out = 2 * quality.nats if quality.nats is not None and quality.judged_on == "posterior" else None
-    return judge(
+    return evidence(
         (totals - weighted).ravel(),
         weighted.ravel(),
         points=len(coreset),
@@ -78,6 +75,33 @@ def _judged(
         draws=draws,
         chained=chained,
         held_out=held_out,
+    )
+
+
+def evidence(
+    errors: NDArray[np.float64],
+    weighted: NDArray[np.float64],
+    *,
+    points: int,
+    n: int,
+    chains: int,
+    draws: Optional[Draws],
+    chained: bool = True,
+    held_out: Optional[float] = None,
+) -> dict[str, Any]:
+    """The fields of the judge's verdict on Δ and L_w at draws whose chains stand one after the other."""
+    return _lib.judge(
+        dict(
+            errors=np.ascontiguousarray(errors),
+            weighted=np.ascontiguousarray(weighted),
+            chains=chains,
+            chained=chained,
+            theta=None if draws is None else Layout.of(draws).table(draws),
+            diverged=0 if draws is None else draws.diverged,
+            held_out=held_out,
+            points=points,
+            n=n,
+        )
     )
 
 

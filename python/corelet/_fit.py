@@ -4,23 +4,72 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Optional, Union
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Optional, Union
 
 import numpy as np
 from numpy.typing import NDArray
 
 from . import _arviz, _lib
 from ._build import _count
-from ._coreset import Coreset
+from ._coreset import Coreset, Sketch, coreset_from
 from ._draws import BARE, Draws
-from ._gather import Units, Which
+from ._engine import Bridge, Sampler
 from ._progress import _watched
-from ._rounds import FitProgress, Plan, Round, Rounds, Sampler
-from ._verdict import Verdict
+from ._types import Execution
+from ._units import Units, Which
+from ._verdict import Verdict, verdict_from
+
+
+class FitProgress(NamedTuple):
+    """Where a fit stands."""
+
+    stage: str
+    """What it does now."""
+    round: int
+    """Which round; 0 is the pilot."""
+    k: int
+    """Most points at present."""
+    variance: Optional[float]
+    """V of the last round's coreset, in nats²; an A needs less than 0.1."""
+    shift: Optional[float]
+    """By how much the last round moved the means, at most, in posterior standard deviations."""
+    seconds: float
+    """Seconds since the start."""
+    remaining: Optional[float]
+    """Seconds that it will still take, by what the rounds so far took."""
+
 
 FitProgressOption = Union[bool, Callable[[FitProgress], object], None]
+
+
+@dataclass(frozen=True)
+class Round:
+    """One coreset, sampled and judged by its own draws."""
+
+    k: int
+    """Most points that were allowed."""
+    points: int
+    """Points chosen."""
+    draws: int
+    """Draws that it was judged by."""
+    variance: float
+    """V = Var(L − L_w) over draws of its own posterior, in nats²."""
+    variance_upper: float
+    """The upper end of V's one-sided 95 % interval."""
+    shift: float
+    """By how much the means moved from the draws of the round before, at most, in posterior standard deviations."""
+    scale: float
+    """By what factor a standard deviation changed, at most."""
+    r_hat: float
+    """The largest R̂."""
+    seconds: dict[str, float]
+    """Seconds of `build`, `sample`, `look` (the pass over all rows), `final chains` and `verdict`."""
+    full_length: bool
+    """Whether its chains were as long as the final ones."""
+    next: str
+    """What was done then, and why."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +135,7 @@ def fit_model(
     seed: int = 0,
     threads: Optional[int] = None,
     progress: FitProgressOption = None,
+    gradient: Optional[Callable[[Any, NDArray[np.int64], NDArray[np.float64]], Any]] = None,
 ) -> Fit:
     """Fit any model by a coreset: a pilot, rounds until one is certified, the last chains, and the verdict on them.
 
@@ -122,6 +172,11 @@ def fit_model(
     progress
         A callable that gets a `corelet.FitProgress` now and then; True for lines on the standard error stream, False for
         none; by default lines where a person is watching. Ctrl-C returns the best so far with its verdict.
+    gradient
+        `gradient(theta, rows, weights)` returns the gradient of the log density that `sample` draws from (weighted
+        log-likelihood and prior) at each draw, in the shape of `theta`; the density must vanish at the edges of the parameters
+        (take the logarithm of positive ones). With it the draws are tested (Stein's identities, in every direction). Without it
+        only the likelihood is known: where the prior matters, the sampler is taken on trust and the grade is a B at best.
 
     Returns
     -------
@@ -148,7 +203,26 @@ def fit_model(
     rows = 1000 if given is not None else _count("pilot", pilot)
     units = Units(_count("n", n), groups)
     plan = plan_of(units, k, max_k, rows, draws, max_rounds, seed, threads)
-    return run_rounds(_Functions(sample, log_likelihood), plan, units, given, progress)
+    return run_rounds(_Functions(sample, log_likelihood, gradient), plan, units, given, progress)
+
+
+@dataclass
+class Plan:
+    """What a fit is asked for."""
+
+    k: int
+    max_k: int
+    pilot: int
+    max_rounds: int
+    draws: Optional[int]
+    seed: int
+    threads: Optional[int]
+    began: float = field(default_factory=time.perf_counter)
+    """When, by the clock; before it, where a model is compiled first."""
+
+    def draws_at(self, k: int, parameters: int) -> int:
+        """Draws that a pass over all rows is made at."""
+        return _lib.draws_of_pass(self.draws, k, parameters)
 
 
 def plan_of(
@@ -161,22 +235,12 @@ def plan_of(
     seed: int,
     threads: Optional[int],
 ) -> Plan:
-    """The numbers of a fit, checked."""
+    """The numbers of a fit; the engine refuses those that cannot be."""
     k = _count("k", k)
-    most = 4 * k if max_k is None else _count("max_k", max_k)
-    if not 1 <= k < units.count:
-        what = "rows" if units.labels is None else "groups"
-        raise _lib.CoreletError(f"k = {k} points cannot stand for {units.count} {what}")
-    if most < k:
-        raise _lib.CoreletError(f"max_k = {most} is less than k = {k}")
-    if pilot < 2 or max_rounds < 1:
-        raise _lib.CoreletError("pilot must be at least 2 rows, and max_rounds at least 1")
-    if draws is not None and draws < 100:
-        raise _lib.CoreletError(f"draws = {draws} are too few for a verdict: at least 100 are needed")
     return Plan(
         k=k,
-        max_k=min(most, units.count),
-        pilot=min(pilot, units.n),
+        max_k=4 * k if max_k is None else _count("max_k", max_k),
+        pilot=pilot,
         max_rounds=_count("max_rounds", max_rounds),
         draws=_count("draws", draws),
         seed=_count("seed", seed),
@@ -191,36 +255,57 @@ def run_rounds(
     pilot: Optional[Draws],
     progress: FitProgressOption,
     convert: Optional[Callable[[Draws, Mapping[str, str]], Any]] = None,
+    notes: Sequence[str] = (),
 ) -> Fit:
-    """Runs a plan, and words its result."""
-    rounds = Rounds(sampler, units, plan, _reporter(progress))
-    best = rounds.run(pilot)
-    verdict, coreset, posterior = best.verdict, best.coreset, best.posterior
-    assert verdict is not None and coreset is not None and posterior is not None
-    if verdict.grade == "B" and {"variance", "share"} & set(verdict.reasons):
-        posterior = _resampled(posterior.thin(verdict.n_draws), verdict.log_weights, plan.seed)
+    """Has the engine run a plan, and words its result."""
+    bridge = Bridge(sampler, units, int(getattr(sampler, "parameters", 0)))
+    given = None if pilot is None else bridge.given(pilot)
+    numbers = (plan.k, plan.max_k, plan.pilot, plan.max_rounds, plan.draws, plan.seed)
+    report = reporting(progress, plan.began)
+    announce(progress, bridge.parameters, units, plan)
+    found = _lib.fit_target(bridge, units.codes, numbers, given, Execution(report, plan.threads))
+    verdict = verdict_from(found["verdict"])
+    if found["resampled"]:
         verdict = verdict.resampled_by_weights()
-    shown = posterior.values[BARE] if BARE in posterior.values else posterior.values
+    posterior = bridge.draws(found["theta"], found["chained"])
+    coreset = _coreset(found, units, verdict)
     return Fit(
         verdict=verdict,
         coreset=coreset,
-        rounds=rounds.rounds,
-        draws=shown,
+        rounds=[Round(**fields) for fields in found["rounds"]],
+        draws=posterior.values[BARE] if BARE in posterior.values else posterior.values,
         seconds=time.perf_counter() - plan.began,
-        notes=rounds.notes,
+        notes=[*notes, *found["notes"]],
         _draws=posterior,
         _convert=convert,
     )
 
 
+def _coreset(found: Mapping[str, Any], units: Units, verdict: Verdict) -> Coreset:
+    coreset = coreset_from(found["coreset"])
+    coreset.quality = replace(coreset.quality, verdict=verdict, judged_on="own")
+    if units.labels is not None:
+        coreset.groups = units.labels[found["units"]]
+        coreset.group_ids, coreset.group_weights = found["units"], found["unit_weights"]
+    if found["fingerprint"] is not None:
+        coreset.sketch = Sketch(*found["fingerprint"])
+    return coreset
+
+
 class _Functions:
     """A user's two functions as a sampler."""
 
-    def __init__(self, sample: Callable[..., Any], log_likelihood: Callable[[Any, Any], Any]) -> None:
-        if not (callable(sample) and callable(log_likelihood)):
-            raise TypeError("sample and log_likelihood must be functions")
+    def __init__(
+        self,
+        sample: Callable[..., Any],
+        log_likelihood: Callable[[Any, Any], Any],
+        gradient: Optional[Callable[..., Any]],
+    ) -> None:
+        if not (callable(sample) and callable(log_likelihood) and (gradient is None or callable(gradient))):
+            raise TypeError("sample, log_likelihood and gradient must be functions")
         self._sample = sample
         self._log_likelihood = log_likelihood
+        self._gradient = gradient
 
     @property
     def last_steps(self) -> int:
@@ -243,19 +328,57 @@ class _Functions:
     def log_likelihood(self, theta: Any, rows: Which) -> Any:
         return self._log_likelihood(theta, rows)
 
-
-def _resampled(draws: Draws, log_weights: NDArray[np.float64], seed: int) -> Draws:
-    """As many draws, each as often as its weight says, by systematic resampling."""
-    count = len(log_weights)
-    levels = (np.arange(count) + np.random.default_rng([seed, 3]).random()) / count
-    chosen = np.searchsorted(np.cumsum(np.exp(log_weights)), levels).clip(max=count - 1)
-    return draws.take(np.random.default_rng([seed, 4]).permutation(chosen))
+    def scores(
+        self, rows: NDArray[np.int64], weights: NDArray[np.float64], draws: Draws, most: int
+    ) -> Optional[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+        """Some of these draws, and the gradient there."""
+        if self._gradient is None:
+            return None
+        some = draws.thin(most)
+        theta = some.flat()
+        answer = self._gradient(theta, rows, weights)
+        given = answer if isinstance(answer, Mapping) else {BARE: answer}
+        points = theta if isinstance(theta, Mapping) else {BARE: theta}
+        if {name: np.shape(values) for name, values in given.items()} != {name: x.shape for name, x in points.items()}:
+            raise _lib.CoreletError("gradient must return what has the shape of theta: an array, or one for each variable")
+        return tuple(  # type: ignore[return-value]
+            np.concatenate([np.asarray(part[name], np.float64).reshape(some.count, -1) for name in points], axis=1)
+            for part in (points, given)
+        )
 
 
 def inference_data_of(draws: Draws, attributes: Mapping[str, str]) -> Any:
     """Draws as ArviZ InferenceData; an array without names is `theta`."""
     posterior = {name or "theta": values for name, values in draws.values.items()}
     return _arviz.inference_data({"posterior": posterior}, attributes=attributes)
+
+
+def reporting(progress: FitProgressOption, began: float) -> Optional[Callable[..., object]]:
+    """What the engine calls: the user's callback, a line on the standard error stream, or nothing."""
+    report = _reporter(progress)
+    if report is None:
+        return None
+    heard = report
+
+    def told(*step: Any) -> object:
+        if len(step) != 6:  # Steps of the solver and of chains, within a stage.
+            return None
+        stage, at, k, variance, shift, remaining = step
+        return heard(FitProgress(stage, at, k, variance, shift, time.perf_counter() - began, remaining))
+
+    return told
+
+
+def announce(progress: FitProgressOption, parameters: int, units: Units, plan: Plan) -> None:
+    """Says what is about to be done, where lines are wanted."""
+    if _reporter(progress) is not _line:
+        return
+    many = f"{parameters} parameters, " if parameters else ""
+    print(
+        f"corelet {time.perf_counter() - plan.began:6.1f} s  {many}{units.count} {units.what}: k = {plan.k} points, at most "
+        f"{plan.max_k}; the first pass over all rows will tell how long a round takes",
+        file=sys.stderr,
+    )
 
 
 def _reporter(progress: FitProgressOption) -> Optional[Callable[[FitProgress], object]]:

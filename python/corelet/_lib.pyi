@@ -78,9 +78,29 @@ def check(
     keywords: Mapping[str, object],
     execution: Execution,
 ) -> dict[str, Any]: ...
-def check_errors(
-    errors: NDArray[np.float64], chains: Optional[int], found: str, points: int, n: int
+def fit(
+    data: Data,
+    keywords: Mapping[str, object],
+    max_k: Optional[int],
+    chains: Mapping[str, object],
+    execution: Execution,
 ) -> dict[str, Any]: ...
+def fit_target(
+    bridge: object,
+    groups: Optional[NDArray[np.int64]],
+    plan: tuple[int, int, int, int, Optional[int], int],
+    pilot: Optional[tuple[NDArray[np.float64], bool, int]],
+    execution: Execution,
+) -> dict[str, Any]: ...
+def gather(
+    bridge: object,
+    groups: Optional[NDArray[np.int64]],
+    draws: int,
+    pool: tuple[int, NDArray[np.int64], int],
+) -> dict[str, Any]: ...
+def judge(given: Mapping[str, object]) -> dict[str, Any]: ...
+def block_size(n: int, draws: int) -> int: ...
+def draws_of_pass(draws: Optional[int], k: int, parameters: int) -> int: ...
 def predict(
     data: Data,
     notes: Mapping[str, str],
@@ -92,4 +112,3 @@ def score_rows(data: Data, notes: Mapping[str, str], draws: NDArray[np.float64])
 def pointwise(
     kept: Mapping[str, Any], draws: NDArray[np.float64], seed: int
 ) -> tuple[NDArray[np.float64], Optional[NDArray[np.float64]]]: ...
-def diagnose(quantities: NDArray[np.float64]) -> NDArray[np.float64]: ...

@@ -13,10 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 from . import _lib
 from ._build import _count
 from ._coreset import SKETCH, Coreset, Sketch, coreset_from
-from ._gather import LogLikelihood, Units, expanded, gather
+from ._engine import gathered
 from ._nnls import _array
 from ._progress import ProgressOption, reporter
 from ._types import Execution
+from ._units import Units
 
 Given = Union[ArrayLike, Callable[[Any, Any], ArrayLike], Any]
 
@@ -111,12 +112,10 @@ def _of_matrix(
     execution: Execution,
 ) -> Coreset:
     units = Units(matrix.shape[1], groups)
-    everything = slice(0, units.count)
-    columns = matrix if groups is None else units.add(matrix[:, units.rows(everything)], everything)
-    coreset = coreset_from(_lib.build_matrix(np.ascontiguousarray(columns), unseen, keywords, execution))
+    coreset = coreset_from(_lib.build_matrix(np.ascontiguousarray(units.add(matrix)), unseen, keywords, execution))
     some = np.unique(np.linspace(0, matrix.shape[1] - 1, SKETCH).astype(np.int64))
     coreset.sketch = Sketch(some, matrix[: len(matrix) - unseen, some].mean(axis=0))
-    return expanded(coreset, units)
+    return units.expanded(coreset)
 
 
 def _of_function(
@@ -140,17 +139,14 @@ def _of_function(
     k: Any = keywords["k"]
     if k is not None and k > units.count:
         raise _lib.CoreletError(f"k = {k} points cannot be chosen from {units.count} {'rows' if groups is None else 'groups'}")
-    seen = gather(LogLikelihood(function, units), theta, draws, size=max(3000, 20 * (k or 100)), seed=_seed(keywords))
-    pool = dict(data=seen.pool, columns=seen.columns, totals=seen.totals, n=units.count)
+    seed: Any = keywords["seed"]
+    size, none = max(3000, 20 * (k or 100)), np.empty(0, np.int64)
+    seen = gathered(function, theta, draws, units, size=size, keep=none, seed=seed)
+    pool = dict(data=seen["pool"], columns=seen["columns"], totals=seen["totals"], n=units.count)
     coreset = coreset_from(_lib.build_pool(pool, unseen, keywords, execution))
     if groups is None:
-        coreset.sketch = Sketch.of(seen.pool, seen.columns)
-    return expanded(coreset, units)
-
-
-def _seed(keywords: dict[str, object]) -> int:
-    seed: Any = keywords["seed"]
-    return int(np.random.SeedSequence([seed, 5]).generate_state(1)[0])
+        coreset.sketch = Sketch.of(seen["pool"], seen["columns"])
+    return units.expanded(coreset)
 
 
 def _matrix(ll: Any, var_name: Optional[str], held_out: float) -> tuple[NDArray[np.float64], int]:

@@ -27,8 +27,8 @@ from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.shape import SpecifyShape
 from pytensor.tensor.variable import TensorConstant
 
-from ._gather import Which
 from ._lib import CoreletError
+from ._units import Which
 
 AS_IT_IS = Mode("py", None)
 """Evaluates a graph by NumPy, an operation at a time. (Rewriting joins products to operations that loop over rows in Python.)"""

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 Part = tuple[list[str], NDArray[Any], bool, Optional[list[str]]]
 """Names; a C-contiguous array, of two dimensions for several columns; whether it holds integers; levels of text."""
 
-Report = Callable[[int, float, float, int, int, float, float], object]
-"""Called now and then with the fields of `Progress`; False asks to stop."""
+Report = Callable[..., object]
+"""Called now and then with the fields of `Progress`, or of a `FitProgress` but for the seconds; False asks to stop."""
 
 Data = Union[tuple[str, list[Part]], tuple[list[str], Optional[str]], int]
 """What messages call the data, and their columns; or the paths of files, and their format where the extensions do not say it; or

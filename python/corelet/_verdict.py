@@ -16,8 +16,6 @@ from ._build import _count, arrays_in, data_parts, paths_of
 from ._columns import cells_of, length, same_cells
 from ._coreset import Coreset
 from ._check import check_loglik
-from ._draws import Draws
-from ._judge import Mixing
 from ._predict import pointwise
 from ._progress import ProgressOption, reporter
 from ._spool import spooled
@@ -78,6 +76,11 @@ class Verdict:
     """The smallest effective sample size of these."""
     ess_tail: float = float("nan")
     """The same in the tails."""
+    score_shift: float = float("nan")
+    """How far a mean of the draws is off by the gradient of the weighted posterior, in standard deviations and beyond sampling
+    error, in the worst direction; where the gradient is known."""
+    score_scale: tuple[float, float] = (float("nan"), float("nan"))
+    """The smallest and the largest ratio of a variance of the draws to that of the weighted posterior, by the same test."""
 
     @property
     def certified(self) -> bool:
@@ -221,9 +224,6 @@ def judged_by(coreset: Coreset, fields: dict[str, Any]) -> Verdict:
     """The verdict that the native part gave, which the coreset then knows."""
     issued = fields.pop("warnings", [])
     verdict = verdict_from(fields, coreset.names)
-    if verdict.draws and not verdict.resampled:
-        mixing = Mixing.of(Draws.of(verdict.draws["posterior"]).parameters())
-        verdict = replace(verdict, r_hat=mixing.r_hat, ess_bulk=mixing.ess_bulk, ess_tail=mixing.ess_tail)
     if coreset.sampling:
         verdict = replace(verdict, kept={"sampling": coreset.sampling, "rows": coreset.rows})
     coreset.quality = replace(coreset.quality, verdict=verdict)

@@ -20,12 +20,11 @@ from ._beside import MOST_AT_ONCE, cores
 from ._build import _count
 from ._compiled import LITTLE, MUCH, Compiled
 from ._draws import Draws
-from ._fit import Fit, FitProgressOption, plan_of, run_rounds
-from ._gather import Units, Which, block_size
-from ._lib import CoreletError
+from ._fit import Fit, FitProgressOption, Plan, plan_of, run_rounds
+from ._lib import CoreletError, block_size
 from ._numpyro_chains import TRIES, Chains, with_key
-from ._rounds import Plan
 from ._slicing import checked_rows, compare
+from ._units import Units, Which
 
 FELT = 0.02
 """An error of the log-density, in nats, that makes NUTS take smaller steps."""

@@ -18,11 +18,11 @@ from ._beside import MOST_AT_ONCE, cores
 from ._build import _count
 from ._draws import Draws
 from ._fit import Fit, FitProgressOption, plan_of, run_rounds
-from ._gather import Units, Which, block_size
-from ._lib import CoreletError
+from ._lib import CoreletError, block_size
 from ._nutpie import compiled_for_nutpie
 from ._pymc_graph import AS_IT_IS, Leaf, number_of_rows, plain_logp, row_logp, shape_of, starting_points
 from ._slicing import checked_rows, compare
+from ._units import Units, Which
 
 PILOT_CHAINS, ROUND_CHAINS, ROUND_TUNE = 4, 2, 300
 """Many short chains at first, to see whether they agree; few later."""

@@ -7,6 +7,7 @@ mod cluster;
 mod columns;
 mod data;
 mod errors;
+mod fit;
 mod log_likelihood;
 mod nnls;
 mod predict;
@@ -47,7 +48,9 @@ mod _lib {
     use crate::predict::{pointwise, predict, score_rows};
 
     #[pymodule_export]
-    use crate::sample::{check, check_errors, diagnose, sample_coreset};
+    use crate::fit::{block_size, draws_of_pass, fit, fit_target, gather, judge};
+    #[pymodule_export]
+    use crate::sample::{check, sample_coreset};
     #[pymodule_export]
     use crate::write::{judgement, write_coreset};
 

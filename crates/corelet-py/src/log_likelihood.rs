@@ -5,6 +5,7 @@ use std::ops::{ControlFlow, Range};
 use corelet::study::{
     BuildSpecification, ChosenData, LogLikelihoodStudy, PooledLogLikelihoods, Progress, StudyError,
 };
+use corelet::words::Summary;
 use numpy::{PyArray1, PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArrayDyn, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PySlice};
@@ -62,7 +63,7 @@ fn refused(error: StudyError) -> Failure {
 }
 
 /// Builds on a thread of its own. What was chosen before it was stopped is judged.
-fn build<'py>(
+pub(crate) fn build<'py>(
     py: Python<'py>,
     study: Result<LogLikelihoodStudy<'static>, StudyError>,
     execution: &Execution<'py>,
@@ -154,15 +155,24 @@ impl Function {
 }
 
 /// What the Python class `Coreset` is made of.
-fn fields<'py>(py: Python<'py>, chosen: &ChosenData) -> PyResult<Bound<'py, PyDict>> {
+pub(crate) fn fields<'py>(py: Python<'py>, chosen: &ChosenData) -> PyResult<Bound<'py, PyDict>> {
     let ChosenData { coreset, summary, .. } = chosen;
+    summary_fields(py, (&coreset.rows, &coreset.weights), summary)
+}
+
+/// Weighted data, and what is said of them.
+pub(crate) fn summary_fields<'py>(
+    py: Python<'py>,
+    (rows, weights): (&[usize], &[f64]),
+    summary: &Summary,
+) -> PyResult<Bound<'py, PyDict>> {
     let json = summary.to_json().map_err(|error| refuse(error.to_string()))?;
     let metadata = PyDict::new(py);
     metadata.set_item("corelet", &json)?;
     let fields = PyDict::new(py);
     fields.set_item("columns", PyDict::new(py))?;
-    fields.set_item("rows", PyArray1::from_iter(py, coreset.rows.iter().map(|&row| row as i64)))?;
-    fields.set_item("weights", PyArray1::from_slice(py, &coreset.weights))?;
+    fields.set_item("rows", PyArray1::from_iter(py, rows.iter().map(|&row| row as i64)))?;
+    fields.set_item("weights", PyArray1::from_slice(py, weights))?;
     fields.set_item("summary", json)?;
     fields.set_item("lines", summary.lines())?;
     fields.set_item("warnings", summary.warnings())?;

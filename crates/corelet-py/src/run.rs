@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use corelet::engine::Step;
 use corelet::study::Progress;
-use pyo3::exceptions::PyRuntimeError;
+use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError};
 use pyo3::prelude::*;
 use sparse_nnls::Info;
 
@@ -23,6 +24,7 @@ const REPORT: Duration = Duration::from_millis(50);
 /// What the worker tells the thread that waits for it.
 enum Event<T> {
     Step(Info),
+    Round(Step),
     Done(Result<T, Failure>),
 }
 
@@ -46,7 +48,7 @@ impl<T> Control<T> {
             // Nobody listens any more after an interrupt, and then `stop` says so.
             let _ = events.send(Event::Step(*info));
         }
-        if self.stopped() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        self.go_on()
     }
 
     /// What a study calls. Chains are told of as points are: steps of all of them.
@@ -62,9 +64,18 @@ impl<T> Control<T> {
                 let (passes, residual, target_norm) = (0.0, 0.0, 0.0);
                 self.follow(&Info { iterations: done, passes, seconds, points, k, residual, target_norm })
             }
-            _ if self.stopped() => ControlFlow::Break(()),
-            _ => ControlFlow::Continue(()),
+            Progress::Round(step) => {
+                if let Some(events) = &self.events {
+                    let _ = events.send(Event::Round(step.clone()));
+                }
+                self.go_on()
+            }
+            _ => self.go_on(),
         }
+    }
+
+    fn go_on(&self) -> ControlFlow<()> {
+        if self.stopped() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
     /// Whether the caller has gone, or wants no more.
@@ -77,13 +88,38 @@ impl<T> Control<T> {
 #[derive(FromPyObject)]
 pub(crate) struct Execution<'py>(Option<Bound<'py, PyAny>>, Option<usize>);
 
+impl Execution<'_> {
+    /// Who hears of it.
+    pub(crate) fn progress(&self) -> Option<Py<PyAny>> {
+        self.0.as_ref().map(|progress| progress.clone().unbind())
+    }
+}
+
 /// Runs `work` and returns what it returns.
 ///
 /// Ctrl-C, or an exception of `progress`, is raised at once; the worker then stops at its next step, and whatever it
 /// returns is dropped. A `progress` that returns `False` asks for the best so far.
 pub(crate) fn run<T: Send + 'static>(
     py: Python<'_>,
+    execution: &Execution<'_>,
+    work: impl FnOnce(&mut Control<T>) -> Result<T, Failure> + Send + 'static,
+) -> PyResult<T> {
+    run_until(py, execution, false, work)
+}
+
+/// The same, but after Ctrl-C the worker is waited for, which then returns the best so far.
+pub(crate) fn run_for_best<T: Send + 'static>(
+    py: Python<'_>,
+    execution: &Execution<'_>,
+    work: impl FnOnce(&mut Control<T>) -> Result<T, Failure> + Send + 'static,
+) -> PyResult<T> {
+    run_until(py, execution, true, work)
+}
+
+fn run_until<T: Send + 'static>(
+    py: Python<'_>,
     Execution(progress, threads): &Execution<'_>,
+    best: bool,
     work: impl FnOnce(&mut Control<T>) -> Result<T, Failure> + Send + 'static,
 ) -> PyResult<T> {
     let stop = Arc::new(AtomicBool::new(false));
@@ -110,6 +146,9 @@ pub(crate) fn run<T: Send + 'static>(
             Ok(Event::Step(info)) => {
                 py.check_signals().and_then(|()| report(progress.as_ref(), &info, &stop))
             }
+            Ok(Event::Round(step)) => {
+                py.check_signals().and_then(|()| report_round(progress.as_ref(), &step, &stop))
+            }
             Err(RecvTimeoutError::Timeout) => py.check_signals(),
             Err(RecvTimeoutError::Disconnected) => {
                 // Only a panic ends the worker without a result; it has been printed.
@@ -119,7 +158,9 @@ pub(crate) fn run<T: Send + 'static>(
         };
         if let Err(interrupt) = heard {
             stop.store(true, Ordering::Relaxed);
-            return Err(interrupt);
+            if !(best && interrupt.is_instance_of::<PyKeyboardInterrupt>(py)) {
+                return Err(interrupt);
+            }
         }
     }
 }
@@ -186,6 +227,21 @@ pub(crate) fn report(progress: Option<&Bound<'_, PyAny>>, info: &Info, stop: &At
     let Some(progress) = progress else { return Ok(()) };
     let Info { iterations, passes, seconds, points, k, residual, target_norm } = *info;
     let answer = progress.call1((iterations, passes, seconds, points, k, residual, target_norm))?;
+    if answer.extract::<bool>().is_ok_and(|go_on| !go_on) {
+        stop.store(true, Ordering::Relaxed);
+    }
+    Ok(())
+}
+
+/// Calls `progress` with where a fit stands; a `False` asks to stop.
+pub(crate) fn report_round(
+    progress: Option<&Bound<'_, PyAny>>,
+    step: &Step,
+    stop: &AtomicBool,
+) -> PyResult<()> {
+    let Some(progress) = progress else { return Ok(()) };
+    let Step { stage, round, k, variance, shift, remaining } = step;
+    let answer = progress.call1((stage.words(), *round, *k, *variance, *shift, *remaining))?;
     if answer.extract::<bool>().is_ok_and(|go_on| !go_on) {
         stop.store(true, Ordering::Relaxed);
     }

@@ -3,18 +3,14 @@
 use std::time::Instant;
 
 use corelet::data::Standardisation;
-use corelet::posterior::{Chains, ParameterSummary, Phase, Stats};
+use corelet::posterior::{Chains, Phase, Stats};
 use corelet::rows::Observations;
 use corelet::study::{Drawn, Resolved, Study, StudyError, sample_kept};
-use corelet::trust::{Reason, Verdict, verdict_of_errors};
+use corelet::trust::{Fidelity, Mixing, Verdict};
 use corelet::words;
-use numpy::{
-    PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArray3,
-    PyUntypedArrayMethods,
-};
+use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use rayon::prelude::*;
 
 use crate::build::design;
 use crate::data::Data;
@@ -180,42 +176,6 @@ fn all_rows<'py>(py: Python<'py>, study: &Study) -> PyResult<Bound<'py, PyDict>>
     Ok(all)
 }
 
-/// The verdict on errors L(θ) − L_w(θ) that were computed elsewhere, and on what else was found there.
-#[pyfunction]
-pub(crate) fn check_errors<'py>(
-    py: Python<'py>,
-    errors: PyReadonlyArray1<'py, f64>,
-    chains: Option<usize>,
-    found: &str,
-    points: usize,
-    n: usize,
-) -> PyResult<Bound<'py, PyDict>> {
-    let errors = errors.as_slice()?.to_vec();
-    let found: Vec<Reason> = serde_json::from_str(found).map_err(|error| refuse(error.to_string()))?;
-    let judged = verdict_of_errors(errors, chains).map_err(|error| Failure::new(&error))?.with(&found);
-    verdict_fields(py, &judged, points, n)
-}
-
-/// R̂, bulk and tail effective sample size of each quantity, of quantities × chains × draws.
-#[pyfunction]
-pub(crate) fn diagnose<'py>(
-    py: Python<'py>,
-    quantities: PyReadonlyArray3<'py, f64>,
-) -> PyResult<Bound<'py, PyArray2<f64>>> {
-    let shape = quantities.shape();
-    let (chains, draws) = (shape[1], shape[2]);
-    let values = quantities.as_slice()?;
-    let summaries: Vec<Vec<f64>> = py.detach(|| {
-        let of = |quantity: &[f64]| {
-            let chains: Vec<Vec<f64>> = quantity.chunks_exact(draws.max(1)).map(<[f64]>::to_vec).collect();
-            let summary = ParameterSummary::new(&chains);
-            vec![summary.r_hat, summary.ess_bulk, summary.ess_tail]
-        };
-        values.par_chunks_exact((chains * draws).max(1)).map(of).collect()
-    });
-    PyArray2::from_vec2(py, &summaries).map_err(|error| refuse(error.to_string()))
-}
-
 /// Draws on both scales with their statistics, and the same of the warm-up: chains × draws (× parameters).
 fn fields<'py>(
     py: Python<'py>,
@@ -278,7 +238,7 @@ fn phase<'py>(
 }
 
 /// What the Python class `Verdict` is made of.
-fn verdict_fields<'py>(
+pub(crate) fn verdict_fields<'py>(
     py: Python<'py>,
     judged: &Verdict,
     points: usize,
@@ -300,5 +260,14 @@ fn verdict_fields<'py>(
     fields.set_item("pareto_k", judged.reweighting.pareto_k)?;
     fields.set_item("pareto_threshold", judged.reweighting.pareto_threshold)?;
     fields.set_item("log_weights", PyArray1::from_slice(py, &judged.log_weights))?;
+    if let Some(Mixing { r_hat, ess_bulk, ess_tail }) = judged.mixing {
+        fields.set_item("r_hat", r_hat)?;
+        fields.set_item("ess_bulk", ess_bulk)?;
+        fields.set_item("ess_tail", ess_tail)?;
+    }
+    if let Some(Fidelity { shift, scale }) = judged.fidelity {
+        fields.set_item("score_shift", shift)?;
+        fields.set_item("score_scale", scale)?;
+    }
     Ok(fields)
 }

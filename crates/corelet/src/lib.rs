@@ -45,4 +45,6 @@ pub mod words;
 
 pub mod cluster;
 
+pub mod engine;
+
 pub mod study;

@@ -47,6 +47,9 @@ pub enum StudyError {
     /// The verdict.
     #[error(transparent)]
     Verdict(#[from] VerdictError),
+    /// A fit in rounds.
+    #[error(transparent)]
+    Fit(crate::engine::TargetError),
     /// A row that a coreset names and the data do not have, or left out.
     #[error("row {row} is named, but {reason}")]
     NoSuchRow {

@@ -8,6 +8,8 @@ mod compare;
 #[cfg(feature = "sampling")]
 mod drawn;
 mod error;
+#[cfg(feature = "sampling")]
+mod fit;
 mod frame;
 #[cfg(feature = "sampling")]
 mod kept;
@@ -26,6 +28,8 @@ pub use compare::{Cell, Comparison};
 #[cfg(feature = "sampling")]
 pub use drawn::{Drawn, sample_kept};
 pub use error::StudyError;
+#[cfg(feature = "sampling")]
+pub use fit::{FitSpecification, StudyFit};
 pub use frame::{Frame, Lineage};
 #[cfg(feature = "sampling")]
 pub use kept::KeptCoreset;
@@ -92,6 +96,8 @@ pub enum Progress<'a> {
     Sampling(&'a SampleProgress),
     /// Looking at the draws on all rows.
     Judging,
+    /// Where a fit in rounds stands.
+    Round(&'a crate::engine::Step),
 }
 
 /// Hears how it goes, and says whether to go on.

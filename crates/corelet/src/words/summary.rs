@@ -125,6 +125,9 @@ struct OfQuality {
     map_distance: Option<f64>,
     coreset_fit: FitStatus,
     parameters: Vec<NamedShift>,
+    /// Whether the draws are of the coreset's own posterior.
+    #[serde(skip)]
+    own: bool,
 }
 
 impl Summary {
@@ -206,6 +209,7 @@ impl Summary {
                 parameters: parameters
                     .map(|(name, &shift)| NamedShift { name: name.clone(), shift })
                     .collect(),
+                own: false,
             },
             test: None,
             seconds: Some(seconds),
@@ -225,6 +229,25 @@ impl Summary {
     pub fn with_looks(self, looks: Looks, others: f64) -> Self {
         let passes = Some(looks.passes() as f64 + others);
         Self { build: OfBuild { passes, looks: Some(looks), ..self.build }, ..self }
+    }
+
+    /// Number of usable rows.
+    pub fn rows(&self) -> usize {
+        self.subject.n
+    }
+
+    /// The same of so many rows, of whose groups so many were chosen.
+    pub fn of_groups(self, rows: usize, groups: usize, chosen: usize) -> Self {
+        let subject = OfData { n: rows, groups: Some(groups), ..self.subject };
+        Self { subject, build: OfBuild { groups_chosen: Some(chosen), ..self.build }, ..self }
+    }
+
+    /// The same with the divergence on so many draws of the coreset's own posterior, in place of what the build said.
+    pub fn judged_on_own(self, nats: f64, draws: usize) -> Self {
+        let (heldout_nats, heldout_residual) = (Some(nats), Some((2.0 * nats).sqrt()));
+        let quality =
+            OfQuality { heldout_nats, heldout_residual, heldout_draws: draws, own: true, ..self.quality };
+        Self { quality, ..self }
     }
 
     /// The same with how test rows are predicted.
@@ -331,6 +354,11 @@ impl Summary {
         let numbers = if alone {
             format!(
                 "  divergence     {held_out} nats estimated on {draws}; no fit of all rows to compare with"
+            )
+        } else if self.quality.own {
+            format!(
+                "  divergence     {held_out} nats on {} draws of its own posterior",
+                count(self.quality.heldout_draws)
             )
         } else if self.quality.coreset_fit == FitStatus::NotFitted {
             let draws = count(self.quality.heldout_draws);

@@ -16,7 +16,7 @@ pub use diagnostics::{
     Diagnostics, ParameterSummary, R_HAT_LIMIT, effective_sample_size, ess_bulk, ess_tail, r_hat,
 };
 pub use normal::normal_quantile;
-pub use weighted::{Marginal, resample};
+pub use weighted::{Marginal, resample, systematic};
 
 use std::ops::ControlFlow;
 

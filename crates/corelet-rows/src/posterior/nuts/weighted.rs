@@ -42,23 +42,33 @@ impl Marginal {
     }
 }
 
-/// The draws of `chains` chosen again in proportion to their weights, as many as there were, by systematic resampling:
-/// a draw of weight w appears ⌊Sw⌋ or ⌈Sw⌉ times. Equal weights choose every draw once.
+/// The draws of `chains` chosen again in proportion to their weights, as many as there were: see [`systematic`].
 pub fn resample(chains: &Chains, log_weights: &[f64]) -> Chains {
-    let (size, length) = (chains.total_draws(), chains.draws_per_chain());
+    let length = chains.draws_per_chain();
+    let chosen = systematic(log_weights);
+    let places = |chain: usize| {
+        chosen[chain * length..(chain + 1) * length].iter().map(|at| (at / length, at % length))
+    };
+    chains.with_draws(|chain| places(chain).collect())
+}
+
+/// Systematic resampling: as many draws as there are weights, by their number, ascending. A draw of weight w appears ⌊Sw⌋ or ⌈Sw⌉
+/// times; equal weights choose every draw once.
+pub fn systematic(log_weights: &[f64]) -> Vec<usize> {
+    let size = log_weights.len();
     let mut chosen = Vec::with_capacity(size);
     let mut reached = 0.0;
     for (at, weight) in log_weights.iter().enumerate() {
         reached += weight.exp() * size as f64;
         while chosen.len() < size && (chosen.len() as f64 + 0.5) < reached {
-            chosen.push((at / length, at % length));
+            chosen.push(at);
         }
     }
     // Rounding may leave the last place open.
     while let (true, Some(&last)) = (chosen.len() < size, chosen.last()) {
         chosen.push(last);
     }
-    chains.with_draws(|chain| chosen[chain * length..(chain + 1) * length].to_vec())
+    chosen
 }
 
 #[cfg(test)]

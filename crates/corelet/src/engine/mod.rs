@@ -1,0 +1,24 @@
+//! One engine for every model: rounds of building, sampling and judging, from a pilot to a certified posterior.
+//!
+//! [`rounds`] is the loop and knows neither models nor samplers; it asks a [`Scheme`]. There are two. A model that is known by
+//! its log-likelihoods and a sampler, a [`Target`], is approximated from a pool of its rows ([`Pooled`]); a built-in family, whose
+//! log-likelihood can be expanded, by its embedding (`study::Known`). The grade comes from [`trust::judge`](crate::trust::judge)
+//! in both.
+
+mod pass;
+mod plan;
+mod pooled;
+mod rounds;
+mod sample;
+mod scheme;
+mod target;
+mod units;
+
+pub use pass::{Pool, Seen, block_size, pass};
+pub use plan::{Plan, PlanError};
+pub use pooled::{Fingerprint, PoolCoreset, Pooled};
+pub use rounds::rounds;
+pub use sample::Sample;
+pub use scheme::{Best, Fitted, Interrupted, Pilot, Round, Scheme, Stage, Step, StepListener};
+pub use target::{Rows, Target, TargetError, Wanted};
+pub use units::Units;

@@ -1,0 +1,107 @@
+//! What a fit is asked for, and the policy of its rounds: every constant, with its reason.
+
+use thiserror::Error;
+
+/// Posteriors whose means differ by more of a standard deviation, or whose standard deviations differ by more than a factor of
+/// [`MOVED_SCALE`], are in different places: an embedding by draws of the one says little about the other.
+pub(super) const MOVED_SHIFT: f64 = 0.5;
+/// See [`MOVED_SHIFT`].
+pub(super) const MOVED_SCALE: f64 = 1.5;
+/// Chains of a pilot with a larger R̂ are in different places; the limit of the verdict is stricter.
+pub(super) const APART: f64 = 1.2;
+/// How many times as many rows the next pilot has, where one was too small.
+pub(super) const LARGER_PILOT: usize = 5;
+/// How often a pilot may be repeated.
+pub(super) const RESTARTS: usize = 2;
+/// How often the final chains are run on, as long again, where nothing is wrong but that they mix slowly.
+pub(super) const LONGER: usize = 3;
+/// With the upper bound of V below this share of what an A allows, chains of full length that certified a round need no confirmation
+/// by others: nearer to the limit, that this round was the first to pass could be chance.
+pub(super) const CONFIRMED: f64 = 0.5;
+/// What a step of a chain takes, in log-likelihoods of each of its rows: some ten gradients of five each.
+pub(super) const STEP_COSTS: usize = 50;
+/// Draws that the last verdict looks at, at most, where fewer did not give an A.
+pub(super) const VERDICT_DRAWS: usize = 2000;
+/// Draws at which the score test looks.
+pub(super) const SCORED_DRAWS: usize = 1000;
+/// V must fall by this factor for another round to be worth its cost.
+pub(super) const FALLS: f64 = 0.5;
+/// V beyond which a round says nothing but that its coreset has strayed.
+pub(super) const STRAYED: f64 = 100.0;
+
+/// What a fit is asked for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// Points to begin with.
+    pub k: usize,
+    /// Points that they may be doubled to.
+    pub max_k: usize,
+    /// Rows of the pilot.
+    pub pilot: usize,
+    /// Most rounds.
+    pub max_rounds: usize,
+    /// Draws of each look at all rows; by the number of points and parameters where nobody has said.
+    pub draws: Option<usize>,
+    /// The seed of everything random but the sampler.
+    pub seed: u64,
+}
+
+/// A plan that cannot be carried out.
+#[derive(Debug, Error)]
+pub enum PlanError {
+    /// Too many points, or none.
+    #[error("k = {k} points cannot stand for {units} {what}: k must be between 1 and {}", units.saturating_sub(1))]
+    Points {
+        /// k.
+        k: usize,
+        /// How many units there are.
+        units: usize,
+        /// What they are.
+        what: &'static str,
+    },
+    /// Fewer points at the end than at the beginning.
+    #[error("max_k = {max_k} is less than k = {k}")]
+    Fewer {
+        /// k.
+        k: usize,
+        /// max_k.
+        max_k: usize,
+    },
+    /// Nothing to begin with.
+    #[error("pilot must be at least 2 rows, and max_rounds at least 1")]
+    Nothing,
+    /// Too few draws.
+    #[error("draws = {0} are too few for a verdict: at least 100 are needed")]
+    Draws(usize),
+}
+
+impl Plan {
+    /// Refuses what cannot be carried out with so many units.
+    ///
+    /// # Errors
+    /// See [`PlanError`].
+    pub fn check(&self, units: usize, what: &'static str) -> Result<(), PlanError> {
+        let Self { k, max_k, .. } = *self;
+        if k == 0 || k >= units {
+            return Err(PlanError::Points { k, units, what });
+        }
+        if max_k < k {
+            return Err(PlanError::Fewer { k, max_k });
+        }
+        if self.pilot < 2 || self.max_rounds == 0 {
+            return Err(PlanError::Nothing);
+        }
+        self.draws.filter(|&draws| draws < 100).map_or(Ok(()), |draws| Err(PlanError::Draws(draws)))
+    }
+
+    /// Draws that a round with k points and so many parameters needs: columns of fewer draws than points can be matched by chance,
+    /// and a covariance wants some ten draws a parameter.
+    pub fn draws_at(&self, k: usize, parameters: usize) -> usize {
+        self.draws.unwrap_or_else(|| 400.max(5 * k / 3).max(12 * parameters))
+    }
+
+    /// Candidates from which k points are chosen.
+    pub fn pool_at(&self, k: usize) -> usize {
+        3000.max(20 * k)
+    }
+}

@@ -1,0 +1,170 @@
+//! `fit`: coresets of more and more points, each sampled and judged, until one is certified.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use super::{BuildSpecification, Chosen, Drawn, Listener, Progress, Study, StudyError};
+use crate::engine::{Fitted, Interrupted, Pilot, Plan, Round, Sample, Scheme, TargetError, rounds};
+use crate::posterior::{SampleError, SampleSettings};
+use crate::trust::{Reason, Verdict};
+
+/// Points that `fit` begins with where nobody has said.
+const FIRST_POINTS: usize = 300;
+
+/// How many times as many it may take where nobody has said.
+const GROWTH: usize = 4;
+
+/// What a fit is asked for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FitSpecification {
+    /// How points are chosen; `k` of them to begin with, 300 where it is not said.
+    pub build: BuildSpecification,
+    /// Points that they may be doubled to; four times `k`.
+    pub max_k: Option<usize>,
+    /// The chains.
+    pub sample: SampleSettings,
+    /// The seed of the chains.
+    pub seed: u64,
+}
+
+/// What a fit came to. Where it was stopped before there were draws, the coreset that there was.
+pub struct StudyFit {
+    /// The coreset.
+    pub chosen: Option<Arc<Chosen>>,
+    /// Its draws with the verdict; none where it was stopped before.
+    pub drawn: Option<Arc<Drawn>>,
+    /// Every round in its order.
+    pub rounds: Vec<Round>,
+    /// What should not be overlooked.
+    pub notes: Vec<String>,
+}
+
+impl Study {
+    /// Builds, samples and judges coresets of `k`, 2 `k`, … points, until one is certified, more points would not mend it, or no more
+    /// are allowed; the best of them. With `max_kl` the number of points is chosen by that, once.
+    ///
+    /// # Errors
+    /// See [`StudyError`].
+    pub fn fit(&self, asked: &FitSpecification, listener: &mut Listener<'_>) -> Result<StudyFit, StudyError> {
+        asked.sample.check()?;
+        let units = self.units();
+        let k = asked.build.k.unwrap_or(FIRST_POINTS.min(units));
+        let growth = if asked.build.max_kl.is_some() { 1 } else { GROWTH };
+        let max_k = asked.max_k.unwrap_or(growth * k);
+        let plan =
+            Plan { k, max_k: max_k.max(k), pilot: 2, max_rounds: usize::MAX, draws: None, seed: asked.seed };
+        let listener = RefCell::new(listener);
+        let mut known = Known { study: self, asked, plan, listener: &listener, last: None };
+        let step = &mut |step: &crate::engine::Step| (listener.borrow_mut())(Progress::Round(step));
+        match rounds(&mut known, None, step) {
+            Ok(Fitted { best, rounds, notes }) => {
+                Ok(StudyFit { chosen: Some(best.coreset), drawn: Some(best.draws), rounds, notes })
+            }
+            Err(error) if error.is::<Interrupted>() => {
+                Ok(StudyFit { chosen: known.last, drawn: None, rounds: Vec::new(), notes: Vec::new() })
+            }
+            Err(error) => Err(match error.downcast::<StudyError>() {
+                Ok(error) => *error,
+                Err(error) => StudyError::Fit(error),
+            }),
+        }
+    }
+}
+
+/// A built-in family: coresets by its embedding under the Laplace fit of all rows, chains by NUTS.
+struct Known<'s, 'h, 'l> {
+    study: &'s Study,
+    asked: &'s FitSpecification,
+    plan: Plan,
+    listener: &'h RefCell<&'h mut Listener<'l>>,
+    /// The last coreset that was built.
+    last: Option<Arc<Chosen>>,
+}
+
+impl Scheme for Known<'_, '_, '_> {
+    type Coreset = Arc<Chosen>;
+    type Draws = Arc<Drawn>;
+    type Seen = ();
+
+    const BY_DRAWS: bool = false;
+
+    fn units(&self) -> usize {
+        self.study.units()
+    }
+
+    fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    fn full_length(&self, _: usize) -> bool {
+        true
+    }
+
+    fn pilot(&mut self, _: usize, _: usize) -> Result<Option<Pilot<Arc<Drawn>>>, TargetError> {
+        Ok(None)
+    }
+
+    fn look(&mut self, _: &Arc<Drawn>, _: Option<&Arc<Chosen>>, _: usize) -> Result<(), TargetError> {
+        Ok(())
+    }
+
+    fn build(&mut self, k: usize, _: Option<&()>) -> Result<Arc<Chosen>, TargetError> {
+        // With `max_kl` and no number of points, their number is what is looked for.
+        let k = if self.asked.build.max_kl.is_some() { self.asked.build.k } else { Some(k) };
+        let asked = BuildSpecification { k, ..self.asked.build.clone() };
+        let mut listener = self.listener.borrow_mut();
+        let chosen = self.study.build(&asked, &mut **listener)?.ok_or(Interrupted)?;
+        Ok(self.last.insert(Arc::new(chosen)).clone())
+    }
+
+    fn sample(
+        &mut self,
+        chosen: &Arc<Chosen>,
+        _: Option<&Arc<Drawn>>,
+        _: usize,
+        _: bool,
+    ) -> Result<Arc<Drawn>, TargetError> {
+        let coreset = chosen.coreset();
+        let weighted = self.study.weighted(&coreset.rows, &coreset.weights)?;
+        let mut listener = self.listener.borrow_mut();
+        let FitSpecification { sample, seed, .. } = self.asked;
+        match self.study.sample(Some(&weighted), sample, *seed, &mut **listener) {
+            Err(StudyError::Sample(SampleError::Stopped)) => Err(Interrupted.into()),
+            result => Ok(Arc::new(result?)),
+        }
+    }
+
+    fn verdict(
+        &mut self,
+        chosen: &Arc<Chosen>,
+        drawn: &Arc<Drawn>,
+        (): &(),
+        found: Vec<Reason>,
+    ) -> Result<Verdict, TargetError> {
+        self.final_verdict(chosen, drawn, found, 0)
+    }
+
+    fn final_verdict(
+        &mut self,
+        _: &Arc<Chosen>,
+        drawn: &Arc<Drawn>,
+        found: Vec<Reason>,
+        _: usize,
+    ) -> Result<Verdict, TargetError> {
+        Ok(drawn.verdict.clone().ok_or("draws of all rows have no verdict")?.with(&found))
+    }
+
+    fn points(chosen: &Arc<Chosen>) -> usize {
+        let coreset = chosen.coreset();
+        coreset.groups.unwrap_or(coreset.rows.len())
+    }
+
+    fn moved(new: &Arc<Drawn>, old: &Arc<Drawn>) -> (f64, f64) {
+        let sample = |drawn: &Drawn| Sample::new(drawn.chains.theta(), drawn.chains.dim, 1, true, 0);
+        sample(new).moved_from(&sample(old))
+    }
+
+    fn join(first: &Arc<Drawn>, _: &Arc<Drawn>) -> Arc<Drawn> {
+        Arc::clone(first)
+    }
+}

@@ -1,0 +1,178 @@
+"""Models that live in Python, as the engine asks them: draws as one table, log-likelihoods as one matrix."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Optional, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _lib
+from ._draws import BARE, Draws
+from ._units import Units, Which
+
+
+class Sampler(Protocol):
+    """What a tool's adapter has: draws of the posterior given weighted rows, log-likelihoods and, where it can, gradients."""
+
+    @property
+    def last_steps(self) -> int:
+        """Steps of the final chains, warm-up included; 0 where these are no longer than others."""
+
+    @property
+    def at_once(self) -> int:
+        """How many threads may ask for log-likelihoods at a time."""
+
+    def sample(
+        self,
+        rows: NDArray[np.int64],
+        weights: NDArray[np.float64],
+        start: Optional[Draws],
+        draws: int,
+        final: bool,
+    ) -> Draws:
+        """Chains, from draws `start` where there are any; at least about `draws` in all, unless `final`."""
+
+    def log_likelihood(self, theta: Any, rows: Which) -> Any:
+        """Draws by rows."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which variables stand where in a table of draws × numbers."""
+
+    names: tuple[str, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    dtypes: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, draws: Draws) -> Layout:
+        """Of these draws."""
+        arrays = draws.values.values()
+        return cls(tuple(draws.values), tuple(array.shape[2:] for array in arrays), tuple(array.dtype for array in arrays))
+
+    def table(self, draws: Draws) -> NDArray[np.float64]:
+        """Chains × draws × numbers."""
+        leading = draws.shape
+        columns = [array.reshape(*leading, -1) for array in draws.values.values()]
+        return np.ascontiguousarray(np.concatenate(columns, axis=2, dtype=np.float64))
+
+    def draws(self, table: NDArray[np.float64], chained: bool = True) -> Draws:
+        """The variables of such a table."""
+        ends = np.cumsum([int(np.prod(shape)) for shape in self.shapes])
+        values, start = {}, 0
+        for name, shape, dtype, end in zip(self.names, self.shapes, self.dtypes, ends):
+            values[name] = table[:, :, start:end].reshape(*table.shape[:2], *shape).astype(dtype, copy=False)
+            start = int(end)
+        return Draws(values, chained)
+
+    def same_as(self, other: Layout) -> bool:
+        """Whether both are of the same variables."""
+        return (self.names, self.shapes) == (other.names, other.shapes)
+
+
+class Bridge:
+    """A sampler behind the interface that the engine calls."""
+
+    def __init__(self, sampler: Sampler, units: Units, parameters: int = 0) -> None:
+        self.sampler = sampler
+        self.n = units.n
+        self.units = units
+        self.parameters = parameters
+        self.at_once = sampler.at_once
+        self.final_steps = sampler.last_steps
+        self.layout: Optional[Layout] = None
+
+    def given(self, draws: Draws) -> tuple[NDArray[np.float64], bool, int]:
+        """Draws as the engine takes them."""
+        layout = Layout.of(draws)
+        if self.layout is None:
+            self.layout = layout
+        elif not layout.same_as(self.layout):
+            raise _lib.CoreletError("the draws of the weighted fit are not of the variables that the pilot has")
+        return layout.table(draws), draws.chained, draws.diverged
+
+    def draws(self, table: NDArray[np.float64], chained: bool = True) -> Draws:
+        """Draws of the engine as variables."""
+        assert self.layout is not None
+        return self.layout.draws(table, chained)
+
+    def sample(
+        self,
+        rows: NDArray[np.int64],
+        weights: NDArray[np.float64],
+        start: Optional[NDArray[np.float64]],
+        draws: int,
+        final: bool,
+    ) -> tuple[NDArray[np.float64], bool, int]:
+        """Chains × draws × numbers, whether the chains are known, and divergent draws."""
+        began = None if start is None else self.draws(start)
+        return self.given(self.sampler.sample(rows, weights, began, draws, final))
+
+    def place(self, table: NDArray[np.float64]) -> tuple[Any, int]:
+        """Draws as the model is asked at them, without their chains, and how many there are."""
+        draws = self.draws(table)
+        return draws.flat(), draws.count
+
+    def log_likelihood(self, place: tuple[Any, int], rows: Which) -> NDArray[np.float64]:
+        """Draws by rows."""
+        theta, draws = place
+        return checked(self.sampler.log_likelihood(theta, rows), draws, rows)
+
+    def scores(
+        self, rows: NDArray[np.int64], weights: NDArray[np.float64], table: NDArray[np.float64], most: int
+    ) -> Optional[tuple[NDArray[np.float64], NDArray[np.float64], int]]:
+        """Draws and the gradient of the weighted log posterior there, draws × numbers, and how many chains they are of."""
+        ask = getattr(self.sampler, "scores", None)
+        answer = None if ask is None else ask(rows, weights, self.draws(table), most)
+        if answer is None:
+            return None
+        theta, gradient = (np.ascontiguousarray(part, dtype=np.float64) for part in answer)
+        return theta, gradient, len(table)
+
+
+class GivenDraws:
+    """A function of draws that are known beforehand, behind the same interface."""
+
+    parameters, final_steps, at_once = 0, 0, 1
+
+    def __init__(self, function: Any, theta: Any, draws: int, n: int) -> None:
+        self.n = n
+        self._function = function
+        self._theta = theta
+        self._draws = draws
+
+    def place(self, table: NDArray[np.float64]) -> Any:
+        """The draws, whatever the engine calls them."""
+        return self._theta
+
+    def log_likelihood(self, theta: Any, rows: Which) -> NDArray[np.float64]:
+        """Draws by rows."""
+        return checked(self._function(theta, rows), self._draws, rows)
+
+
+def checked(answer: Any, draws: int, rows: Which) -> NDArray[np.float64]:
+    """What a user's function returned, as a matrix of draws by rows."""
+    count = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
+    try:
+        values = np.asarray(answer, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise _lib.CoreletError(f"the function returned {type(answer)}, which is not an array of numbers") from error
+    if values.shape != (draws, count):
+        where = f"rows {rows.start} to {rows.stop}" if isinstance(rows, slice) else f"{count} rows"
+        raise _lib.CoreletError(
+            f"the function returned an array of shape {values.shape} for {where}; it must be ({draws}, {count}), draws by rows"
+        )
+    return np.ascontiguousarray(values)
+
+
+def gathered(
+    function: Any, theta: Any, draws: int, units: Units, *, size: int, keep: NDArray[np.int64], seed: int
+) -> dict[str, Any]:
+    """One pass of a function over all units: `totals` at each draw, a `pool` of candidates, and their `columns`."""
+    seen = _lib.gather(GivenDraws(function, theta, draws, units.n), units.codes, draws, (size, keep, seed))
+    if seen["not_finite"] is not None:
+        unit, draw, value = seen["not_finite"]
+        raise _lib.CoreletError(f"the log-likelihood of {units.name(unit)} at draw {draw} is not finite ({value})")
+    return seen
