@@ -1,10 +1,25 @@
-# make test: every test, Rust and Python, with all set-up. make integrations: the examples in PyMC, NumPyro and Stan.
-# make cluster: Spark on this machine. make bench: the figures of docs/benchmarks.md. make fuzz: damaged files and killed runs, as many as wanted.
+# make test: every test, Rust, and Python on both Pythons, with all set-up. make quick: what takes seconds, on one Python and one instruction set.
+# make newest: Python's tests with the newest release of every package. make integrations: longer models in PyMC, bambi, NumPyro and Stan.
+# make extras: each extra of the package in a fresh environment. make cluster: Spark on this machine.
+# make bench: the figures of docs/benchmarks.md. make fuzz: damaged files and killed runs, as many as wanted.
 
-VENV := .venv
-INTEGRATIONS := .venv-integrations
-CLUSTER := .venv-cluster
+# Any Python. PYTHON=newest is one from 3.12 on, from the PATH or a tree of Debian 13 (.ci/newest-python). Up to 3.11 packages are the last
+# before ArviZ 1 and PyMC 6, later the newest, pinned either way.
 PYTHON ?= python3
+OWN := $(if $(filter newest,$(PYTHON)),python3,$(PYTHON))
+OWN_WORLD := $(shell $(OWN) -c 'import sys; print("newest" if sys.version_info >= (3, 12) else "older")')
+ifeq ($(PYTHON),newest)
+IN := .ci/newest-python
+WORLD := newest
+VENV := .venv-newest
+else
+IN :=
+WORLD := $(OWN_WORLD)
+VENV := .venv
+endif
+UNPINNED := .venv-unpinned
+CLUSTER := .venv-cluster
+COMMAND := $(abspath .venv)/command
 DATA := $(wildcard ../shared/data)
 # The same random cases at every run; leave it out to search further.
 export PROPTEST_RNG_SEED ?= 20261115
@@ -20,11 +35,19 @@ CARGO_TEST := cargo test --release --workspace --features sparse-nnls/simd-varia
 KERNELS := $(CARGO_TEST) --quiet --lib \
 	--test draws --test hermite --test models --test invariants --test nnls --test rank
 
-.PHONY: test lint rust python python-tests command wheel integrations cluster java bench fuzz clean
+# What a change breaks first, and seconds tell.
+QUICK := --lib --test models --test nnls --test questions --test errors --test design --test weights --test priors
+
+.PHONY: test quick lint rust python both on-python command wheel newest integrations extras cluster java bench fuzz clean
 
 # The wheel compiles, and Python's tests run, beside the tests of Rust, which leave a core idle often enough.
 test: lint command
-	$(MAKE) --jobs=2 --output-sync=target rust python-tests
+	$(MAKE) --jobs=2 --output-sync=target rust both
+
+quick: command wheel
+	$(CARGO_TEST) --quiet $(QUICK)
+	$(INSTALL_WHEEL)
+	CORELET_COMMAND=$(COMMAND) $(IN) $(VENV)/bin/python -m pytest -q -m "not slow" tests/python
 
 lint:
 	cargo fmt --all --check
@@ -39,38 +62,67 @@ rust:
 	CORELET_SIMD=portable $(KERNELS)
 
 # The tests run against the built wheel, installed as a user would install it.
-python: command python-tests
+python: command wheel on-python
+
+# The same wheel on both Pythons. Where no newer one can be had, that is said, and is an error where CI=true.
+both: wheel
+	$(MAKE) on-python
+	@if [ $(WORLD) = older ]; then .ci/newest-python --ready; case $$? in 0) $(MAKE) on-python PYTHON=newest;; 3) ;; *) exit 1;; esac; fi
+
+INSTALL_WHEEL = $(IN) $(VENV)/bin/python -m pip install --quiet --force-reinstall --no-deps wheels/corelet-*.whl
+
+# The tests of the package, and one small model in each of PyMC, bambi and NumPyro. Types are checked against the older stubs of NumPy.
+on-python: $(VENV)/installed
+	$(INSTALL_WHEEL)
+	$(if $(filter older,$(WORLD)),$(VENV)/bin/python -m mypy)
+	CORELET_COMMAND=$(COMMAND) $(IN) $(VENV)/bin/python -m pytest -q tests/python
+	$(IN) $(VENV)/bin/python -m pytest -q tests/tools
 
 # A copy: the tests of Rust put a command of their own in its place.
-command: $(VENV)/installed
+command: .venv/installed
 	cargo build --release --bin corelet
-	cp $(or $(CARGO_TARGET_DIR),target)/release/corelet $(VENV)/command
+	cp $(or $(CARGO_TARGET_DIR),target)/release/corelet $(COMMAND)
 
-python-tests: $(VENV)/installed wheel
-	$(VENV)/bin/python -m pip install --quiet --force-reinstall --no-deps wheels/corelet-*.whl
-	$(VENV)/bin/python -m mypy
-	CORELET_COMMAND=$(abspath $(VENV))/command $(VENV)/bin/python -m pytest -q tests/python
-
-wheel: $(VENV)/installed
+# One wheel for every Python from 3.9 on.
+wheel: .venv/installed
 	rm -rf wheels
-	$(VENV)/bin/maturin build --release --quiet --out wheels
+	.venv/bin/maturin build --release --quiet --out wheels
 
-$(VENV)/installed: tests/python/requirements.txt
-	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/python -m pip install --quiet --requirement tests/python/requirements.txt
+.venv/installed: tests/python/requirements-$(OWN_WORLD).txt
+	$(OWN) -m venv --clear $(@D)
+	$(@D)/bin/python -m pip install --quiet --requirement $<
 	touch $@
 
-# Coresets of models written in PyMC, NumPyro and Stan, each fitted again in the same tool. Takes some minutes.
-integrations: $(INTEGRATIONS)/installed wheel
-	$(INTEGRATIONS)/bin/python -m pip install --quiet --force-reinstall --no-deps wheels/corelet-*.whl
-	$(INTEGRATIONS)/bin/python -m mypy --strict examples/python
-	$(INTEGRATIONS)/bin/python -m pyright --pythonpath $(INTEGRATIONS)/bin/python examples/python
-	$(INTEGRATIONS)/bin/python -m pytest -q -s examples/python
-
-$(INTEGRATIONS)/installed: examples/python/requirements.txt
-	$(PYTHON) -m venv $(INTEGRATIONS)
-	$(INTEGRATIONS)/bin/python -m pip install --quiet --requirement examples/python/requirements.txt
+.venv-newest/installed: tests/python/requirements-newest.txt
+	.ci/newest-python python3 -m venv --clear $(@D)
+	.ci/newest-python $(@D)/bin/python -m pip install --quiet --requirement $<
 	touch $@
+
+# The newest release of every package, whatever our pins say.
+newest: command wheel
+	.ci/newest-python --ready
+	.ci/newest-python python3 -m venv --clear $(UNPINNED)
+	sed 's/==.*//' tests/python/requirements-newest.txt > $(UNPINNED)/requirements.txt
+	.ci/newest-python $(UNPINNED)/bin/python -m pip install --quiet --requirement $(UNPINNED)/requirements.txt
+	.ci/newest-python $(UNPINNED)/bin/python -m pip freeze
+	touch $(UNPINNED)/installed
+	$(MAKE) on-python PYTHON=newest VENV=$(UNPINNED)
+
+# Coresets of models written in PyMC, bambi, NumPyro and Stan, each fitted again in the same tool. Takes some minutes.
+integrations: $(VENV)/examples wheel
+	$(INSTALL_WHEEL)
+	if [ $(WORLD) = older ]; then $(VENV)/bin/python -m mypy --strict examples/python && \
+		$(VENV)/bin/python -m pyright --pythonpath $(VENV)/bin/python examples/python; fi
+	$(IN) $(VENV)/bin/python -m pytest -q -s examples/python
+
+$(VENV)/examples: $(VENV)/installed examples/python/requirements.txt
+	$(IN) $(VENV)/bin/python -m pip install --quiet --requirement examples/python/requirements.txt
+	touch $@
+
+# Each extra in a fresh environment: the newest within its range, and the lower end of it on an older Python.
+extras: wheel
+	$(IN) $(OWN) .ci/extras wheels/corelet-*.whl
+	$(if $(filter older,$(WORLD)),$(OWN) .ci/extras wheels/corelet-*.whl --lowest)
 
 # Spark on this machine, in processes of its own. It needs Java 17 or later; Dask is in the tests of Python.
 cluster: $(CLUSTER)/installed wheel java
@@ -83,7 +135,7 @@ java:
 		|| brew install openjdk@17 || (echo "Spark needs Java 17 or later, and no package manager could install it" && false)
 
 $(CLUSTER)/installed: tests/cluster/requirements.txt
-	$(PYTHON) -m venv $(CLUSTER)
+	$(OWN) -m venv $(CLUSTER)
 	$(CLUSTER)/bin/python -m pip install --quiet --requirement tests/cluster/requirements.txt
 	touch $@
 
@@ -105,4 +157,4 @@ fuzz:
 
 clean:
 	cargo clean
-	rm -rf $(VENV) $(INTEGRATIONS) $(CLUSTER) wheels
+	rm -rf .venv .venv-newest .newest $(UNPINNED) $(CLUSTER) wheels

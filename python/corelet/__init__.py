@@ -23,6 +23,7 @@ from ._loglik import build_from_loglik
 from ._nnls import PathPoint, Solution, sparse_nnls
 from ._predict import Prediction
 from ._progress import Progress
+from ._read import read_draws
 from ._verdict import Verdict, check
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ __all__ = [
     "check",
     "fit",
     "fit_model",
+    "read_draws",
     "sparse_nnls",
 ]
 

@@ -18,15 +18,21 @@ def inference_data(
 ) -> Any:
     """Groups of variables (`posterior`, `sample_stats`, …), each an array of chains × draws × its own shape (`observed_data`: of its
     own shape). `attributes` are those of the posterior."""
-    try:
-        import arviz
-    except ImportError:
-        raise ImportError("ArviZ is needed for this object: pip install arviz") from None
+    arviz = load()
     attrs = {"inference_library": "corelet", "inference_library_version": _lib.__version__, **(attributes or {})}
     shared: dict[str, Any] = dict(coords=coords, dims=dims, save_warmup=any(name.startswith("warmup") for name in groups))
     if before_version_1():
         return arviz.from_dict(**groups, **shared, posterior_attrs=attrs)
     return arviz.from_dict(groups, **shared, attrs={"posterior": attrs})
+
+
+def load() -> Any:
+    """ArviZ itself."""
+    try:
+        import arviz
+    except ImportError:
+        raise ImportError("ArviZ is needed for this object (the draws themselves do not need it): pip install arviz") from None
+    return arviz
 
 
 def before_version_1() -> bool:

@@ -187,10 +187,10 @@ class Coreset:
         tune: Optional[int] = None,
         random_seed: Optional[int] = None,
     ) -> Any:
-        """Draws from the coreset's posterior by NUTS, as ArviZ InferenceData; it costs nothing that grows with n.
+        """Draws from the coreset's posterior by NUTS, for ArviZ; it costs nothing that grows with n.
 
-        The posterior has the variables `original` (coefficients of the data as they are) and `standardised`, with the
-        dimension `parameter`; warm-up and sample statistics are in groups of their own, and so are `log_likelihood`,
+        What ArviZ's own functions take and return: an xarray `DataTree`, or an `InferenceData` before ArviZ 1. The posterior
+        has the variables `original` (coefficients of the data as they are) and `standardised`, with the dimension `parameter`; warm-up and sample statistics are in groups of their own, and so are `log_likelihood`,
         `posterior_predictive` and `observed_data` of the coreset's own rows, each the variable `y` with the dimension `row`
         (without their weights; classes by their numbers). The keywords are those of
         `corelet sample`; `tune` and `random_seed` are other names of `warmup` and `seed`. `corelet.check` says whether these
@@ -231,7 +231,7 @@ class Coreset:
             Rows with the columns that the coreset was built on: an array, a table, a mapping of columns. They are encoded as
             those were; a column that is not there, a level that was not, and a missing value are errors.
         idata
-            Draws of `sample`; by default those of the last verdict, or fresh ones.
+            What `sample`, `Fit.draws` or `Fit.idata` gave; by default the draws of the last verdict, or fresh ones. ArviZ is not needed.
         kind
             `mean` for the distribution of E[y] given the coefficients (the probability of success, for two classes), which
             says how well it is known; `outcome` for that of y itself.
@@ -268,7 +268,7 @@ class Coreset:
             Of each row, where the coreset was built with one: an array, or the name of a column; by default the column that the
             coreset's rows had it in.
         idata
-            Draws of `sample`; by default those of the last verdict, or fresh ones.
+            What `sample`, `Fit.draws` or `Fit.idata` gave; by default the draws of the last verdict, or fresh ones. ArviZ is not needed.
         """
         from ._predict import score
 

@@ -30,19 +30,21 @@ class Draws:
 
     @classmethod
     def of(cls, draws: Any) -> Draws:
-        """From an InferenceData, a mapping of names to chains × draws × …, an array of chains × draws × parameters, or,
+        """From an InferenceData or a DataTree, a mapping of names to chains × draws × …, an array of chains × draws × parameters, or,
         of one chain, of draws × parameters."""
         if isinstance(draws, Draws):
             return draws
         if hasattr(draws, "posterior"):
             return cls._of_inference_data(draws)
+        if getattr(draws, "children", None):
+            raise CoreletError(f"these draws have no posterior group, only {sorted(draws.children)}")
         if isinstance(draws, Mapping):
             return cls._checked({str(name): np.asarray(values) for name, values in draws.items()})
         array = np.asarray(draws)
         if array.dtype.kind not in "fiub" or array.ndim not in (2, 3):
             raise CoreletError(
                 f"draws are of type {type(draws).__name__} and shape {array.shape}; they must be an array of chains by "
-                "draws by parameters, a mapping of names to such arrays, or an InferenceData"
+                "draws by parameters, a mapping of names to such arrays, or an InferenceData or DataTree"
             )
         chained = array.ndim == 3
         return cls._checked({BARE: array if chained else array[None]}, chained)

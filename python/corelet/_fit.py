@@ -93,7 +93,7 @@ class Fit:
 
     @property
     def idata(self) -> Any:
-        """The draws as ArviZ InferenceData."""
+        """The draws for ArviZ: a `DataTree`, or an `InferenceData` before ArviZ 1."""
         assert self._draws is not None
         attributes = {"verdict": self.verdict.grade, "resampled": str(self.verdict.resampled)}
         return (self._convert or inference_data_of)(self._draws, attributes)
@@ -149,7 +149,7 @@ def fit_model(
     sample
         `sample(rows, weights, start)` returns draws of the posterior in which the log-likelihood of each of these rows is
         multiplied by its weight and the prior is as it is: an array of chains × draws × parameters, a mapping of names to
-        arrays of chains × draws × …, or an InferenceData. `start` is None for the pilot, later the draws of the last
+        arrays of chains × draws × …, or an InferenceData or DataTree. `start` is None for the pilot, later the draws of the last
         round without their chains, to start from; it may be ignored. At least two chains, or there can be no A; about
         2 k draws in all.
     log_likelihood
@@ -348,7 +348,7 @@ class _Functions:
 
 
 def inference_data_of(draws: Draws, attributes: Mapping[str, str]) -> Any:
-    """Draws as ArviZ InferenceData; an array without names is `theta`."""
+    """Draws for ArviZ; an array without names is `theta`."""
     posterior = {name or "theta": values for name, values in draws.values.items()}
     return _arviz.inference_data({"posterior": posterior}, attributes=attributes)
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _lib
+from ._arviz import dataset_of
 from ._build import _count
 from ._coreset import SKETCH, Coreset, Sketch, coreset_from
 from ._engine import gathered
@@ -154,7 +155,7 @@ def _matrix(ll: Any, var_name: Optional[str], held_out: float) -> tuple[NDArray[
     group = log_likelihood_group(ll)
     if group is None:
         if var_name is not None:
-            raise _lib.CoreletError("var_name is for an InferenceData with a log_likelihood group")
+            raise _lib.CoreletError("var_name is for an InferenceData or DataTree with a log_likelihood group")
         matrix = np.ascontiguousarray(_array("ll", ll, 2))
         return matrix, _held_out(matrix.shape[0], held_out)
     values = log_likelihood_values(group, var_name)
@@ -180,13 +181,13 @@ def log_likelihood_group(ll: Any) -> Any:
     """The group of an InferenceData or a DataTree, or None."""
     if isinstance(ll, np.ndarray) or not (hasattr(ll, "groups") or hasattr(ll, "log_likelihood")):
         return None
-    group = getattr(ll, "log_likelihood", None)
+    group = dataset_of(ll, "log_likelihood") if hasattr(ll, "groups") else ll.log_likelihood
     if group is None:
         raise _lib.CoreletError(
-            "this InferenceData has no log_likelihood group; pymc.compute_log_likelihood(idata) or "
+            f"this {type(ll).__name__} has no log_likelihood group; pymc.compute_log_likelihood(idata) or "
             "arviz.from_numpyro(mcmc, log_likelihood=True) adds one"
         )
-    return group.to_dataset() if hasattr(group, "to_dataset") else group
+    return group
 
 
 def _draws(theta: Any) -> int:

@@ -1,4 +1,4 @@
-"""`Coreset.predict` and `Coreset.score`: what the posterior of a coreset says of other rows, and its InferenceData of its own."""
+"""`Coreset.predict` and `Coreset.score`: what the posterior of a coreset says of other rows, and the groups of ArviZ that are of rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from . import _lib
 from ._build import paths_of
 from ._columns import cells_of, column, length, names_of, parts_of
 from ._lib import CoreletError
-from ._types import Part
+from ._progress import reporter
+from ._types import Execution, Part
 
 if TYPE_CHECKING:
     from ._coreset import Coreset
@@ -114,7 +115,7 @@ def score(coreset: Coreset, new: Any, y: Any, beside: Mapping[str, Any], idata: 
 def pointwise(
     kept: Mapping[str, Any], rows: NDArray[np.int64], posterior: Mapping[str, Any], seed: int = 0
 ) -> dict[str, dict[str, Any]]:
-    """The groups of an InferenceData that are of rows: `log_likelihood`, `posterior_predictive` and `observed_data`."""
+    """The groups of ArviZ that are of rows: `log_likelihood`, `posterior_predictive` and `observed_data`."""
     draws = np.asarray(posterior["standardised"], dtype=np.float64)
     flat = np.ascontiguousarray(draws.reshape(-1, draws.shape[-1]))
     values, outcomes = _lib.pointwise(kept, flat, seed)
@@ -165,13 +166,31 @@ def _draws(coreset: Coreset, idata: Any) -> Floats:
     """Draws of the parameters of the standardised features, all chains together."""
     if idata is None:
         verdict = coreset.quality.verdict
-        idata = verdict.draws if verdict is not None and verdict.draws else coreset.sample()
-    posterior = idata["posterior"] if isinstance(idata, Mapping) else idata.posterior
-    values = np.asarray(posterior["standardised"], dtype=np.float64)
+        idata = verdict.draws if verdict is not None and verdict.draws else _fresh(coreset)
+    values = _standardised(idata)
     if values.shape[-1] != len(coreset.names):
         have, need = values.shape[-1], len(coreset.names)
         raise CoreletError(f"the draws have {have} parameters, the coreset {need}: they are not of this coreset")
     return np.ascontiguousarray(values.reshape(-1, values.shape[-1]))
+
+
+def _fresh(coreset: Coreset) -> dict[str, Any]:
+    """The draws of `Coreset.sample`, as arrays."""
+    from ._verdict import chain_settings, draws_of
+
+    with reporter(None) as report:
+        return draws_of(coreset, chain_settings(), Execution(report, None))
+
+
+def _standardised(idata: Any) -> Floats:
+    """That variable, by chains and draws: of an InferenceData, a DataTree or a mapping of groups, or of a posterior alone (`Fit.draws`)."""
+    groups: Mapping[str, Any] = idata if isinstance(idata, Mapping) else {}
+    posterior = groups.get("posterior", groups)
+    if "standardised" not in posterior:
+        raise CoreletError(
+            "idata has no variable 'standardised' in its posterior: give what `sample`, `Verdict.idata` or `Fit.idata` returned"
+        )
+    return np.asarray(posterior["standardised"], dtype=np.float64)
 
 
 def _exposure(data: Rows, exposure: Any) -> Floats:

@@ -89,7 +89,8 @@ class Verdict:
 
     @property
     def idata(self) -> Any:
-        """The draws as ArviZ InferenceData; for grade B resampled by their weights. `check` with a log-likelihood has none."""
+        """The draws for ArviZ, a `DataTree`, or an `InferenceData` before ArviZ 1; for grade B resampled by their weights. `check`
+        with a log-likelihood has none."""
         if not self.draws:
             raise _lib.CoreletError("this verdict rests on draws of your own, and has none to hand out")
         groups = dict(self.draws)
@@ -109,6 +110,16 @@ class Verdict:
         import html
 
         return f"<pre>{html.escape(repr(self))}</pre>"
+
+
+def draws_of(coreset: Coreset, settings: Mapping[str, object], execution: Execution) -> dict[str, Any]:
+    """NUTS on the weighted rows: `posterior`, `sample_stats` and the same of the warm-up, as arrays."""
+    if not coreset.sampling:
+        raise _lib.CoreletError(
+            "this coreset was built from log-likelihoods, so corelet has no model to sample; fit the weighted model in "
+            "the tool it is written in"
+        )
+    return _lib.sample_coreset(coreset.sampling, coreset.weights, settings, execution)
 
 
 def verdict_from(fields: dict[str, Any], names: Optional[list[str]] = None) -> Verdict:
@@ -133,15 +144,9 @@ def sample(
 ) -> Any:
     """See `Coreset.sample`."""
     settings = chain_settings(draws, warmup, chains, target_accept, max_depth, seed, tune, random_seed)
-    if not coreset.sampling:
-        raise _lib.CoreletError(
-            "this coreset was built from log-likelihoods, so corelet has no model to sample; fit the weighted model in "
-            "the tool it is written in"
-        )
+    _arviz.load()  # Without ArviZ this ends here, and not after the chains.
     with reporter(progress) as report:
-        fields = _lib.sample_coreset(
-            coreset.sampling, coreset.weights, settings, Execution(report, _count("threads", threads))
-        )
+        fields = draws_of(coreset, settings, Execution(report, _count("threads", threads)))
     fields.update(pointwise(coreset.sampling, coreset.rows, fields["posterior"], int(str(settings["seed"]))))
     return inference_data(fields, coreset.names, {"model": str(coreset.summary["model"])}, coreset.rows)
 
@@ -182,9 +187,9 @@ def check(
         table, a table where it was a path. NUTS draws from the posterior of the coreset are made, and the log-likelihood of
         all rows at them is compared with that of the coreset.
     loglik, idata, var_name
-        For any other model: the log-likelihoods of all data at draws of *the weighted fit*. The surest is its InferenceData
-        as `idata` with a function `fn(theta, rows)` as `loglik`, which is called in blocks with the variables of the
-        posterior (a mapping of names to draws × …) and a slice of data; or with a `log_likelihood` group of all data. Then
+        For any other model: the log-likelihoods of all data at draws of *the weighted fit*. The surest is its draws
+        (InferenceData or DataTree) as `idata` with a function `fn(theta, rows)` as `loglik`, which is called in blocks with
+        the variables of the posterior (a mapping of names to draws × …) and a slice of data; or with a `log_likelihood` group of all data. Then
         the chains of every parameter are looked at too. An array of chains by draws by data is judged by its chains
         alone; a matrix of draws by data has none, and gets a B at best.
     draws, warmup, chains, target_accept, max_depth, seed, threads, progress
@@ -277,12 +282,12 @@ def _check_rows(parts: list[Part], coreset: Coreset) -> None:
 
 
 def chain_settings(
-    draws: int,
-    warmup: int,
-    chains: int,
-    target_accept: float,
-    max_depth: int,
-    seed: int,
+    draws: int = 1000,
+    warmup: int = 500,
+    chains: int = 4,
+    target_accept: float = 0.8,
+    max_depth: int = 10,
+    seed: int = 0,
     tune: Optional[int] = None,
     random_seed: Optional[int] = None,
 ) -> Mapping[str, object]:
@@ -300,7 +305,7 @@ def chain_settings(
 def inference_data(
     fields: Mapping[str, Any], names: list[str], attributes: Mapping[str, str], rows: Optional[NDArray[np.int64]] = None
 ) -> Any:
-    """Draws as ArviZ InferenceData: `original` and `standardised`, each chain × draw × parameter; warm-up apart; what is known of
+    """Draws for ArviZ: `original` and `standardised`, each chain × draw × parameter; warm-up apart; what is known of
     the rows of the coreset, `y`, each chain × draw × row."""
     dims = {"original": ["parameter"], "standardised": ["parameter"], "y": ["row"]}
     coords: dict[str, ArrayLike] = {"parameter": names} if rows is None else {"parameter": names, "row": rows}

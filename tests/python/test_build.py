@@ -382,6 +382,7 @@ print("finished")
 """
 
 
+@pytest.mark.slow
 def test_ctrl_c_interrupts():
     done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, timeout=120)
     assert done.stdout.startswith("interrupted"), done.stdout + done.stderr
@@ -408,6 +409,7 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["file", "stream"])
 def test_ctrl_c_interrupts_while_rows_are_read(kind, tmp_path):
     path = tmp_path / "many.csv"

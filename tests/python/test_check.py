@@ -1,10 +1,10 @@
 """The verdict cannot be talked into an A: draws that are none, matrices that are others, data that are not the same."""
 
-import arviz as az
 import numpy as np
 import pytest
 
 import corelet
+from either import from_groups
 
 N = 1500
 SD = 0.026
@@ -39,11 +39,11 @@ def coreset(mean):
     return corelet.build_from_loglik(mean.loglik(mean.draw(1000)), k=12)
 
 
-def idata_of(mean, theta, loglik=True):
-    groups = {"posterior": {"m": theta}}
+def idata_of(mean, theta, loglik=True, **more):
+    groups = {"posterior": {"m": theta}, **more}
     if loglik:
         groups["log_likelihood"] = {"x": mean.loglik(theta.ravel()).reshape(*theta.shape, -1)}
-    return az.from_dict(**groups)
+    return from_groups(**groups)
 
 
 def test_chains_give_an_a(mean, coreset):
@@ -91,7 +91,7 @@ def test_chains_apart_and_chains_that_crawl(mean, coreset):
 def test_another_parameter_that_has_not_mixed_is_seen(mean, coreset):
     theta = mean.draw(2, 500)
     other = mean.rng.normal(size=(2, 500)) + np.array([[0.0], [5.0]])
-    idata = az.from_dict(
+    idata = from_groups(
         posterior={"m": theta, "other": other},
         log_likelihood={"x": mean.loglik(theta.ravel()).reshape(2, 500, -1)},
     )
@@ -100,9 +100,7 @@ def test_another_parameter_that_has_not_mixed_is_seen(mean, coreset):
 
 def test_divergences_take_the_grade(mean, coreset):
     theta = mean.draw(4, 500)
-    idata = idata_of(mean, theta)
-    diverging = mean.rng.random((4, 500)) < 0.05
-    idata.add_groups(sample_stats={"diverging": diverging})
+    idata = idata_of(mean, theta, sample_stats={"diverging": mean.rng.random((4, 500)) < 0.05})
     verdict = corelet.check(coreset, loglik=idata)
     assert verdict.grade == "C" and verdict.reasons == ["diverged"]
 

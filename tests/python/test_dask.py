@@ -15,6 +15,8 @@ from corelet import CoreletError
 dd = pytest.importorskip("dask.dataframe")
 distributed = pytest.importorskip("distributed")
 
+pytestmark = pytest.mark.slow
+
 SIZES = [0, 3000, 1, 150, 0, 849]
 
 

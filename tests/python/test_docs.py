@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import corelet
@@ -28,14 +29,30 @@ def test_the_installed_package_is_the_built_wheel():
     assert (Path(corelet.__file__).parent / "py.typed").exists()
 
 
-@pytest.mark.parametrize("page", ["docs/python.md", "README.md"])
-def test_examples_of_the_pages_run(page, tmp_path, monkeypatch):
+def blocks_of(page):
+    return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.S)
+
+
+PAGES = [page for page in ("README.md", *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md")))) if blocks_of(page)]
+
+
+def test_pages_have_examples():
+    assert {"README.md", "docs/cli.md", "docs/python.md"} <= set(PAGES)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_examples_of_the_pages_run(page, command, logistic, tmp_path, monkeypatch):
+    """Those of docs/tools, which need PyMC, bambi, NumPyro or Stan, are run by examples/python/test_pages.py."""
     monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.S)
-    assert blocks
-    exec("\n".join(blocks), {"__name__": "page"})
+    if page == "docs/cli.md":  # It opens what the command above it wrote.
+        X, y = logistic
+        np.savez("data.npz", X=X, y=y)
+        done = command("fit", "data.npz", "-k", 60, "-o", "draws.parquet", "--arviz", "draws.json", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    exec("\n".join(blocks_of(page)), {"__name__": "page"})
 
 
+@pytest.mark.slow
 def test_the_tutorial_runs(tmp_path):
     environment = {**os.environ, "CORELET_TUTORIAL_REDUCED": "1"}
     done = subprocess.run(

@@ -2,11 +2,11 @@
 
 import sys
 
-import arviz as az
 import numpy as np
 import pytest
 
 import corelet
+from either import from_groups
 
 
 @pytest.fixture(scope="module")
@@ -117,21 +117,21 @@ def test_a_pilot_is_called_a_pilot(student):
 def test_an_inference_data_holds_out_the_end_of_each_chain(student):
     theta, n, log_likelihood = student
     matrix = log_likelihood(theta, slice(0, n))
-    idata = az.from_dict(posterior={"theta": theta.reshape(4, 250, 2)}, log_likelihood={"y": matrix.reshape(4, 250, n)})
+    idata = from_groups(posterior={"theta": theta.reshape(4, 250, 2)}, log_likelihood={"y": matrix.reshape(4, 250, n)})
     cs = corelet.build_from_loglik(idata, k=8)
     chains = matrix.reshape(4, 250, n)
     reordered = np.concatenate([chains[:, :200].reshape(800, n), chains[:, 200:].reshape(200, n)])
     expected = corelet.build_from_loglik(reordered, k=8)
     assert np.array_equal(cs.rows, expected.rows) and np.array_equal(cs.weights, expected.weights)
     assert cs.quality == expected.quality
-    grid = az.from_dict(posterior={"theta": theta.reshape(4, 250, 2)}, log_likelihood={"y": matrix.reshape(4, 250, 3, n // 3), "z": matrix.reshape(4, 250, n)})
+    grid = from_groups(posterior={"theta": theta.reshape(4, 250, 2)}, log_likelihood={"y": matrix.reshape(4, 250, 3, n // 3), "z": matrix.reshape(4, 250, n)})
     assert np.array_equal(corelet.build_from_loglik(grid, k=8, var_name="y").rows, cs.rows)
     with pytest.raises(corelet.CoreletError, match=r"2 variables; name one with var_name: \['y', 'z'\]"):
         corelet.build_from_loglik(grid, k=8)
     with pytest.raises(corelet.CoreletError, match="no variable 'q'"):
         corelet.build_from_loglik(grid, k=8, var_name="q")
     with pytest.raises(corelet.CoreletError, match="no log_likelihood group"):
-        corelet.build_from_loglik(az.from_dict(posterior={"theta": theta.reshape(4, 250, 2)}), k=8)
+        corelet.build_from_loglik(from_groups(posterior={"theta": theta.reshape(4, 250, 2)}), k=8)
 
 
 def test_single_precision_and_lists(student):

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 import corelet
+from either import from_groups, groups_of
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +39,7 @@ def test_the_posterior_is_that_of_all_rows(built, idata, logistic):
 def test_arviz_opens_it(idata):
     assert idata.posterior["original"].dims == ("chain", "draw", "parameter")
     assert idata.posterior["parameter"].values.tolist() == ["x1", "x2", "x3", "x4", "(intercept)"]
-    assert set(idata.groups()) >= {"posterior", "sample_stats", "warmup_posterior", "warmup_sample_stats"}
+    assert groups_of(idata) >= {"posterior", "sample_stats", "warmup_posterior", "warmup_sample_stats"}
     assert idata.warmup_posterior.sizes["draw"] == 300 and idata.posterior.sizes["draw"] == 600
     summary = az.summary(idata, var_names=["original"])
     assert (summary["r_hat"] < 1.05).all() and len(summary) == 5
@@ -98,7 +99,7 @@ def test_a_coreset_in_between_is_reweighted(logistic):
     verdict = corelet.check(corelet.build(*logistic, k=1900, method="uniform"), *logistic, chains=2)
     assert verdict.grade == "B" and verdict.certified and "variance" in verdict.reasons
     assert verdict.resampled and np.exp(verdict.log_weights).sum() == pytest.approx(1.0)
-    assert "warmup_posterior" not in verdict.idata.groups()
+    assert "warmup_posterior" not in groups_of(verdict.idata)
 
 
 def test_a_model_of_ones_own_is_checked_by_its_log_likelihood():
@@ -118,7 +119,7 @@ def test_a_model_of_ones_own_is_checked_by_its_log_likelihood():
     bare = corelet.check(good, loglik=matrix)
     assert bare.grade == "B" and bare.reasons == ["no_chains", "on_trust"] and "without their chains" in repr(bare)
     assert corelet.check(good, loglik=matrix.reshape(4, 500, 800)).reasons == ["on_trust"]
-    idata = az.from_dict(posterior={"m": weighted}, log_likelihood={"x": matrix.reshape(4, 500, 800)})
+    idata = from_groups(posterior={"m": weighted}, log_likelihood={"x": matrix.reshape(4, 500, 800)})
     verdict = corelet.check(good, loglik=idata)
     assert verdict.grade == "A"
     bad = corelet.build_from_loglik(log_likelihood(draws), k=1, method="uniform")

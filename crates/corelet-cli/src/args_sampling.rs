@@ -36,7 +36,7 @@ pub(crate) struct DrawFiles {
     /// Where the draws go: .parquet, .csv or .json
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,
-    /// Where they go once more, with sample statistics and warm-up, for az.from_json of ArviZ
+    /// Where they go once more, with sample statistics and warm-up, for ArviZ: corelet.read_draws of Python opens it
     #[arg(long, value_name = "FILE")]
     pub(crate) arviz: Option<PathBuf>,
     /// Where a summary goes, as JSON

@@ -1,4 +1,5 @@
-//! Draws as a JSON file that ArviZ opens with `az.from_json`: names, chains, sample statistics, warm-up apart.
+//! Draws as a JSON file for ArviZ: names, chains, sample statistics, warm-up apart. `corelet.read_draws` opens it for any
+//! version of ArviZ, `az.from_json` for those before 1.
 
 use std::collections::BTreeMap;
 use std::io::Write;
