@@ -83,7 +83,7 @@ def test_posterior_of_all_rows(name: str) -> None:
 
 
 def full(case: Case, data: tuple[Any, ...]) -> dict[str, Any]:
-    mcmc = MCMC(NUTS(case.model, **kernel()), num_warmup=400, num_samples=600, num_chains=2, chain_method="vectorized", progress_bar=False)
+    mcmc = MCMC(NUTS(case.model, **kernel()), num_warmup=400, num_samples=1000, num_chains=1, progress_bar=False)
     mcmc.run(jax.random.PRNGKey(1), *data)
     return {name: np.asarray(values) for name, values in mcmc.get_samples(group_by_chain=True).items()}
 
