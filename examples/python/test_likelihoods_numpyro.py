@@ -24,7 +24,7 @@ from likelihoods_numpyro import CASES, NOT_OF_ROWS, Case, data_of, kernel
 from numpyro.diagnostics import effective_sample_size
 from numpyro.infer import MCMC, NUTS, log_likelihood
 from numpyro.infer.util import log_density, potential_energy, unconstrain_fn
-from test_numpyro_refusals import REFUSED
+from test_numpyro_refusals import REFUSED, name_of
 
 import corelet
 import corelet.numpyro
@@ -34,16 +34,29 @@ from corelet._numpyro_rows import Rows
 numpyro.enable_x64()
 FOUND: dict[str, str] = {}
 PAGE = Path(os.environ["CORELET_LIKELIHOODS"]).resolve() if "CORELET_LIKELIHOODS" in os.environ else None
+QUICK = (
+    "Normal",
+    "Poisson",
+    "OrderedLogistic",
+    "ZeroInflatedPoisson",
+    "MixtureSameFamily",
+    "MultivariateNormal",
+    "RightCensoredDistribution",
+    "a factor with one value for each row",
+    "handlers.mask and handlers.scale",
+    "handlers.reparam",
+)
 NAMES = [name for name, case in CASES.items() if all(hasattr(dist, one) for one in case.of)]
 
 
+@pytest.mark.quick
 def test_every_distribution_is_here() -> None:
     tried = {name for case in CASES.values() for name in case.of}
     classes = {name for name, one in vars(dist).items() if inspect.isclass(one) and issubclass(one, dist.Distribution)}
     assert not classes - tried - set(NOT_OF_ROWS)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.quick if name in QUICK else ()) for name in NAMES])
 def test_weighted_density(name: str) -> None:
     """Σ wᵢ ℓᵢ + prior, by what NumPyro itself says of the model of some rows, with rows of weight 0 in it."""
     case = CASES[name]
@@ -116,7 +129,7 @@ def test_table() -> None:
     for model, args, _ in REFUSED:
         with pytest.raises(corelet.CoreletError) as caught:
             corelet.numpyro.fit(model, args, k=20, chains=2)
-        lines.append(f"| `{model.__name__}` | refused: {caught.value} |".replace("\\", ""))
+        lines.append(f"| `{name_of(model)}` | refused: {caught.value} |".replace("\\", ""))
     words = (
         f"Made by `examples/python/test_likelihoods_numpyro.py` with NumPyro {numpyro.__version__}: 2000 rows drawn from each, k = 80, two chains. "
         "Means and standard deviations are within five Monte-Carlo errors of NUTS on all rows. What is refused is a model of\n"

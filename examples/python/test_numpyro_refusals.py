@@ -9,6 +9,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
+from jax import random
 from jax.scipy.stats import norm
 from numpyro.contrib.control_flow import scan
 from numpyro.infer.reparam import LocScaleReparam
@@ -195,6 +196,15 @@ def walk_by_scan(y: Any) -> None:
     scan(step, 0.0, y)
 
 
+def optimised(x: Any, y: Any) -> None:
+    c = numpyro.param("c", lambda key: random.normal(key))
+    numpyro.sample("y", dist.Normal(c + numpyro.sample("b", dist.Normal()) * x, 1.0), obs=y)
+
+
+def conditioned(x: Any) -> None:
+    numpyro.sample("y", dist.Normal(numpyro.sample("b", dist.Normal()) * x, 1.0))
+
+
 def random_walk(y: Any) -> None:
     s = numpyro.sample("s", dist.HalfNormal())
     numpyro.sample("y", dist.GaussianRandomWalk(s, num_steps=len(y)), obs=y)
@@ -231,11 +241,18 @@ REFUSED: list[tuple[Callable[..., None], tuple[Any, ...], str]] = [
     (gaussian_process, (x, y), "y is not a sum over its rows"),
     (autoregression_by_scan, (y,), ROWS),
     (walk_by_scan, (y,), "level has one latent value for each of the 300 rows"),
+    (optimised, (x, y), "c is a numpyro.param, which NUTS does not sample"),
+    (numpyro.handlers.condition(conditioned, data={"y": y}), (x,), "cannot be evaluated on 7 of its 300 rows"),
     (random_walk, (y,), "y is not a sum over its rows"),
 ]
 
 
-@pytest.mark.parametrize(("model", "args", "text"), REFUSED, ids=[model.__name__ for model, _, _ in REFUSED])
+def name_of(model: Any) -> str:
+    return str(getattr(model, "__name__", None) or f"handlers.{type(model).__name__}")
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(("model", "args", "text"), REFUSED, ids=[name_of(model) for model, _, _ in REFUSED])
 def test_what_a_coreset_would_change_is_refused(model: Callable[..., None], args: tuple[Any, ...], text: str) -> None:
     with pytest.raises(corelet.CoreletError, match=text) as caught:
         corelet.numpyro.fit(model, args, k=20, chains=2)
@@ -286,6 +303,15 @@ def test_what_is_row_by_row_or_of_no_row_is_taken() -> None:
     def named(x: Any, y: Any) -> None:
         numpyro.sample("y_observed", dist.Normal(numpyro.sample("b", dist.Normal()) * x, 1.0), obs=y)
 
+    def months(month: Any, y: Any) -> None:
+        def step(before: Any, _: Any) -> Any:
+            level = numpyro.sample("level", dist.Normal(before, 0.5))
+            return level, level
+
+        levels = scan(step, 0.0, jnp.arange(6))[1]
+        numpyro.sample("y", dist.Normal(levels[month], 1.0), obs=y)
+
+    accepted(months, (group, y))
     accepted(masked, (x, y, x > 0))
     accepted(tempered, (x, y))
     accepted(named, (x, y))

@@ -80,7 +80,8 @@ class Chains:
             if len(drawn) == chains:
                 break
         else:
-            raise RuntimeError("NUTS finds no place to start from: the log density is not finite; see init_strategy in kernel=")
+            why = "NUTS finds no place to start from: the log density is not finite; give kernel= an init_strategy"
+            raise CoreletError(why) if start is None else RuntimeError(why)
         values = {name: np.stack([drawn[at][0][name] for at in range(chains)]) for name in self.rows.latent}
         stats = {name: np.stack([drawn[at][1][name] for at in range(chains)]) for name in drawn[0][1]}
         return values, stats

@@ -275,6 +275,11 @@ def _number_of_rows(sites: Mapping[str, Any], lengths: set[int]) -> int:
     for name, site in sites.items():
         if site["type"] == "plate" and site["args"][1] not in (None, site["args"][0]):
             raise CoreletError(f"the plate {name} takes a subsample; leave subsample_size out, a coreset does that")
+        if site["type"] in ("param", "mutable"):
+            raise CoreletError(
+                f"{name} is a numpyro.{site['type']}, which NUTS does not sample; give it a prior (numpyro.sample), or pass its value as "
+                "an argument"
+            )
     found = {}
     for name, site in observed.items():
         base = name.removesuffix("_observed")

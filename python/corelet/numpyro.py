@@ -308,7 +308,7 @@ class Sampler:
         if not self.rows.long:
             return []
         names = ", ".join(self.rows.long)
-        return [f"{names}: one value for each row, so not in idata (numpyro.infer.Predictive computes them from fit.draws)"]
+        return [f"{names}: one value for each row, so not in idata (numpyro.infer.Predictive(model, fit.draws, batch_ndims=2) computes it)"]
 
     def inference_data(self, draws: Draws, attributes: Mapping[str, str]) -> Any:
         """The draws with the model's deterministic sites and dimensions, and the sampler's statistics."""
