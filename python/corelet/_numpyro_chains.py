@@ -1,9 +1,10 @@
-"""NUTS of NumPyro on weighted rows: `numpyro.infer.MCMC` of one chain, compiled once for all rounds, which threads run side by side."""
+"""NUTS of NumPyro on weighted rows: `numpyro.infer.MCMC` of one chain, compiled once for all rounds and run in threads."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, Optional
 
 import jax
@@ -46,15 +47,16 @@ class Chains:
         if found is None:
             begin = Compiled(self._begin, (_key(0), data), LITTLE)
             effort = SOME if len(data[0]) <= FEW_ROWS and self.rows.parameters <= FEW_PARAMETERS else MUCH
-            found = begin, Compiled(lambda key, free, data: self._chain(key, free, data, length), (_key(0), begin.out.z, data), effort)
+            chain = Compiled(partial(self._chain, length), (_key(0), begin.out.z, data), effort)
+            found = begin, chain
             self._compiled[len(data[0]), length] = found
         return found
 
     def run(
         self, seed: int, data: tuple[Any, ...], start: Optional[Mapping[str, NDArray[Any]]], chains: int, length: int
     ) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
-        """Draws after warm-up, by latent site, chains × draws × …, and statistics of the sampler, chains × draws. Chains begin at
-        some of the unconstrained draws `start`, or where `init_strategy` says."""
+        """Draws after warm-up, by latent site, chains × draws × …, and statistics of the sampler, chains × draws. Chains
+        begin at some of the unconstrained draws `start`, or where `init_strategy` says."""
         begin, chain = self.compile(data, length)
         rngs = [np.random.default_rng([seed, chain]) for chain in range(chains)]
         drawn: dict[int, Any] = {}
@@ -92,7 +94,7 @@ class Chains:
         """A place to start from, with the energy there."""
         return initialize_model(key, self.rows.weighted, init_strategy=self.strategy, model_args=data).param_info
 
-    def _chain(self, key: Any, free: dict[str, Any], data: tuple[Any, ...], length: int) -> tuple[Any, Any]:
+    def _chain(self, length: int, key: Any, free: dict[str, Any], data: tuple[Any, ...]) -> tuple[Any, Any]:
         kernel = NUTS(self.rows.weighted, **self.options)
         mcmc = MCMC(kernel, num_warmup=self.tune, num_samples=length, num_chains=1, progress_bar=False)
         mcmc.run(key, *data, init_params=free, extra_fields=FIELDS)
@@ -115,6 +117,6 @@ def _seed(rng: np.random.Generator) -> int:
     return int(rng.integers(1 << 31))
 
 
-def padded(weights: NDArray[np.float64], size: int) -> NDArray[Any]:
+def padded_weights(weights: NDArray[np.float64], size: int) -> NDArray[Any]:
     """Weights, with 0 for the rows that are missing."""
     return np.concatenate([weights, np.zeros(size - len(weights))]).astype(jnp.result_type(float))

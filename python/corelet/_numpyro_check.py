@@ -1,5 +1,5 @@
-"""The check that a coreset of a NumPyro model is one: rows have alone the log-likelihood that they have among all, and nothing else of
-the model depends on which rows it is given."""
+"""The check that a coreset of a NumPyro model can be right: rows have alone the log-likelihood that they have among all, and
+nothing else of the model depends on which rows it is given."""
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ def check(rows: Rows, seed: int) -> Checked:
         return rows.parts(theta, data), rows.unconstrained(theta, data)
 
     sizes = sorted({min(SIZES[0], len(chosen)), min(SIZES[1], max(1, len(chosen) // 2))})
-    compiled = {size: Compiled(jax.vmap(of, in_axes=(0, None)), (theta, rows.take(chosen[:size], size)), LITTLE) for size in sizes}
+    several = jax.vmap(of, in_axes=(0, None))
+    compiled = {size: Compiled(several, (theta, rows.take(chosen[:size], size)), LITTLE) for size in sizes}
     for size in sizes:
         for among in (chosen, np.arange(rows.n)):
             picked = rng.choice(among, size, replace=False)

@@ -21,7 +21,7 @@ from ._draws import Draws
 from ._fit import Fit, FitProgressOption, plan_of, run_rounds
 from ._gather import Units, Which, block_size
 from ._lib import CoreletError
-from ._numpyro_chains import Chains, padded, sample_stats
+from ._numpyro_chains import Chains, padded_weights, sample_stats
 from ._numpyro_check import check, tolerance
 from ._numpyro_rows import Rows, dimensions
 from ._rounds import Plan
@@ -133,7 +133,10 @@ class Sampler:
         self.seed = plan.seed
         self.calls = 0
         self._chains = Chains(rows, last.tune, kernel)
-        self._stats: list[tuple[Draws, dict[str, NDArray[Any]]]] = []
+        self._stats: list[dict[str, NDArray[Any]]] = []
+        """Of every run of the chains."""
+        self._known: dict[int, tuple[int, int, int]] = {}
+        """Run, chain and number of each draw, by its fingerprint."""
         self._of_all_rows: list[str] = []
         self._few = rows.take(slice(0, min(rows.n, FEW)), 0)
         """Rows for what does not depend on them."""
@@ -181,18 +184,19 @@ class Sampler:
         free = None if start is None else self._unconstrained(start.thin(STARTS))
         values, fields = self._chains.run(seed, self._data(rows, weights), free, self.last.chains, length)
         found = Draws(values, True, int(fields["diverging"].sum()))
-        self._stats.append((found, fields))
+        self._known.update({mark: (len(self._stats), *place) for place, mark in _fingerprints(found).items()})
+        self._stats.append(sample_stats(fields))
         return found
 
     def _length(self, draws: int) -> int:
-        """Of each chain, twice as many draws as are wanted of all; as long as the last chains where that is not much longer, since
-        one compiled chain then serves all."""
+        """Of each chain, twice as many draws as are wanted of all; as long as the last chains where that is not much longer,
+        since one compiled chain then serves all."""
         wanted = max(100, -(-2 * draws // self.last.chains))
         return self.last.draws if wanted <= self.last.draws <= LONGER * wanted else wanted
 
     def _data(self, rows: NDArray[np.int64], weights: NDArray[np.float64]) -> tuple[Any, ...]:
         """Weights and rows, padded with rows of weight 0."""
-        return (padded(weights, self.size), *self.rows.take(rows, self.size))
+        return (padded_weights(weights, self.size), *self.rows.take(rows, self.size))
 
     def only_latent(self, draws: Draws) -> Draws:
         """Without deterministic sites, in the order of the model."""
@@ -216,11 +220,11 @@ class Sampler:
     def scores(
         self, rows: NDArray[np.int64], weights: NDArray[np.float64], draws: Draws, most: int
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """At most so many of the draws, evenly spaced: their unconstrained values, draws × numbers, and the gradient of the log density
-        of the weighted rows' posterior there, with the Jacobians. It shares no code with the chains but the model."""
+        """At most so many of the draws, evenly spaced: their unconstrained values, draws × numbers, and the gradient there of the
+        log density of the weighted rows' posterior, with Jacobians. It shares no code with the chains but the model."""
         free = self._unconstrained(draws.thin(most))
         size = max(self.size, len(rows))
-        data = (padded(weights, size), *self.rows.take(rows, size))
+        data = (padded_weights(weights, size), *self.rows.take(rows, size))
 
         def density(free: Any, data: Any) -> Any:
             return self._total(free, data) + self.rows.log_prior(free, data[1:])
@@ -238,7 +242,7 @@ class Sampler:
 
         def look(begin: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
             end = min(begin + size, self.rows.n)
-            data = (padded(np.ones(end - begin), size), *self.rows.take(slice(begin, end), size))
+            data = (padded_weights(np.ones(end - begin), size), *self.rows.take(slice(begin, end), size))
             totals, found = self._once(("gradient", count, size), gradient, (free, data))(free, data)
             return np.asarray(totals, dtype=np.float64), self._table(found)
 
@@ -290,8 +294,9 @@ class Sampler:
         if u.ndim != 2 or u.shape[1] != sum(sizes):
             raise CoreletError(f"unconstrained values have shape {u.shape}; they must be draws × {sum(sizes)}")
         parts = np.split(u, np.cumsum(sizes)[:-1], axis=1)
+        likes = [shapes[name] for name in self.rows.latent]
         return {
-            name: part.reshape(len(u), *shapes[name].shape).astype(shapes[name].dtype) for name, part in zip(self.rows.latent, parts)
+            name: part.reshape(len(u), *like.shape).astype(like.dtype) for name, like, part in zip(self.rows.latent, likes, parts)
         }
 
     def _once(self, key: tuple[Any, ...], function: Callable[..., Any], examples: tuple[Any, ...]) -> Compiled:
@@ -307,8 +312,8 @@ class Sampler:
         """What a user should know of the model's sites."""
         if not self.rows.long:
             return []
-        names = ", ".join(self.rows.long)
-        return [f"{names}: one value for each row, so not in idata (numpyro.infer.Predictive(model, fit.draws, batch_ndims=2) computes it)"]
+        names, how = ", ".join(self.rows.long), "numpyro.infer.Predictive(model, fit.draws, batch_ndims=2)"
+        return [f"{names}: one value for each row, so not in idata; {how} computes it"]
 
     def inference_data(self, draws: Draws, attributes: Mapping[str, str]) -> Any:
         """The draws with the model's deterministic sites and dimensions, and the sampler's statistics."""
@@ -346,21 +351,17 @@ class Sampler:
         """The sampler's statistics of these draws, where they are chains of it."""
         if not draws.chained:
             return {}
-        known: dict[bytes, tuple[int, int, int]] = {}
-        for at, (run, _) in enumerate(self._stats):
-            known.update({key: (at, *place) for place, key in _fingerprints(run).items()})
-        places = [known.get(key) for key in _fingerprints(draws).values()]
-        if any(place is None for place in places):
+        places = [self._known[mark] for mark in _fingerprints(draws).values() if mark in self._known]
+        if len(places) < draws.count:
             return {}
-        stats = [sample_stats(fields) for _, fields in self._stats]
         return {
-            name: np.array([stats[run][name][chain, draw] for run, chain, draw in places]).reshape(draws.shape)  # type: ignore[misc]
-            for name in stats[0]
+            name: np.array([self._stats[run][name][chain, draw] for run, chain, draw in places]).reshape(draws.shape)
+            for name in self._stats[0]
         }
 
 
-def _fingerprints(draws: Draws) -> dict[tuple[int, int], bytes]:
-    """The bytes of each draw, by chain and number."""
+def _fingerprints(draws: Draws) -> dict[tuple[int, int], int]:
+    """A number that tells each draw from others, by chain and number."""
     chains, length = draws.shape
     table = np.concatenate([np.float64(array).reshape(chains, length, -1) for array in draws.values.values()], axis=2)
-    return {(chain, draw): table[chain, draw].tobytes() for chain in range(chains) for draw in range(length)}
+    return {(chain, draw): hash(table[chain, draw].tobytes()) for chain in range(chains) for draw in range(length)}
