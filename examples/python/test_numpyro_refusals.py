@@ -161,6 +161,12 @@ def subsampled(x: Any, y: Any) -> None:
         numpyro.sample("y", dist.Normal(b * x[at], 1.0), obs=y[at])
 
 
+def rows_in_one_event(x: Any, y: Any) -> None:
+    b = numpyro.sample("b", dist.Normal())
+    numpyro.sample("y", dist.Normal(b * x, 1.0), obs=y)
+    numpyro.sample("z", dist.Normal(b * x, 2.0).to_event(1), obs=y)
+
+
 def discrete(y: Any) -> None:
     z = numpyro.sample("z", dist.Bernoulli(0.5))
     numpyro.sample("y", dist.Normal(1.0 * z, 1.0), obs=y)
@@ -236,6 +242,7 @@ REFUSED: list[tuple[Callable[..., None], tuple[Any, ...], str]] = [
     (counts_groups, (group, y), "reads values of its arguments in Python"),
     (boolean_index, (x, y), "no argument of the model has"),
     (subsampled, (x, y), "the plate rows takes a subsample"),
+    (rows_in_one_event, (x, y), "the log-likelihood of z depends on the rows"),
     (discrete, (y,), "z is a discrete latent site; integrate it out"),
     (imputed, (x, y), "y has missing values that the model imputes"),
     (gaussian_process, (x, y), "y is not a sum over its rows"),
@@ -311,6 +318,16 @@ def test_what_is_row_by_row_or_of_no_row_is_taken() -> None:
         levels = scan(step, 0.0, jnp.arange(6))[1]
         numpyro.sample("y", dist.Normal(levels[month], 1.0), obs=y)
 
+    def of_other_lengths(x: Any, y: Any, late: Any, census: Any) -> None:
+        """Rows, fewer rows that are known to be above a limit, one mean of another source, and a soft constraint."""
+        b, c = numpyro.sample("b", dist.Normal()), numpyro.sample("c", dist.Normal().expand([3]))
+        numpyro.sample("y", dist.Normal(b * x + c[0], 1.0), obs=y)
+        numpyro.sample("late", dist.Bernoulli(logits=b * late), obs=jnp.ones(len(late)))
+        numpyro.sample("census", dist.Normal(c, 0.3), obs=census)
+        numpyro.sample("sum", dist.Normal(c.sum(), 0.01), obs=0.0)
+
+    rows = accepted(of_other_lengths, (x, y, x[:40], np.ones(3)))
+    assert rows.n == N and rows.likelihood == ["y"] and rows.whole == ["late", "census", "sum"]
     accepted(months, (group, y))
     accepted(masked, (x, y, x > 0))
     accepted(tempered, (x, y))

@@ -107,8 +107,9 @@ def _compare_others(rows: Rows, found: dict[str, Any], whole: dict[str, Any], si
                 f"{rows.n}), so a coreset would change it; give it one value for each row (numpyro.factor without the .sum()), or "
                 "write it into the distribution of an observed site (obs=)"
             )
+        what = "the log-likelihood" if name in rows.whole else "the prior"
         raise CoreletError(
-            f"the prior of {name} depends on the rows or on their number (given {size} rows it is not what it is given all "
+            f"{what} of {name} depends on the rows or on their number (given {size} rows it is not what it is given all "
             f"{rows.n}), so a coreset would change it; compute what it needs before the model, and pass that as an argument of its own"
         )
 

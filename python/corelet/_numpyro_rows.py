@@ -56,16 +56,15 @@ class Rows:
             raise CoreletError(str(error)) from None
         self._at = [at for at, leaf in enumerate(self._leaves) if np.ndim(leaf) and np.shape(leaf)[0] == self.n]
         self.values = [np.asarray(self._leaves[at]) for at in self._at]
-        if not self.values:
-            raise CoreletError(
-                f"no argument of the model has {self.n} rows, as its observed sites have; hand the data over in args as arrays, "
-                "and index or shift them (y[1:], y[:-1]) before the model"
-            )
         self._follow: tuple[int, ...] = ()
         count = min(FEWER_ROWS, max(1, self.n - 1))
         fewer = self._on_fewer_rows(count)
-        self.likelihood = [name for name, site in samples.items() if site["is_observed"] and not is_factor(site)]
-        self.likelihood += [name for name in _row_factors(self.sites, self.n) if shape_of_rows(fewer[name])[:1] == (count,)]
+        self.likelihood = [name for name in _of_rows(self.sites, self.n) if shape_of_rows(fewer[name])[:1] == (count,)]
+        """Observed sites and factors with one log-likelihood for each row."""
+        self.whole = [
+            name for name, site in samples.items() if site["is_observed"] and not is_factor(site) and name not in self.likelihood
+        ]
+        """Observed sites of other lengths, which are part of the density whatever the rows are."""
         self.long = [
             name
             for name, site in self.sites.items()
@@ -128,11 +127,12 @@ class Rows:
         for name, like in self.latent.items():
             if name not in fewer or np.shape(fewer[name]["value"]) != like.shape:
                 raise CoreletError(self._one_a_row(name))
-        for name, site in fewer.items():
-            if site["type"] == "sample" and site["is_observed"] and not is_factor(site) and shape_of_rows(site)[0] != count:
+        for name in _of_rows(self.sites, self.n):
+            found = shape_of_rows(fewer[name]) if name in fewer else ()
+            if not is_factor(self.sites[name]) and found[:1] != (count,):
                 raise CoreletError(
-                    f"{name} has {shape_of_rows(site)[0]} rows where the model is given {count}; hand over in args whatever has one "
-                    "entry for each row"
+                    f"{name} has {found[0] if found else 'no'} rows where the model is given {count}; hand over in args whatever has "
+                    "one entry for each row"
                 )
 
     def _one_a_row(self, name: str) -> str:
@@ -256,17 +256,15 @@ def _by_row(site: Mapping[str, Any]) -> Any:
     return value.reshape(value.shape[0], -1).sum(axis=1)
 
 
-def _row_factors(sites: Mapping[str, Any], n: int) -> list[str]:
-    """Factors with one value for each row."""
-    return [
-        name
-        for name, site in sites.items()
-        if site["type"] == "sample" and site["is_observed"] and is_factor(site) and shape_of_rows(site)[:1] == (n,)
-    ]
+def _of_rows(sites: Mapping[str, Any], n: int) -> list[str]:
+    """Observed sites and factors that have n values."""
+    samples = [(name, site) for name, site in sites.items() if site["type"] == "sample" and site["is_observed"]]
+    return [name for name, site in samples if shape_of_rows(site)[:1] == (n,)]
 
 
 def _number_of_rows(sites: Mapping[str, Any], lengths: set[int]) -> int:
-    """The common length of the observed sites; refuses models that have no rows of their own. `lengths` are those of arguments."""
+    """The length of the longest observed site that some argument has too; refuses models without one. `lengths` are those of
+    arguments."""
     samples = {name: site for name, site in sites.items() if site["type"] == "sample"}
     observed = {name: site for name, site in samples.items() if site["is_observed"] and not is_factor(site)}
     latent = {name: site for name, site in samples.items() if not site["is_observed"]}
@@ -280,35 +278,32 @@ def _number_of_rows(sites: Mapping[str, Any], lengths: set[int]) -> int:
                 f"{name} is a numpyro.{site['type']}, which NUTS does not sample; give it a prior (numpyro.sample), or pass its value as "
                 "an argument"
             )
-    found = {}
-    for name, site in observed.items():
-        base = name.removesuffix("_observed")
-        if base != name and f"{base}_unobserved" in latent:
-            raise CoreletError(f"{base} has missing values that the model imputes (obs_mask); leave these rows out")
-        shape = shape_of_rows(site)
-        if not shape:
-            raise CoreletError(
-                f"the log-likelihood of {name} is not a sum over its rows (.to_event over rows, a Gaussian process, a time series, "
-                "…), so no rows can stand for all"
-            )
-        found[name] = shape[0]
     for name, site in latent.items():
         if site["fn"].support.is_discrete:
             raise CoreletError(f"{name} is a discrete latent site; integrate it out (dist.MixtureSameFamily, for instance)")
+    for name in observed:
+        base = name.removesuffix("_observed")
+        if base != name and f"{base}_unobserved" in latent:
+            raise CoreletError(f"{base} has missing values that the model imputes (obs_mask); leave these rows out")
+    shapes = {name: shape_of_rows(site) for name, site in (observed or samples).items() if site["is_observed"]}
+    found = {shape[0] for shape in shapes.values() if shape and shape[0] in lengths}
+    if found:
+        return max(found)
     if not observed:
-        factors = {name: shape_of_rows(site) for name, site in samples.items() if site["is_observed"]}
-        found = {name: shape[0] for name, shape in factors.items() if shape and shape[0] in lengths}
-        if not found:
-            raise CoreletError(
-                "this model has no observed site (obs=), and no numpyro.factor with one value for each row; leave out the .sum(), "
-                "so that it can be told which part of the likelihood belongs to which row"
-            )
-    if len(set(found.values())) != 1:
         raise CoreletError(
-            f"the observed sites have different lengths ({found}), so there are no rows that a coreset could choose; if a site is "
-            "not data but part of the prior, write it as a numpyro.factor"
+            "this model has no observed site (obs=), and no numpyro.factor with one value for each row; leave out the .sum(), so that "
+            "it can be told which part of the likelihood belongs to which row"
         )
-    return next(iter(found.values()))
+    name = next(iter(observed))
+    if not shapes[name]:
+        raise CoreletError(
+            f"the log-likelihood of {name} is not a sum over its rows (.to_event over rows, a Gaussian process, a time series, …), so "
+            "no rows can stand for all"
+        )
+    raise CoreletError(
+        f"no argument of the model has {shapes[name][0]} rows, as {name} has; hand the data over in args as arrays, and index or shift "
+        "them (y[1:], y[:-1], y[known]) before the model"
+    )
 
 
 def dimensions(sites: Mapping[str, Any]) -> dict[str, list[str]]:

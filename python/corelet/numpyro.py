@@ -310,10 +310,13 @@ class Sampler:
 
     def notes(self) -> list[str]:
         """What a user should know of the model's sites."""
-        if not self.rows.long:
-            return []
-        names, how = ", ".join(self.rows.long), "numpyro.infer.Predictive(model, fit.draws, batch_ndims=2)"
-        return [f"{names}: one value for each row, so not in idata; {how} computes it"]
+        found = []
+        if self.rows.long:
+            names, how = ", ".join(self.rows.long), "numpyro.infer.Predictive(model, fit.draws, batch_ndims=2)"
+            found.append(f"{names}: one value for each row, so not in idata; {how} computes it")
+        if self.rows.whole:
+            found.append(f"{', '.join(self.rows.whole)}: observed, but not of the {self.rows.n} rows, so kept whole beside the coreset")
+        return found
 
     def inference_data(self, draws: Draws, attributes: Mapping[str, str]) -> Any:
         """The draws with the model's deterministic sites and dimensions, and the sampler's statistics."""
