@@ -202,6 +202,17 @@ def walk_by_scan(y: Any) -> None:
     scan(step, 0.0, y)
 
 
+def named_groups(group: Any, y: Any) -> None:
+    a = numpyro.sample("a", dist.Normal().expand([2]))
+    numpyro.sample("y", dist.Normal(a[(group == "b").astype(int)], 1.0), obs=y)
+
+
+def more_of_few(x: Any, y: Any) -> None:
+    b = numpyro.sample("b", dist.Normal())
+    c = numpyro.sample("c", dist.Normal()) if len(y) < 100 else 0.0
+    numpyro.sample("y", dist.Normal(b * x + c, 1.0), obs=y)
+
+
 def optimised(x: Any, y: Any) -> None:
     c = numpyro.param("c", lambda key: random.normal(key))
     numpyro.sample("y", dist.Normal(c + numpyro.sample("b", dist.Normal()) * x, 1.0), obs=y)
@@ -248,6 +259,8 @@ REFUSED: list[tuple[Callable[..., None], tuple[Any, ...], str]] = [
     (gaussian_process, (x, y), "y is not a sum over its rows"),
     (autoregression_by_scan, (y,), ROWS),
     (walk_by_scan, (y,), "level has one latent value for each of the 300 rows"),
+    (named_groups, (np.array(["a", "b"] * 150), y), "holds str.*not numbers"),
+    (more_of_few, (x, y), "the prior of c depends on the rows"),
     (optimised, (x, y), "c is a numpyro.param, which NUTS does not sample"),
     (numpyro.handlers.condition(conditioned, data={"y": y}), (x,), "cannot be evaluated on 7 of its 300 rows"),
     (random_walk, (y,), "y is not a sum over its rows"),

@@ -101,7 +101,7 @@ def _compare_others(rows: Rows, found: dict[str, Any], whole: dict[str, Any], si
     for name in [*whole, *(name for name in found if name not in whole)]:
         if name in found and name in whole and _close(found[name], whole[name]):
             continue
-        if is_factor(rows.sites[name]):
+        if name in rows.sites and is_factor(rows.sites[name]):
             raise CoreletError(
                 f"the factor {name} depends on the rows or on their number (given {size} rows it is not what it is given all "
                 f"{rows.n}), so a coreset would change it; give it one value for each row (numpyro.factor without the .sum()), or "

@@ -55,7 +55,7 @@ class Rows:
         except ValueError as error:
             raise CoreletError(str(error)) from None
         self._at = [at for at, leaf in enumerate(self._leaves) if np.ndim(leaf) and np.shape(leaf)[0] == self.n]
-        self.values = [np.asarray(self._leaves[at]) for at in self._at]
+        self.values = [_numbers(self._leaves[at]) for at in self._at]
         self._follow: tuple[int, ...] = ()
         count = min(FEWER_ROWS, max(1, self.n - 1))
         fewer = self._on_fewer_rows(count)
@@ -216,6 +216,18 @@ def _sites(model: Callable[[], Any]) -> dict[str, Any]:
 
 def _like(value: Any) -> Any:
     return _shaped(jnp.shape(value), jnp.result_type(value))
+
+
+def _numbers(leaf: Any) -> NDArray[Any]:
+    values = np.asarray(leaf)
+    try:
+        jnp.result_type(values)
+    except TypeError:
+        raise CoreletError(
+            f"an argument of the model with {len(values)} rows holds {values.dtype.name}, not numbers; hand over columns of numbers as "
+            "arrays, and codes for categories"
+        ) from None
+    return values
 
 
 def _is_integer(leaf: Any) -> bool:
