@@ -86,29 +86,9 @@ def call(tool, name, columns):
     return corelet.numpyro.fit(numpyro_model(name), columns, **settings)
 
 
-def steps_a_draw(tool, name, fit, columns):
+def steps_a_draw(fit):
     """The gradient evaluations of its last chains for each draw."""
-    if tool == "pymc":
-        return float(fit.idata.sample_stats["n_steps"].mean())
-    return numpyro_steps(numpyro_model(name), fit, columns)
-
-
-def numpyro_steps(model, fit, columns):
-    """NUTS on the coreset once more, for it tells how many steps a draw takes."""
-    import jax
-    from numpyro.infer import MCMC, NUTS
-
-    from corelet.numpyro import _Weights
-
-    chosen = [column[fit.coreset.rows] for column in columns]
-
-    def weighted(*data):
-        with _Weights(fit.coreset.weights, ["y"]):
-            model(*data)
-
-    mcmc = MCMC(NUTS(weighted), num_warmup=300, num_samples=100, num_chains=1, progress_bar=False)
-    mcmc.run(jax.random.PRNGKey(0), *chosen, extra_fields=("num_steps",))
-    return float(mcmc.get_extra_fields()["num_steps"].mean())
+    return float(fit.idata.sample_stats["n_steps"].mean())
 
 
 def gradient_seconds(tool, name, columns):
@@ -211,7 +191,7 @@ def main():
         points=len(fit.coreset), variance=fit.verdict.variance, seconds=seconds, wall=wall, steps=steps_of(fit),
         data_mb=sum(c.nbytes for c in columns) / 1e6, more_mb=(peak() - before) / 1e6,
     )
-    steps = line["steps_a_draw"] = steps_a_draw(tool, name, fit, columns)
+    steps = line["steps_a_draw"] = steps_a_draw(fit)
     gradient = gradient_seconds(tool, name, columns)
     line.update(gradient=gradient, extrapolated=gradient * steps * (DRAWS + TUNE) * CHAINS)
     line.update(times_faster=line["extrapolated"] / seconds)

@@ -82,8 +82,9 @@ def test_weights_that_the_model_has_count_in_the_verdict_too() -> None:
     y = rng.normal(np.where(scale < 1, 3.0, 0.0))
 
     def weighted(y: Array, scale: Array) -> None:
+        m = numpyro.sample("m", dist.Normal(0.0, 5.0))
         with numpyro.handlers.scale(scale=scale):
-            numpyro.sample("y", dist.Normal(numpyro.sample("m", dist.Normal(0.0, 5.0)), 1.0), obs=y)
+            numpyro.sample("y", dist.Normal(m, 1.0), obs=y)
 
     fit = corelet.numpyro.fit(weighted, (y, scale), k=30, chains=2, draws=600)
     sd = 1 / np.sqrt(scale.sum())

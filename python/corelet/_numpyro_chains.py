@@ -1,176 +1,122 @@
-"""NUTS of NumPyro on rows that change, compiled once: one chain, of which several run side by side."""
+"""NUTS of NumPyro on weighted rows: `numpyro.infer.MCMC` of one chain, compiled once for all rounds and run in threads."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, Optional
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
-from numpyro.handlers import seed as seeded
-from numpyro.infer.hmc import hmc
-from numpyro.infer.util import constrain_fn, initialize_model, potential_energy, unconstrain_fn
+from numpyro.infer import MCMC, NUTS, init_to_uniform
+from numpyro.infer.util import initialize_model
 
 from ._compiled import LITTLE, MUCH, SOME, Compiled
+from ._lib import CoreletError
+from ._numpyro_rows import Rows
 
 TRIES = 100
-"""How often chains are started anew where the log-density is not finite, as NUTS of NumPyro does."""
-RADIUS = 2.0
-"""Chains start within so much of 0 in every unconstrained parameter, as NUTS of NumPyro does."""
+"""How often a chain starts from another place where the log density was not finite."""
 FEW_ROWS, FEW_PARAMETERS = 5_000, 20
 """Up to so many, a chain is too short for XLA's harder work to pay: of more parameters, it takes more gradients."""
+FIELDS = ("potential_energy", "energy", "num_steps", "accept_prob", "adapt_state.step_size")
+"""What is kept of each step beside the draw and whether it diverged."""
 
 
 class Chains:
-    """Chains of a model whose arguments are arrays of one shape; others are compiled anew.
+    """Chains of `length` draws after `tune` steps of warm-up. What is compiled is one chain, with the rows and their weights as
+    arguments: `MCMC.run` traces and compiles at every call, and on some hundred rows that takes longer than the chain."""
 
-    `numpyro.infer.MCMC` compiles at every run, and that takes longer than a run on some hundred rows. Here the arguments,
-    the state and the number of steps to skip are all handed to the compiled function; and `numpyro.infer.NUTS` looks for a
-    place to start from in a loop that is compiled as well, while here a chain that got a bad one starts anew. What is
-    compiled is one chain, in half the time that chains as one array would take, with all parameters as one vector, which
-    makes a smaller program than a variable for each; threads run several of it.
-    """
-
-    def __init__(
-        self, model: Callable[..., Any], latent: dict[str, Any], tune: int, length: int, kernel: Mapping[str, Any]
-    ) -> None:
-        """`latent` are the shapes of the parameters, by name; a compiled run keeps `length` draws."""
-        self.model = with_key(model)
-        self.latent = latent
+    def __init__(self, rows: Rows, tune: int, kernel: Mapping[str, Any]) -> None:
+        self.rows = rows
         self.tune = tune
-        self.length = length
         self.options = dict(kernel)
-        self.strategy = self.options.pop("init_strategy", None)
-        energy = lambda *data: lambda z: potential_energy(self.model, data, {}, self._sites(z))  # noqa: E731
-        self._init, self._step = hmc(potential_fn_gen=energy, kinetic_fn=self.options.pop("kinetic_fn", None))
-        self._places: dict[str, tuple[slice, tuple[int, ...]]] = {}
-        self._compiled_for: Any = None
-        self._begin: Any = None
-        self._run: Any = None
-        self._free: Optional[NDArray[Any]] = None
+        self.strategy = self.options.pop("init_strategy", init_to_uniform)
+        self._compiled: dict[tuple[int, int], tuple[Compiled, Compiled]] = {}
+        try:
+            NUTS(rows.weighted, **self.options)
+        except TypeError as error:
+            raise CoreletError(f"kernel has an option that numpyro.infer.NUTS does not take: {error}") from None
 
-    def compile(self, data: tuple[Any, ...]) -> None:
-        """For as many rows as these, in other threads, unless that was done."""
-        if self._compiled_for == np.shape(data[0]):
-            return
-        shapes = jax.eval_shape(lambda draw: unconstrain_fn(self.model, data, {}, draw), self.latent)
-        ends = np.cumsum([int(np.prod(shapes[name].shape)) for name in sorted(shapes)]).tolist()
-        self._places = {
-            name: (slice(start, end), shapes[name].shape) for name, start, end in zip(sorted(shapes), [0, *ends], ends)
-        }
-        vector = np.zeros(ends[-1], jnp.result_type(float))
-        self._begin = Compiled(self._beginning, (np.uint32(0), vector, data), LITTLE)
-        effort = SOME if len(data[0]) <= FEW_ROWS and len(vector) <= FEW_PARAMETERS else MUCH
-        self._run = Compiled(self._steps, (self._begin.out[0], data, np.int32(0)), effort)
-        self._compiled_for = np.shape(data[0])
+    def compile(self, data: tuple[Any, ...], length: int) -> tuple[Compiled, Compiled]:
+        """The search for a start and the chain, for as many rows as these; in other threads, unless that was done."""
+        found = self._compiled.get((len(data[0]), length))
+        if found is None:
+            begin = Compiled(self._begin, (_key(0), data), LITTLE)
+            effort = SOME if len(data[0]) <= FEW_ROWS and self.rows.parameters <= FEW_PARAMETERS else MUCH
+            chain = Compiled(partial(self._chain, length), (_key(0), begin.out.z, data), effort)
+            found = begin, chain
+            self._compiled[len(data[0]), length] = found
+        return found
 
     def run(
-        self, seed: int, data: tuple[Any, ...], start: Optional[Mapping[str, Any]], chains: int, draws: int
-    ) -> tuple[dict[str, NDArray[Any]], int]:
-        """At least so many draws of each chain after warm-up, chains × draws × …, and how many of them diverged.
-
-        They start from draws of the run before; where there is none, from draws `start`, or from somewhere.
-        """
-        self.compile(data)
+        self, seed: int, data: tuple[Any, ...], start: Optional[Mapping[str, NDArray[Any]]], chains: int, length: int
+    ) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
+        """Draws after warm-up, by latent site, chains × draws × …, and statistics of the sampler, chains × draws. Chains
+        begin at some of the unconstrained draws `start`, or where `init_strategy` says."""
+        begin, chain = self.compile(data, length)
         rngs = [np.random.default_rng([seed, chain]) for chain in range(chains)]
         drawn: dict[int, Any] = {}
+
+        def one(at: int) -> Any:
+            rng = rngs[at]
+            if start is None:
+                found = begin(_key(_seed(rng)), data)
+                free = found.z if np.isfinite(found.potential_energy) else None
+            else:
+                chosen = rng.integers(len(next(iter(start.values()))))
+                free = {name: values[chosen] for name, values in start.items()}
+                free = free if all(np.isfinite(values).all() for values in free.values()) else None
+            if free is None:
+                return None
+            values, stats = jax.device_get(chain(_key(_seed(rng)), free, data))
+            return (values, stats) if np.isfinite(stats["potential_energy"]).all() else None
+
         for _ in range(TRIES):
-            waiting = [chain for chain in range(chains) if chain not in drawn]
-            begins = [(_seed(rngs[chain]), self._somewhere(rngs[chain], data, start)) for chain in waiting]
+            waiting = [at for at in range(chains) if at not in drawn]
             with ThreadPoolExecutor(chains) as pool:
-                found = pool.map(lambda begin: self._chain(begin, data, draws), begins)
-                drawn.update({chain: parts for chain, parts in zip(waiting, found) if parts is not None})
+                drawn.update({at: found for at, found in zip(waiting, pool.map(one, waiting)) if found is not None})
             if len(drawn) == chains:
                 break
         else:
-            raise RuntimeError("NUTS finds no place to start from: the log-density is not finite")
-        parts = [drawn[chain] for chain in range(chains)]
-        self._free = np.concatenate([part[0] for chain in parts for part in chain])
-        values = {
-            name: np.stack([np.concatenate([part[1][name] for part in chain]) for chain in parts]) for name in self.latent
-        }
-        return values, sum(int(part[2]) for chain in parts for part in chain)
-
-    def _chain(self, begin: tuple[Any, Any], data: tuple[Any, ...], draws: int) -> Optional[list[Any]]:
-        """Parts of a chain after warm-up: unconstrained and constrained draws and how many diverged. None from a bad place."""
-        state, good = self._begin(*begin, data)
-        if not good:
-            return None
-        parts: list[Any] = []
-        while len(parts) * self.length < draws:
-            state, *part = self._run(state, data, np.int32(0 if parts else self.tune))
-            parts.append(jax.device_get(part))
-        return parts
-
-    def _somewhere(
-        self, rng: np.random.Generator, data: tuple[Any, ...], start: Optional[Mapping[str, Any]]
-    ) -> NDArray[Any]:
-        """Unconstrained values to start from."""
-        if start is not None:
-            if self._free is None:
-                free = jax.jit(jax.vmap(lambda draw: self._vector(unconstrain_fn(self.model, data, {}, draw))))
-                self._free = np.asarray(free(dict(start)))
-            chosen: NDArray[Any] = self._free[rng.integers(len(self._free))]
-            return chosen
-        if self.strategy is not None:
-            key = jax.random.PRNGKey(_seed(rng))
-            found = initialize_model(key, self.model, init_strategy=self.strategy, model_args=data).param_info.z
-            return np.asarray(self._vector(found))
-        size = max(where.stop for where, _ in self._places.values())
-        anywhere: NDArray[Any] = rng.uniform(-RADIUS, RADIUS, size).astype(jnp.result_type(float))
-        return anywhere
+            why = "NUTS finds no place to start from: the log density is not finite; give kernel= an init_strategy"
+            raise CoreletError(why) if start is None else RuntimeError(why)
+        values = {name: np.stack([drawn[at][0][name] for at in range(chains)]) for name in self.rows.latent}
+        stats = {name: np.stack([drawn[at][1][name] for at in range(chains)]) for name in drawn[0][1]}
+        return values, stats
 
     # What is compiled.
 
-    def _beginning(self, seed: Any, vector: Any, data: tuple[Any, ...]) -> tuple[Any, Any]:
-        """The state of one chain before its first step, and whether it is good to start from."""
-        state = self._initial(vector, jax.random.PRNGKey(seed), data)
-        numbers = jax.tree_util.tree_leaves((state.potential_energy, state.z_grad))
-        return state, jnp.all(jnp.array([jnp.isfinite(x).all() for x in numbers]))
+    def _begin(self, key: Any, data: tuple[Any, ...]) -> Any:
+        """A place to start from, with the energy there."""
+        return initialize_model(key, self.rows.weighted, init_strategy=self.strategy, model_args=data).param_info
 
-    def _initial(self, vector: Any, key: Any, data: tuple[Any, ...]) -> Any:
-        options, z = dict(self.options), vector
-        if any(isinstance(options.get(name), (list, dict)) for name in ("dense_mass", "inverse_mass_matrix")):
-            # A mass matrix of blocks has names of sites.
-            dense, z = options.get("dense_mass", False), self._sites(vector)
-            options["dense_mass"] = dense if isinstance(dense, list) else [tuple(sorted(z))] if dense else []
-        return self._init(z, self.tune, rng_key=key, model_args=data, model_kwargs={}, **options)
-
-    def _steps(self, state: Any, data: tuple[Any, ...], skip: Any) -> tuple[Any, ...]:
-        """`skip` steps and then as many as are kept, in one loop, since its body is what takes long to compile."""
-        if self.options.get("find_heuristic_step_size"):
-            # Its search uses the log-density that NUTS was last begun with. Nothing else is left of this beginning.
-            self._initial(self._vector(state.z), state.rng_key, data)
-
-        def step(at: Any, carried: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
-            state, kept, diverged = carried
-            state = self._step(state, data, {})
-            kept = kept.at[jnp.maximum(at - skip, 0)].set(self._vector(state.z))
-            return state, kept, diverged + (state.diverging & (at >= skip))
-
-        room = jnp.zeros((self.length, *jnp.shape(self._vector(state.z))), jnp.result_type(float))
-        state, free, diverged = jax.lax.fori_loop(0, skip + self.length, step, (state, room, jnp.int32(0)))
-        values = jax.vmap(lambda z: constrain_fn(self.model, data, {}, self._sites(z)))(free)
-        return state, free, {name: values[name] for name in self.latent}, diverged
-
-    def _sites(self, z: Any) -> dict[str, Any]:
-        """A vector of all unconstrained values, by site."""
-        if isinstance(z, dict):
-            return z
-        return {name: z[where].reshape(shape) for name, (where, shape) in self._places.items()}
-
-    def _vector(self, z: Any) -> Any:
-        """All of them as one vector."""
-        return jnp.concatenate([jnp.ravel(z[name]) for name in self._places]) if isinstance(z, dict) else z
+    def _chain(self, length: int, key: Any, free: dict[str, Any], data: tuple[Any, ...]) -> tuple[Any, Any]:
+        kernel = NUTS(self.rows.weighted, **self.options)
+        mcmc = MCMC(kernel, num_warmup=self.tune, num_samples=length, num_chains=1, progress_bar=False)
+        mcmc.run(key, *data, init_params=free, extra_fields=FIELDS)
+        return mcmc.get_samples(), mcmc.get_extra_fields()
 
 
-def with_key(model: Callable[..., Any]) -> Callable[..., Any]:
-    """A model that needs no key from elsewhere. Its own is made where it is traced: before that, it would be compiled."""
-    return lambda *args, **kwargs: seeded(model, 0)(*args, **kwargs)
+def sample_stats(fields: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Fields of NumPyro under the names that ArviZ gives them."""
+    names = {"adapt_state.step_size": "step_size", "num_steps": "n_steps", "accept_prob": "acceptance_rate"}
+    found = {names.get(name, name): values for name, values in fields.items() if name != "potential_energy"}
+    steps = np.maximum(fields["num_steps"], 1)
+    return {**found, "lp": -fields["potential_energy"], "tree_depth": np.log2(steps).astype(np.int64) + 1}
 
 
-def _seed(rng: np.random.Generator) -> np.uint32:
-    return np.uint32(rng.integers(1 << 31))
+def _key(seed: Any) -> Any:
+    return np.asarray(jax.random.PRNGKey(seed))
+
+
+def _seed(rng: np.random.Generator) -> int:
+    return int(rng.integers(1 << 31))
+
+
+def padded_weights(weights: NDArray[np.float64], size: int) -> NDArray[Any]:
+    """Weights, with 0 for the rows that are missing."""
+    return np.concatenate([weights, np.zeros(size - len(weights))]).astype(jnp.result_type(float))

@@ -11,23 +11,29 @@ from typing import Any, NamedTuple, Optional
 import jax
 import jax.numpy as jnp
 import numpy as np
-import numpyro
 from numpy.typing import NDArray
-from numpyro.handlers import substitute, trace
-from numpyro.infer.util import constrain_fn, unconstrain_fn
 
-from ._beside import MOST_AT_ONCE, cores
+from . import _arviz
+from ._beside import MOST_AT_ONCE, cores, in_order
 from ._build import _count
-from ._compiled import LITTLE, MUCH, Compiled
+from ._compiled import MUCH, Compiled
 from ._draws import Draws
 from ._fit import Fit, FitProgressOption, Plan, plan_of, run_rounds
 from ._lib import CoreletError, block_size
-from ._numpyro_chains import TRIES, Chains, with_key
+from ._numpyro_chains import Chains, padded_weights, sample_stats
+from ._numpyro_check import check, tolerance
+from ._numpyro_rows import Rows, dimensions
 from ._slicing import checked_rows, compare
 from ._units import Units, Which
 
 FELT = 0.02
 """An error of the log-density, in nats, that makes NUTS take smaller steps."""
+FEW = 7
+"""Rows that are given to a model where they do not matter."""
+STARTS = 400
+"""Draws of a round from which chains of the next one start."""
+LONGER = 4
+"""Up to so many times as long as a round's need be, its chains are as long as the last ones: that costs less than compiling."""
 
 
 def fit(
@@ -50,13 +56,15 @@ def fit(
     """Fit a NumPyro model by a coreset of its rows: pilot, rounds, the last chains and the verdict.
 
     Nothing of the model is changed. Rows are the first axis of every array argument that is as long as the observed sites,
-    and each row's log-likelihood gets a weight. That the log-likelihood of some rows alone is what it is among all is
-    always checked. The model is compiled for one number of rows; those that are missing have weight 0.
+    and each row's log-likelihood gets a weight. Two things are always checked: some rows alone have the log-likelihood that
+    they have among all, and priors and factors do not depend on which rows the model is given. The model is compiled for one
+    number of rows; those that are missing have weight 0.
 
     Parameters
     ----------
     model, args, kwargs
-        The model and its arguments. An integer argument that is the number of rows follows the rows.
+        The model and its arguments. An integer argument that equals the number of rows stays as it is, unless the model
+        then cannot be evaluated on fewer rows: it is then the size of a plate, and follows them.
     k, max_k, pilot, groups, max_rounds, seed, progress
         As in `corelet.fit_model`. `pilot` may be a mapping of sites to chains × draws × ….
     draws, tune, chains
@@ -87,199 +95,22 @@ def fit(
     warn_of_precision(table.n)
     size = 0 if groups is not None else max(plan.k, 0 if given is not None else plan.pilot)
     tool = Sampler(table, Steps(draws, tune, chains), plan, size, dict(kernel or {}))
-    table.check_slicing(plan.draws_at(plan.k, table.parameters), seed)
+    tool.check(plan.draws_at(plan.k, table.parameters), seed)
     start = None if given is None else tool.only_latent(given)
-    return run_rounds(tool, plan, units, start, progress)
+    found = run_rounds(tool, plan, units, start, progress, tool.inference_data)
+    found.notes.extend(tool.notes())
+    return found
 
 
 def warn_of_precision(n: int) -> None:
     """Says so where a log-likelihood of n rows, about as many nats, is rounded to steps that NUTS would feel."""
-    rounded = n * float(jnp.finfo(jnp.result_type(float)).eps)
+    rounded = n * float(np.finfo(jnp.result_type(float)).eps)
     if rounded > FELT:
         warnings.warn(
             f"in single precision the log-likelihood of {n} rows is known to some {rounded:.1g} nats only, and NUTS takes tiny "
             "steps; call numpyro.enable_x64() first",
             stacklevel=3,
         )
-
-
-class Rows:
-    """A model as a function of rows: which arguments have them, and the log-likelihood of each."""
-
-    def __init__(self, model: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self.model = model
-        sites = _sites(model, args, kwargs)
-        samples = {name: site for name, site in sites.items() if site["type"] == "sample"}
-        self.observed = [name for name, site in samples.items() if site["is_observed"] and not _is_factor(site)]
-        self.latent = {name: _like(site["value"]) for name, site in samples.items() if not site["is_observed"]}
-        self.n = _number_of_rows(sites, self.observed, list(self.latent))
-        self._leaves, self._tree = jax.tree_util.tree_flatten((args, kwargs), is_leaf=lambda leaf: leaf is None)
-        self._at = [at for at, leaf in enumerate(self._leaves) if np.ndim(leaf) and np.shape(leaf)[0] == self.n]
-        self.values = [self._leaves[at] for at in self._at]
-        if not self.values:
-            raise CoreletError(f"no argument of the model has {self.n} rows; hand the data over in args")
-        self._compiled: dict[tuple[int, int], Compiled] = {}
-        self._tracing = threading.Lock()
-
-    @property
-    def parameters(self) -> int:
-        """How many there are."""
-        return sum(int(np.prod(like.shape)) for like in self.latent.values())
-
-    def call(self, data: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments with these rows in place of all."""
-        length = np.shape(data[0])[0]
-        leaves = [length if isinstance(leaf, int) and leaf == self.n else leaf for leaf in self._leaves]
-        for at, values in zip(self._at, data):
-            leaves[at] = values
-        args, kwargs = jax.tree_util.tree_unflatten(self._tree, leaves)
-        return args, kwargs
-
-    def take(self, rows: Which, size: int) -> list[Any]:
-        """These rows of each argument, the last of them repeated up to this size."""
-        return [_padded(np.asarray(values[rows]), size) for values in map(np.asarray, self.values)]
-
-    def weighted(self, weights: Any, *data: Any) -> Any:
-        """The model of these rows, each log-likelihood with its weight."""
-        args, kwargs = self.call(data)
-        with _Weights(weights, self.observed):
-            return self.model(*args, **kwargs)
-
-    def _one(self, theta: Mapping[str, Any], data: Sequence[Any]) -> Any:
-        """The log-likelihood of each row at one draw."""
-        args, kwargs = self.call(data)
-        sites = trace(substitute(with_key(self.model), data=theta)).get_trace(*args, **kwargs)
-        total: Any = 0.0
-        for name in self.observed:
-            site = sites[name]
-            value = site["fn"].log_prob(site["value"])
-            value = value if site["scale"] is None else site["scale"] * value
-            total = total + value.reshape(value.shape[0], -1).sum(axis=1)
-        return total
-
-    def log_likelihood(self, theta: Mapping[str, Any], rows: Which, padded: bool = True) -> NDArray[Any]:
-        """Draws by rows, by a function compiled for so many draws and rows."""
-        count = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
-        parameters = {name: np.asarray(theta[name], like.dtype) for name, like in self.latent.items()}
-        draws = len(next(iter(parameters.values())))
-        size = max(count, block_size(self.n, draws)) if padded else count
-        data = self.take(rows, size)
-        with self._tracing:  # Handlers of NumPyro are one stack for all threads.
-            if (draws, size) not in self._compiled:
-                self._compiled[draws, size] = Compiled(jax.vmap(self._one, in_axes=(0, None)), (parameters, data), MUCH)
-        return np.asarray(self._compiled[draws, size](parameters, data), dtype=np.float64)[:, :count]
-
-    def check_slicing(self, draws: int, seed: int) -> None:
-        """Some rows alone must have the log-likelihood that they have among all. So many draws are what is asked for later."""
-        theta, whole = self._at_two_points(seed)
-        rows = checked_rows(whole, seed)
-        repeated = {name: np.resize(values, (draws, *values.shape[1:])) for name, values in theta.items()}
-        found = self.log_likelihood(repeated, rows, padded=block_size(self.n, draws) < self.n)
-        compare(found[: len(whole)], whole[:, rows], tolerance=1e-3)
-
-    def _at_two_points(self, seed: int) -> tuple[dict[str, NDArray[Any]], NDArray[np.float64]]:
-        """Two points of the parameter space, and the log-likelihoods of all rows there."""
-        model, rng = with_key(self.model), np.random.default_rng(seed)
-        shapes = jax.eval_shape(lambda draw, data: unconstrain_fn(model, *self.call(data), draw), self.latent, self.values)
-
-        def two() -> dict[str, NDArray[Any]]:
-            return {name: rng.uniform(-1, 1, (2, *x.shape)).astype(x.dtype) for name, x in shapes.items()}
-
-        def at(free: Any, data: Any) -> Any:
-            values = constrain_fn(model, *self.call(data), free)
-            theta = {name: values[name] for name in self.latent}
-            return theta, self._one(theta, data)
-
-        compiled = Compiled(jax.vmap(at, in_axes=(0, None)), (two(), self.values), LITTLE)
-        for _ in range(TRIES):
-            theta, whole = compiled(two(), self.values)
-            if np.isfinite(whole).any():
-                break
-        return {name: np.asarray(values) for name, values in theta.items()}, np.asarray(whole, dtype=np.float64)
-
-
-def _sites(model: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """The sites of a model, with shapes in place of what would be random: nothing is drawn, and nothing compiled."""
-    found: dict[str, Any] = {}
-    jax.eval_shape(lambda: found.update(trace(with_key(model)).get_trace(*args, **kwargs)))
-    return found
-
-
-def _like(value: Any) -> Any:
-    return jax.ShapeDtypeStruct(jnp.shape(value), jnp.result_type(value))
-
-
-class _Weights(numpyro.primitives.Messenger):  # type: ignore[misc]
-    """Multiplies the log-likelihood of each row of the observed sites by its weight."""
-
-    def __init__(self, weights: Any, observed: list[str]) -> None:
-        self.weights = weights
-        self.observed = observed
-        super().__init__()
-
-    def process_message(self, message: dict[str, Any]) -> None:
-        if message["type"] != "sample" or message["name"] not in self.observed:
-            return
-        trailing = len(_shape_of_rows(message)) - 1
-        weights = jnp.reshape(self.weights, (-1,) + (1,) * trailing)
-        message["scale"] = weights if message.get("scale") is None else weights * message["scale"]
-
-
-def _is_factor(site: Mapping[str, Any]) -> bool:
-    return type(site["fn"]).__name__ == "Unit"
-
-
-def _shape_of_rows(site: Mapping[str, Any]) -> tuple[int, ...]:
-    """The shape of its log-likelihoods. (A distribution of scalars has values of many rows without saying so.)"""
-    whole = np.shape(site["value"])
-    return np.broadcast_shapes(site["fn"].batch_shape, whole[: len(whole) - len(site["fn"].event_shape)])
-
-
-def _number_of_rows(sites: Mapping[str, Any], observed: list[str], latent: list[str]) -> int:
-    """The common length of the observed sites; refuses models that have no rows of their own."""
-    if not observed:
-        raise CoreletError(
-            "this model has no observed site; write its likelihood as one (obs=), since numpyro.factor does not tell which "
-            "part of it belongs to which row"
-        )
-    if not latent:
-        raise CoreletError("this model has no latent site, so there is nothing to fit")
-    lengths = {}
-    for name in observed:
-        site = sites[name]
-        if f"{name}_unobserved" in sites or name.endswith("_observed"):
-            raise CoreletError(f"{name} has missing values that the model imputes (obs_mask); leave these rows out")
-        shape = _shape_of_rows(site)
-        if not shape:
-            raise CoreletError(
-                f"the log-likelihood of {name} is not a sum over its rows (.to_event over rows, a time series, …), so no rows "
-                "can stand for all"
-            )
-        lengths[name] = shape[0]
-    if len(set(lengths.values())) != 1:
-        raise CoreletError(
-            f"the observed sites have different lengths ({lengths}), so there are no rows that a coreset could choose"
-        )
-    n = next(iter(lengths.values()))
-    for name in latent:
-        if n in np.shape(sites[name]["value"]):
-            raise CoreletError(
-                f"{name} has one latent value for each of the {n} rows, so a row has a part of the posterior of its own; "
-                "integrate it out, or give it one value for each group"
-            )
-        if sites[name]["fn"].support.is_discrete:
-            raise CoreletError(f"{name} is a discrete latent site; integrate it out (dist.MixtureSameFamily, for instance)")
-    for name, site in sites.items():
-        if site["type"] == "plate" and site["args"][1] not in (None, site["args"][0]):
-            raise CoreletError(f"the plate {name} takes a subsample; leave subsample_size out, a coreset does that")
-    return n
-
-
-def _padded(values: NDArray[Any], size: int) -> NDArray[Any]:
-    missing = size - len(values)
-    if missing <= 0:
-        return values
-    return np.concatenate([values, np.repeat(values[-1:], missing, axis=0)])
 
 
 class Steps(NamedTuple):
@@ -291,17 +122,32 @@ class Steps(NamedTuple):
 
 
 class Sampler:
-    """NUTS on weighted rows, compiled once as long as these are no more than `size`."""
+    """The model with weights, for rounds."""
 
     def __init__(self, rows: Rows, last: Steps, plan: Plan, size: int, kernel: dict[str, Any]) -> None:
+        """Chains are compiled for `size` rows; fewer are padded with rows of weight 0, and more are compiled anew."""
         self.rows = rows
         self.last = last
         self.size = size
         self.seed = plan.seed
         self.calls = 0
-        self._chains = Chains(rows.weighted, rows.latent, last.tune, self._length(plan.draws_at(plan.k, 0)), kernel)
+        self._chains = Chains(rows, last.tune, kernel)
+        self._stats: list[dict[str, NDArray[Any]]] = []
+        """Of every run of the chains."""
+        self._known: dict[int, tuple[int, int, int]] = {}
+        """Run, chain and number of each draw, by its fingerprint."""
+        self._of_all_rows: list[str] = []
+        self._few = rows.take(slice(0, min(rows.n, FEW)), 0)
+        """Rows for what does not depend on them."""
+        self._compiled: dict[tuple[Any, ...], Compiled] = {}
+        self._tracing = threading.Lock()
         if size:
-            self._chains.compile(self._data(np.arange(size), np.ones(size)))
+            self._chains.compile(self._data(np.arange(size), np.ones(size)), self._length(plan.draws_at(plan.k, 0)))
+
+    @property
+    def parameters(self) -> int:
+        """How many there are."""
+        return self.rows.parameters
 
     @property
     def last_steps(self) -> int:
@@ -310,6 +156,17 @@ class Sampler:
     @property
     def at_once(self) -> int:
         return min(cores(), MOST_AT_ONCE)
+
+    def check(self, draws: int, seed: int) -> None:
+        """Refuses a model of which a coreset would be wrong. So many draws are what log-likelihoods are asked at later."""
+        checked = check(self.rows, seed)
+        self._of_all_rows = checked.of_all_rows
+        rows = checked_rows(checked.rows, seed)
+        repeated = {name: np.resize(values, (draws, *values.shape[1:])) for name, values in checked.theta.items()}
+        found = self.log_likelihood(repeated, rows, padded=block_size(self.rows.n, draws) < self.rows.n)
+        compare(found[: len(checked.rows)], checked.rows[:, rows], tolerance())
+
+    # Draws.
 
     def sample(
         self,
@@ -322,22 +179,23 @@ class Sampler:
         self.calls += 1
         self.size = max(self.size, len(rows))
         seed = int(np.random.SeedSequence([self.seed, self.calls]).generate_state(1)[0])
-        wanted = self.last.draws if final else self._length(draws)
-        flat: Any = None if start is None else start.flat()
-        values, diverged = self._chains.run(seed, self._data(rows, weights), flat, self.last.chains, wanted)
-        return Draws({name: array[:, :wanted] for name, array in values.items()}, True, diverged)
+        length = self.last.draws if final else self._length(draws)
+        free = None if start is None else self._unconstrained(start.thin(STARTS))
+        values, fields = self._chains.run(seed, self._data(rows, weights), free, self.last.chains, length)
+        found = Draws(values, True, int(fields["diverging"].sum()))
+        self._known.update({mark: (len(self._stats), *place) for place, mark in _fingerprints(found).items()})
+        self._stats.append(sample_stats(fields))
+        return found
 
     def _length(self, draws: int) -> int:
-        """Of each chain, twice as many as are wanted of all."""
-        return max(100, -(-2 * draws // self.last.chains))
+        """Of each chain, twice as many draws as are wanted of all; as long as the last chains where that is not much longer,
+        since one compiled chain then serves all."""
+        wanted = max(100, -(-2 * draws // self.last.chains))
+        return self.last.draws if wanted <= self.last.draws <= LONGER * wanted else wanted
 
     def _data(self, rows: NDArray[np.int64], weights: NDArray[np.float64]) -> tuple[Any, ...]:
         """Weights and rows, padded with rows of weight 0."""
-        padded = np.concatenate([weights, np.zeros(self.size - len(rows))]).astype(jnp.result_type(float))
-        return (padded, *self.rows.take(rows, self.size))
-
-    def log_likelihood(self, theta: Any, rows: Which) -> Any:
-        return self.rows.log_likelihood(theta, rows)
+        return (padded_weights(weights, self.size), *self.rows.take(rows, self.size))
 
     def only_latent(self, draws: Draws) -> Draws:
         """Without deterministic sites, in the order of the model."""
@@ -345,3 +203,167 @@ class Sampler:
         if missing:
             raise CoreletError(f"the draws have no site {missing[0]}, which the model has")
         return Draws({name: draws.values[name] for name in self.rows.latent}, draws.chained, draws.diverged)
+
+    # Densities.
+
+    def log_likelihood(self, theta: Mapping[str, NDArray[Any]], rows: Which, padded: bool = True) -> NDArray[Any]:
+        """Draws by rows, by a function compiled for so many draws and rows."""
+        count = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
+        parameters = self._typed(theta)
+        draws = len(next(iter(parameters.values())))
+        size = max(count, block_size(self.rows.n, draws)) if padded else count
+        data = self.rows.take(rows, size)
+        compiled = self._once(("rows", draws, size), jax.vmap(self.rows.log_likelihood, in_axes=(0, None)), (parameters, data))
+        return np.asarray(compiled(parameters, data), dtype=np.float64)[:, :count]
+
+    def scores(
+        self, rows: NDArray[np.int64], weights: NDArray[np.float64], draws: Draws, most: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """At most so many of the draws, evenly spaced: their unconstrained values, draws × numbers, and the gradient there of the
+        log density of the weighted rows' posterior, with Jacobians. It shares no code with the chains but the model."""
+        free = self._unconstrained(draws.thin(most))
+        size = max(self.size, len(rows))
+        data = (padded_weights(weights, size), *self.rows.take(rows, size))
+
+        def density(free: Any, data: Any) -> Any:
+            return self._total(free, data) + self.rows.log_prior(free, data[1:])
+
+        gradient = jax.vmap(jax.grad(density), in_axes=(0, None))
+        count = len(next(iter(free.values())))
+        found = self._once(("score", count, size), gradient, (free, data))(free, data)
+        return self._table(free), self._table(found)
+
+    def gradient_of_all_rows(self, u: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The log-likelihood of all rows at unconstrained values, draws × numbers, and its gradient by these."""
+        free, count = self._by_site(u), len(u)
+        size = block_size(self.rows.n, count)
+        gradient = jax.vmap(jax.value_and_grad(self._total), in_axes=(0, None))
+
+        def look(begin: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+            end = min(begin + size, self.rows.n)
+            data = (padded_weights(np.ones(end - begin), size), *self.rows.take(slice(begin, end), size))
+            totals, found = self._once(("gradient", count, size), gradient, (free, data))(free, data)
+            return np.asarray(totals, dtype=np.float64), self._table(found)
+
+        totals, gradients = np.zeros(count), np.zeros(u.shape)
+        for some, more in in_order(look, range(0, self.rows.n, size), self.at_once):
+            totals, gradients = totals + some, gradients + more
+        return totals, gradients
+
+    def log_prior(self, u: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The log density of the prior, with factors and Jacobians, at unconstrained values, and its gradient."""
+        free = self._by_site(u)
+        density = jax.vmap(jax.value_and_grad(self.rows.log_prior), in_axes=(0, None))
+        totals, found = self._once(("prior", len(u)), density, (free, self._few))(free, self._few)
+        return np.asarray(totals, dtype=np.float64), self._table(found)
+
+    def constrained(self, u: NDArray[np.float64]) -> Draws:
+        """Draws, as one chain, from unconstrained values, draws × numbers."""
+        free = self._by_site(u)
+        at = jax.vmap(self.rows.constrained, in_axes=(0, None))
+        found = self._once(("constrained", len(u)), at, (free, self._few))(free, self._few)
+        return Draws({name: np.asarray(found[name])[None] for name in self.rows.latent}, False)
+
+    def unconstrained(self, draws: Draws) -> NDArray[np.float64]:
+        """Draws × numbers on the whole real line, by latent site in the order of the model."""
+        return self._table(self._unconstrained(draws))
+
+    def _total(self, free: Any, data: Any) -> Any:
+        """Σ wᵢ ℓᵢ at unconstrained values."""
+        weights, *rows = data
+        values = self.rows.log_likelihood(self.rows.constrained(free, rows), rows)
+        return jnp.where(weights > 0, weights * values, 0.0).sum()
+
+    def _unconstrained(self, draws: Draws) -> dict[str, NDArray[Any]]:
+        theta = self._typed(draws.flat())
+        at = jax.vmap(self.rows.unconstrained, in_axes=(0, None))
+        found = self._once(("unconstrained", draws.count), at, (theta, self._few))(theta, self._few)
+        return {name: np.asarray(values) for name, values in found.items()}
+
+    def _typed(self, theta: Any) -> dict[str, NDArray[Any]]:
+        return {name: np.asarray(theta[name], like.dtype) for name, like in self.rows.latent.items()}
+
+    def _table(self, free: Mapping[str, Any]) -> NDArray[np.float64]:
+        columns = [np.asarray(free[name], dtype=np.float64) for name in self.rows.latent]
+        return np.concatenate([values.reshape(len(values), -1) for values in columns], axis=1)
+
+    def _by_site(self, u: NDArray[np.float64]) -> dict[str, NDArray[Any]]:
+        shapes = jax.eval_shape(self.rows.unconstrained, self.rows.latent, self._few)
+        sizes = [int(np.prod(shapes[name].shape)) for name in self.rows.latent]
+        if u.ndim != 2 or u.shape[1] != sum(sizes):
+            raise CoreletError(f"unconstrained values have shape {u.shape}; they must be draws × {sum(sizes)}")
+        parts = np.split(u, np.cumsum(sizes)[:-1], axis=1)
+        likes = [shapes[name] for name in self.rows.latent]
+        return {
+            name: part.reshape(len(u), *like.shape).astype(like.dtype) for name, like, part in zip(self.rows.latent, likes, parts)
+        }
+
+    def _once(self, key: tuple[Any, ...], function: Callable[..., Any], examples: tuple[Any, ...]) -> Compiled:
+        """A function compiled for these shapes, once."""
+        with self._tracing:  # Handlers of NumPyro are one stack for all threads.
+            if key not in self._compiled:
+                self._compiled[key] = Compiled(function, examples, MUCH)
+            return self._compiled[key]
+
+    # Results.
+
+    def notes(self) -> list[str]:
+        """What a user should know of the model's sites."""
+        found = []
+        if self.rows.long:
+            names, how = ", ".join(self.rows.long), "numpyro.infer.Predictive(model, fit.draws, batch_ndims=2)"
+            found.append(f"{names}: one value for each row, so not in idata; {how} computes it")
+        if self.rows.whole:
+            found.append(f"{', '.join(self.rows.whole)}: observed, but not of the {self.rows.n} rows, so kept whole beside the coreset")
+        return found
+
+    def inference_data(self, draws: Draws, attributes: Mapping[str, str]) -> Any:
+        """The draws with the model's deterministic sites and dimensions, and the sampler's statistics."""
+        groups: dict[str, dict[str, Any]] = {"posterior": {**draws.values, **self._deterministic(draws)}}
+        stats = self._stats_of(draws)
+        if stats:
+            groups["sample_stats"] = stats
+        dims = {name: names for name, names in dimensions(self.rows.sites).items() if name in groups["posterior"]}
+        return _arviz.inference_data(groups, dims=dims, attributes=attributes)
+
+    def _deterministic(self, draws: Draws) -> dict[str, NDArray[Any]]:
+        """Deterministic sites, on all rows where they depend on them; those with a value for each row are left out."""
+        names = [
+            name
+            for name, site in self.rows.sites.items()
+            if site["type"] == "deterministic" and name not in self.rows.long and np.size(site["value"])
+        ]
+        theta, found = self._typed(draws.flat()), {}
+        for which, data in ((set(names) - set(self._of_all_rows), self._few), (set(self._of_all_rows), self.rows.values)):
+            if not which:
+                continue
+
+            def at(theta: Any, data: Any) -> dict[str, Any]:
+                values = self.rows.parts(theta, data).deterministic
+                return {name: values[name] for name in which}  # noqa: B023
+
+            def every(theta: Any, data: Any) -> Any:
+                return jax.lax.map(lambda one: at(one, data), theta)  # noqa: B023
+
+            values = self._once(("sites", draws.count, *sorted(which)), every, (theta, data))(theta, data)
+            found.update({name: np.asarray(array).reshape(*draws.shape, *array.shape[1:]) for name, array in values.items()})
+        return {name: found[name] for name in names}
+
+    def _stats_of(self, draws: Draws) -> dict[str, NDArray[Any]]:
+        """The sampler's statistics of these draws, where they are chains of it."""
+        if not draws.chained:
+            return {}
+        places = [self._known[mark] for mark in _fingerprints(draws).values() if mark in self._known]
+        if len(places) < draws.count:
+            return {}
+        return {
+            name: np.array([self._stats[run][name][chain, draw] for run, chain, draw in places]).reshape(draws.shape)
+            for name in self._stats[0]
+        }
+
+
+def _fingerprints(draws: Draws) -> dict[tuple[int, int], int]:
+    """A number that tells each draw from others, by chain and number."""
+    chains, length = draws.shape
+    table = np.concatenate([np.float64(array).reshape(chains, length, -1) for array in draws.values.values()], axis=2)
+    return {(chain, draw): hash(table[chain, draw].tobytes()) for chain in range(chains) for draw in range(length)}

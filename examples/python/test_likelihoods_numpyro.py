@@ -1,0 +1,143 @@
+"""Every likelihood of NumPyro: the posterior of all rows, or a refusal. The long test is run by `make integrations` and by
+
+    CORELET_LIKELIHOODS=docs/likelihoods.md python -m pytest examples/python/test_likelihoods_numpyro.py
+
+which writes its table of what was found into that page, under the heading NumPyro.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import warnings
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+import pytest
+from likelihoods_numpyro import CASES, NOT_OF_ROWS, Case, data_of, kernel
+from numpyro.diagnostics import effective_sample_size
+from numpyro.infer import MCMC, NUTS, log_likelihood
+from numpyro.infer.util import log_density, potential_energy, unconstrain_fn
+from test_numpyro_refusals import REFUSED, name_of
+
+import corelet
+import corelet.numpyro
+from corelet._numpyro_check import check
+from corelet._numpyro_rows import Rows
+
+numpyro.enable_x64()
+FOUND: dict[str, str] = {}
+PAGE = Path(os.environ["CORELET_LIKELIHOODS"]).resolve() if "CORELET_LIKELIHOODS" in os.environ else None
+QUICK = (
+    "Normal",
+    "Poisson",
+    "OrderedLogistic",
+    "ZeroInflatedPoisson",
+    "MixtureSameFamily",
+    "MultivariateNormal",
+    "RightCensoredDistribution",
+    "a factor with one value for each row",
+    "handlers.mask and handlers.scale",
+    "handlers.reparam",
+)
+NAMES = [name for name, case in CASES.items() if all(hasattr(dist, one) for one in case.of)]
+
+
+@pytest.mark.quick
+def test_every_distribution_is_here() -> None:
+    tried = {name for case in CASES.values() for name in case.of}
+    classes = {name for name, one in vars(dist).items() if inspect.isclass(one) and issubclass(one, dist.Distribution)}
+    assert not classes - tried - set(NOT_OF_ROWS)
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.quick if name in QUICK else ()) for name in NAMES])
+def test_weighted_density(name: str) -> None:
+    """Σ wᵢ ℓᵢ + prior, by what NumPyro itself says of the model of some rows, with rows of weight 0 in it."""
+    case = CASES[name]
+    rows = Rows(case.model, data_of(case, 80), {})
+    check(rows, 0)
+    rng = np.random.default_rng(1)
+    picked, weights = rng.choice(80, 12, replace=False), np.concatenate([rng.uniform(1, 9, 9), np.zeros(3)])
+    data = rows.take(picked, 12)
+    theta = {name: jnp.asarray(case.truth[name], like.dtype) for name, like in rows.latent.items()}
+    args, kwargs = rows.call(data)
+    alone = log_density(case.model, args, kwargs, theta)[0]
+    if name.startswith("a factor"):
+        likelihood = np.asarray(rows.log_likelihood(theta, data))
+    else:
+        found = log_likelihood(case.model, {name: values[None] for name, values in theta.items()}, *args, **kwargs)
+        likelihood = sum(np.asarray(values)[0].reshape(12, -1).sum(axis=1) for values in found.values())
+        if "scale" in name:
+            likelihood = likelihood * (1 + data[0] ** 2)
+    wanted = float(alone) - likelihood.sum() + weights @ likelihood
+    assert np.isclose(float(log_density(rows.weighted, (jnp.asarray(weights), *data), {}, theta)[0]), wanted, rtol=1e-8, atol=1e-6)
+    free = unconstrain_fn(case.model, args, kwargs, theta)
+    jacobians = -float(potential_energy(case.model, args, kwargs, free)) - float(alone)
+    total = float(rows.log_prior(free, data)) + weights @ np.asarray(rows.log_likelihood(theta, data))
+    assert np.isclose(total, wanted + jacobians, rtol=1e-8, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_posterior_of_all_rows(name: str) -> None:
+    case = CASES[name]
+    data = data_of(case, 2000)
+    settings: dict[str, Any] = dict(k=80, max_k=320, pilot=400, chains=2, draws=600, tune=400, kernel=kernel())
+    fit = corelet.numpyro.fit(case.model, data, **settings)
+    FOUND[name] = fit.verdict.grade
+    assert fit.verdict.grade in "AB", fit.verdict
+    errors, ratios = compared(fit.draws, full(case, data))
+    assert errors < 5 and ratios < 5
+
+
+def full(case: Case, data: tuple[Any, ...]) -> dict[str, Any]:
+    mcmc = MCMC(NUTS(case.model, **kernel()), num_warmup=400, num_samples=1000, num_chains=1, progress_bar=False)
+    mcmc.run(jax.random.PRNGKey(1), *data)
+    return {name: np.asarray(values) for name, values in mcmc.get_samples(group_by_chain=True).items()}
+
+
+def compared(ours: dict[str, Any], theirs: dict[str, Any]) -> tuple[float, float]:
+    """The largest difference of means and of standard deviations, in Monte-Carlo errors."""
+    errors = ratios = 0.0
+    for name, values in ours.items():
+        mine, other = (x.reshape(*x.shape[:2], -1) for x in (values, theirs[name]))
+        moving = np.ptp(mine.reshape(-1, mine.shape[2]), axis=0) > 0
+        mine, other = mine[:, :, moving], other[:, :, moving]
+        if not moving.any():
+            continue
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            size = [np.minimum(np.atleast_1d(effective_sample_size(x)), x.shape[0] * x.shape[1]) for x in (mine, other)]
+        mean, sd = ([f(x, axis=(0, 1)) for x in (mine, other)] for f in (np.mean, np.std))
+        error = np.sqrt(1 / size[0] + 1 / size[1])
+        errors = max(errors, float((np.abs(mean[0] - mean[1]) / sd[1] / error).max()))
+        ratios = max(ratios, float((np.abs(np.log(sd[0] / sd[1])) / (error / np.sqrt(2))).max()))
+    return errors, ratios
+
+
+def test_table() -> None:
+    """Writes what was found, where it is asked for."""
+    if PAGE is None or len(FOUND) < len(NAMES):
+        pytest.skip("the page is written where CORELET_LIKELIHOODS names it and all tests ran")
+    lines = ["| likelihood | grade, or why it is refused |", "| --- | --- |"]
+    lines += [f"| {name} | {FOUND[name]} |" for name in NAMES]
+    for model, args, _ in REFUSED:
+        with pytest.raises(corelet.CoreletError) as caught:
+            corelet.numpyro.fit(model, args, k=20, chains=2)
+        lines.append(f"| `{name_of(model)}` | refused: {caught.value} |".replace("\\", ""))
+    words = (
+        f"Made by `examples/python/test_likelihoods_numpyro.py` with NumPyro {numpyro.__version__}: 2000 rows drawn from each, k = 80, two chains. "
+        "Means and standard deviations are within five Monte-Carlo errors of NUTS on all rows. What is refused is a model of\n"
+        "`examples/python/test_numpyro_refusals.py`. No likelihoods of rows, and not tried: "
+        + "; ".join(f"`{name}` ({why})" for name, why in NOT_OF_ROWS.items() if name != "Distribution")
+        + "."
+    )
+    text = PAGE.read_text() if PAGE.exists() else "# Likelihoods\n\nWhat was tried of each tool, by tests.\n"
+    section = "\n".join(["## NumPyro", "", words, "", *lines, ""])
+    kept, found = re.subn(r"^## NumPyro\n.*?(?=^## |\Z)", lambda _: section, text, flags=re.S | re.M)
+    PAGE.write_text(kept if found else f"{text.rstrip()}\n\n{section}")
