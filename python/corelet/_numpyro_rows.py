@@ -16,7 +16,7 @@ from numpyro.handlers import block, seed, substitute, trace
 from numpyro.infer import init_to_sample
 from numpyro.infer.util import constrain_fn, potential_energy, unconstrain_fn
 
-from ._gather import Which
+from ._units import Which
 from ._lib import CoreletError
 
 _shaped: Any = jax.ShapeDtypeStruct
