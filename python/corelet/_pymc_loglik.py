@@ -45,14 +45,17 @@ class LogLikelihoods:
     def at_once(self) -> int:
         return min(cores(), MOST_AT_ONCE) if self.compiler == "numba" else 1
 
-    def compile(self) -> None:
-        """By numba; by NumPy where numba cannot."""
-        try:
-            self._over_draws = _loop(pytensor.function(self._inputs, [self._graph], mode=NUMBA, on_unused_input="ignore"))
-            self.compiler = "numba"
-            self._block(np.zeros((1, self._inputs[0].type.shape[0])), slice(0, 2))
-        except Exception:  # Numba raises errors of many kinds for an operation that it has not.
-            self._over_draws, self.compiler = _one_by_one(by_numpy(self._inputs, [self._graph])), "NumPy"
+    def compile(self, numba: bool = True) -> None:
+        """By numba; by NumPy where numba cannot, or where it would not pay."""
+        if numba:
+            try:
+                self._over_draws = _loop(pytensor.function(self._inputs, [self._graph], mode=NUMBA, on_unused_input="ignore"))
+                self.compiler = "numba"
+                self._block(np.zeros((1, self._inputs[0].type.shape[0])), slice(0, 2))
+                return
+            except Exception:  # Numba raises errors of many kinds for an operation that it has not.
+                pass
+        self._over_draws, self.compiler = _one_by_one(by_numpy(self._inputs, [self._graph])), "NumPy"
 
     def __call__(self, theta: Mapping[str, NDArray[Any]], rows: Which) -> NDArray[np.float64]:
         columns = [np.asarray(theta[name], np.float64).reshape(len(theta[name]), -1) for name in self.parameters.names]
