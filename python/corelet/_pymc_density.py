@@ -11,6 +11,8 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 from numpy.typing import NDArray
+from pytensor.compile.mode import Mode
+from pytensor.graph.rewriting.db import RewriteDatabaseQuery
 from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import toposort
 from pytensor.tensor.elemwise import Elemwise
@@ -18,6 +20,8 @@ from pytensor.tensor.elemwise import Elemwise
 from ._draws import Draws
 from ._pymc_graph import AS_IT_IS, RowLogp, shape_of, with_own_data
 
+MERGED = Mode("py", RewriteDatabaseQuery(include=["merge"]))
+"""Evaluates a graph by NumPy, an operation at a time, and each expression once."""
 JITTER = 1.0
 """Chains start within so much of PyMC's initial point, in each unconstrained variable, as those of PyMC and nutpie do."""
 
@@ -163,15 +167,21 @@ class Scores:
 
 
 def _with_gradient(values: list[Any], data: list[Any], density: Any) -> Any:
-    density = rewrite_graph(density, include=("canonicalize", "stabilize"))  # As nutpie and PyMC do before they derive it.
+    density = stable(density)
     gradients = pytensor.grad(density, values, disconnected_inputs="ignore")
-    return by_numpy([*values, *data], [density, *gradients])
+    # Rewritten, what a branch that is not taken would make of 0 times infinity goes; shapes first, or it takes long.
+    graphs = rewrite_graph([density, *gradients], include=("ShapeOpt", "canonicalize", "stabilize"))
+    return by_numpy([*values, *data], graphs)
+
+
+def stable(graph: Any) -> Any:
+    """Written so that it loses no digits, as nutpie and PyMC do before they derive it."""
+    return rewrite_graph(graph, include=("canonicalize", "stabilize"))
 
 
 def by_numpy(inputs: list[Any], graphs: list[Any]) -> Any:
     """A function that NumPy evaluates, an operation at a time: nothing is compiled."""
-    ready = _in_pairs(rewrite_graph(graphs, include=("canonicalize", "stabilize")))
-    function = pytensor.function(inputs, ready, mode=AS_IT_IS, on_unused_input="ignore")
+    function = pytensor.function(inputs, _in_pairs(graphs), mode=MERGED, on_unused_input="ignore")
     function.trust_input = True
     return function
 

@@ -1,6 +1,6 @@
 """The log-likelihood of a PyMC model, row by row, as a graph that serves any of its rows.
 
-`pymc.logp` gives the log-likelihood of an observed variable as a graph. What in it depends on data alone is computed once, from all
+PyMC gives the log-likelihood of an observed variable as a graph. What in it depends on data alone is computed once, from all
 rows; results with one entry for each row become inputs of the graph, of which rows can be taken.
 """
 
@@ -22,7 +22,7 @@ from pytensor.graph.basic import Constant
 from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import toposort
 from pytensor.tensor.elemwise import Elemwise
-from pytensor.tensor.random.op import RandomVariable
+from pytensor.tensor.random.type import RandomType
 from pytensor.tensor.shape import SpecifyShape
 from pytensor.tensor.type import TensorType
 
@@ -95,9 +95,10 @@ def check_model(model: Any) -> int:
                 f"{rv.name} is observed through pm.Minibatch or has a total_size; give it all rows (observed=y, no total_size): corelet "
                 "chooses rows itself"
             )
-        if rv.name.removesuffix("_observed") in {free.name.removesuffix("_unobserved") for free in model.free_RVs if _imputes(free, rv)}:
+        base = rv.name.removesuffix("_observed")
+        if base != rv.name and f"{base}_unobserved" in {free.name for free in model.free_RVs}:
             raise CoreletError(
-                f"{rv.name.removesuffix('_observed')} has missing values that the model imputes, one unknown for each; leave these rows "
+                f"{base} has missing values that the model imputes, one unknown for each; leave these rows "
                 "out, or fill them in before"
             )
         if rv.ndim == 0:
@@ -137,22 +138,10 @@ def _is_minibatch(rv: Any, value: Any) -> bool:
     return any(type(node.op).__name__ == "MinibatchIndexRV" for node in between)
 
 
-def _imputes(free: Any, observed: Any) -> bool:
-    """Whether they are the two parts of one variable with missing values."""
-    split = observed.owner is not None and type(observed.owner.op).__name__ == "PartialObservedRV"
-    return split and free.owner is not None and free.owner is observed.owner
-
-
 def shape_of(variable: Any) -> tuple[int, ...]:
     """Its shape, worked out where it is not known beforehand."""
     static = variable.type.shape
     return tuple(static) if None not in static else tuple(int(x) for x in variable.shape.eval(mode=AS_IT_IS))
-
-
-def plain_logp(model: Any, rv: Any) -> Any:
-    """The log-likelihood of each row of an observed variable, as PyMC has it: what that of some rows must agree with."""
-    graph = pm.logp(rv, model.rvs_to_values[rv], warn_rvs=False)
-    return graph.sum(axis=tuple(range(1, graph.ndim)))
 
 
 class RowLogp:
@@ -160,8 +149,8 @@ class RowLogp:
 
     def __init__(self, model: Any, n: int) -> None:
         self.n = n
-        self.free = list(model.free_RVs)
         self.leaves: list[Leaf] = []
+        self._free = {rv: rv.type(rv.name) for rv in model.free_RVs}
         self._graphs: dict[str, Any] = {}
         self._nodes: dict[str, list[Any]] = {}
         self._values: dict[Any, NDArray[Any]] = {}
@@ -169,24 +158,45 @@ class RowLogp:
         self._identity: set[Any] = set()
         for rv in model.observed_RVs:
             try:
-                self._add(rv, _elementwise(model, rv, n))
+                self._add(rv, self._elementwise(model, rv))
             except CoreletError:
                 raise
             except Exception as error:
                 raise refusal(rv.name, error) from error
+        if not self.leaves:
+            names = ", ".join(rv.name for rv in model.observed_RVs)
+            raise CoreletError(f"the log-likelihood of {names} reads no data with an entry for each of the {n} rows")
+
+    def _elementwise(self, model: Any, rv: Any) -> Any:
+        """Of free variables that are plain variables, and of other observed ones as they were observed: PyMC would take random
+        variables for part of the distribution."""
+        others = {other: model.rvs_to_values[other] for other in model.observed_RVs if other is not rv}
+        conditional = _folded(with_own_data([rv], {**self._free, **others})[0])
+        graph = pm.logp(conditional, model.rvs_to_values[rv], warn_rvs=False)
+        if graph.ndim == 0 or (graph.ndim < rv.ndim and graph.type.shape[0] not in (None, self.n)):
+            raise CoreletError(
+                f"the log-likelihood of {rv.name} is not a sum over its rows (a time series, a Gaussian process, …), so no rows can stand "
+                "for all; fit this model without corelet, or give each series its row"
+            )
+        if _is_random(graph):  # It asks a random variable for its shape, which can be worked out without one.
+            graph = rewrite_graph(graph, include=("ShapeOpt", "canonicalize"))
+        if _is_random(graph):
+            raise CoreletError(
+                f"the log-likelihood of {rv.name} is made of random draws (pm.Simulator, for instance), so it has no value that rows could "
+                "be chosen by; fit this model without corelet"
+            )
+        return graph
 
     def _add(self, rv: Any, graph: Any) -> None:
         """Finds what of this graph depends on data alone, and its value for all rows."""
-        blocked = {free.owner for free in self.free}
-        nodes = [node for node in toposort([graph], blockers=self.free) if node not in blocked]
-        varying = set(self.free)
-        for node in nodes:
+        varying = set(self._free.values())
+        kept = []
+        for node in toposort([graph]):
             if any(variable in varying for variable in node.inputs):
                 varying.update(node.outputs)
-        if graph not in varying:
-            raise CoreletError(f"the log-likelihood of {rv.name} depends on no free variable, so there is nothing to learn from it")
-        kept = [node for node in nodes if any(variable in varying for variable in node.inputs)]
-        edge = list(dict.fromkeys(variable for node in kept for variable in node.inputs if variable not in varying))
+                kept.append(node)
+        needed = [*(variable for node in kept for variable in node.inputs), graph]
+        edge = list(dict.fromkeys(variable for variable in needed if variable not in varying))
         self._evaluate([variable for variable in edge if isinstance(variable.type, TensorType) and variable not in self._values])
         for variable in edge:
             if variable in self._values and variable not in self._leaf_of:
@@ -238,7 +248,7 @@ class RowLogp:
         return total
 
     def _of(self, name: str, leaves: Mapping[str, Any], given: Mapping[Any, Any]) -> Any:
-        made: dict[Any, Any] = dict(given)
+        made: dict[Any, Any] = {self._free[rv]: variable for rv, variable in given.items()}
         for variable, values in self._values.items():
             leaf = self._leaf_of.get(variable)
             made[variable] = pt.constant(values) if leaf is None else leaves[leaf.name]
@@ -281,19 +291,23 @@ def _counted(variable: Any, length: Any) -> Any:
     return rows if pattern == [0] else rows.dimshuffle(*pattern)
 
 
-def _elementwise(model: Any, rv: Any, n: int) -> Any:
-    graph = pm.logp(rv, model.rvs_to_values[rv], warn_rvs=False)
-    if graph.ndim == 0 or (graph.ndim < rv.ndim and graph.type.shape[0] not in (None, n)):
-        raise CoreletError(
-            f"the log-likelihood of {rv.name} is not a sum over its rows (a time series, a Gaussian process, …), so no rows can stand for "
-            "all; fit this model without corelet, or give each series its row"
-        )
-    free = {free.owner for free in model.free_RVs}
-    nodes = [node for node in toposort([graph], blockers=list(model.free_RVs)) if node not in free]
-    if any(isinstance(node.op, RandomVariable) or type(node.op).__name__.endswith("RV") for node in nodes):
-        # It asks a random variable for its shape, which can be worked out without one.
-        graph = rewrite_graph(graph, include=("ShapeOpt", "canonicalize"))
-    return graph
+def _folded(variable: Any) -> Any:
+    """With what small constants make as constants: a bound at infinity is none to PyMC only if it is a constant."""
+    made: dict[Any, Any] = {}
+    for node in toposort([variable]):
+        inputs = [made.get(old, old) for old in node.inputs]
+        known = all(isinstance(old, Constant) for old in inputs) and all(isinstance(x.type, TensorType) for x in [*inputs, *node.outputs])
+        if not known and all(new is old for new, old in zip(inputs, node.inputs)):
+            continue
+        outputs = node.clone_with_new_inputs(inputs, strict=False).outputs
+        if known and all(None not in out.type.shape and np.prod(out.type.shape) <= LONG for out in outputs):
+            outputs = [pt.constant(out.eval(mode=AS_IT_IS)) for out in outputs]
+        made.update(zip(node.outputs, outputs))
+    return made.get(variable, variable)
+
+
+def _is_random(graph: Any) -> bool:
+    return any(isinstance(variable.type, RandomType) for node in toposort([graph]) for variable in node.inputs)
 
 
 def refusal(name: str, error: BaseException) -> CoreletError:

@@ -13,7 +13,7 @@ from pytensor.compile.mode import get_mode
 
 from ._beside import MOST_AT_ONCE, cores
 from ._gather import Which
-from ._pymc_density import Parameters, by_numpy
+from ._pymc_density import Parameters, by_numpy, stable
 from ._pymc_graph import Leaf, RowLogp
 
 NUMBA = get_mode("NUMBA").including("local_remove_check_parameter").excluding("local_usmm")
@@ -55,7 +55,7 @@ class LogLikelihoods:
                 return
             except Exception:  # Numba raises errors of many kinds for an operation that it has not.
                 pass
-        self._over_draws, self.compiler = _one_by_one(by_numpy(self._inputs, [self._graph])), "NumPy"
+        self._over_draws, self.compiler = _one_by_one(by_numpy(self._inputs, [stable(self._graph)])), "NumPy"
 
     def __call__(self, theta: Mapping[str, NDArray[Any]], rows: Which) -> NDArray[np.float64]:
         columns = [np.asarray(theta[name], np.float64).reshape(len(theta[name]), -1) for name in self.parameters.names]

@@ -21,7 +21,7 @@ from ._fit import Fit, FitProgressOption, plan_of, run_rounds
 from ._gather import Units, Which
 from ._lib import CoreletError
 from ._pymc_density import Parameters, Scores, WeightedModel, flat_draws
-from ._pymc_graph import AS_IT_IS, INSIDE, RowLogp, check_model, plain_logp, refusal, shape_of, with_own_data
+from ._pymc_graph import AS_IT_IS, INSIDE, RowLogp, check_model, refusal, shape_of, with_own_data
 from ._pymc_loglik import LogLikelihoods
 from ._slicing import checked_rows
 
@@ -241,32 +241,31 @@ class Sampler:
 
     def check_slicing(self, seed: int) -> None:
         """Some rows alone must have the log-likelihood that they have among all, by the model's own graph; of each observed variable."""
-        points = self.free.starts(2, seed)
         values = self.free.variables()
         constrained = self.free.constrained(values)
-        own_scale = pytensor.function(values, constrained, mode=AS_IT_IS, on_unused_input="ignore")
-        theta = [own_scale(*self.free.split(point)) for point in points]
-        inputs = [rv.type(rv.name) for rv in self.model.free_RVs]
+        plain = with_own_data(self.model.logp(vars=self.model.observed_RVs, sum=False), dict(zip(self.free.values, values)))
+        among_all = [graph.sum(axis=tuple(range(1, graph.ndim))) for graph in plain]
         leaves = {leaf.name: leaf.type(leaf.name) for leaf in self.rows.leaves}
-        alone = self.rows.of(leaves, dict(zip(self.model.free_RVs, inputs)))
-        total, chosen = 0.0, None
-        for rv in self.model.observed_RVs:
-            among_all = with_own_data([plain_logp(self.model, rv)], dict(zip(self.model.free_RVs, inputs)))[0]
-            whole = pytensor.function(inputs, among_all, mode=AS_IT_IS, on_unused_input="ignore")
-            wanted = np.stack([whole(*point) for point in theta])
-            rows = checked_rows(wanted, seed) if chosen is None else chosen
-            chosen = rows
-            total = total + wanted[:, rows]
-            some = pytensor.function([*inputs, *leaves.values()], alone[rv.name], mode=AS_IT_IS, on_unused_input="ignore")
+        alone = self.rows.of(leaves, dict(zip(self.model.free_RVs, constrained)))
+        settings: dict[str, Any] = dict(mode=AS_IT_IS, on_unused_input="ignore")
+        whole = pytensor.function(values, [*constrained, *among_all], **settings)
+        points = [self.free.split(point) for point in self.free.starts(2, seed)]
+        found = [whole(*point) for point in points]
+        theta = [answer[: len(constrained)] for answer in found]
+        wanted = [np.stack(parts) for parts in zip(*(answer[len(constrained) :] for answer in found))]
+        chosen = checked_rows(np.add.reduce(wanted), seed)
+        data = [leaf.take(chosen) for leaf in self.rows.leaves]
+        for (name, graph), expected in zip(alone.items(), wanted):
             try:
-                found = np.stack([some(*point, *(leaf.take(rows) for leaf in self.rows.leaves)) for point in theta])
+                some = pytensor.function([*values, *leaves.values()], graph, **settings)
+                answers = np.stack([some(*point, *data) for point in points])
             except Exception as error:
-                raise refusal(rv.name, error) from error
-            self._compare(rv.name, found, wanted[:, rows])
+                raise refusal(name, error) from error
+            self._compare(name, answers, expected[:, chosen])
         names = [rv.name for rv in self.model.free_RVs]
         stacked = {name: np.stack([point[at] for point in theta]) for at, name in enumerate(names)}
-        assert chosen is not None
-        self._compare(" and ".join(rv.name for rv in self.model.observed_RVs), self._loglik(stacked, chosen), total)
+        among = np.add.reduce(wanted)[:, chosen]
+        self._compare(" and ".join(rv.name for rv in self.model.observed_RVs), self._loglik(stacked, chosen), among)
 
     def _compare(self, name: str, alone: NDArray[Any], among_all: Any) -> None:
         if alone.shape != among_all.shape or not np.allclose(alone, among_all, rtol=1e-6, atol=1e-6, equal_nan=True):
