@@ -1,40 +1,46 @@
-"""The log-likelihood of a PyMC model, row by row, with everything in it that has a value for each row made exchangeable.
+"""The log-likelihood of a PyMC model, row by row, as a graph that serves any of its rows.
 
-`pymc.logp` gives the log-likelihoods of the observed variables as a graph. Constants and shared variables with an axis as
-long as the data are leaves of it; with new leaves in their place, the same graph serves any rows.
+PyMC gives the log-likelihood of an observed variable as a graph. What in it depends on data alone is computed once, from all
+rows; results with one entry for each row become inputs of the graph, of which rows can be taken.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import count
+from typing import Any, Optional
 
 import numpy as np
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 from numpy.typing import NDArray
-from pymc.initial_point import make_initial_point_expression
-from pymc.pytensorf import compile as compile_graph
-from pymc.pytensorf import find_rng_nodes, replace_rng_nodes, reseed_rngs
 from pytensor.compile.mode import Mode
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant
-from pytensor.graph.rewriting.db import RewriteDatabaseQuery
+from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import toposort
 from pytensor.tensor.elemwise import Elemwise
+from pytensor.tensor.random.type import RandomType
 from pytensor.tensor.shape import SpecifyShape
-from pytensor.tensor.variable import TensorConstant
+from pytensor.tensor.type import TensorType
 
 from ._lib import CoreletError
 from ._units import Which
 
 AS_IT_IS = Mode("py", None)
-"""Evaluates a graph by NumPy, an operation at a time. (Rewriting joins products to operations that loop over rows in Python.)"""
+"""Evaluates a graph by NumPy, an operation at a time, as it stands: nothing is compiled."""
 
-REWRITTEN = Mode("py", RewriteDatabaseQuery(include=["fast_compile", "py_only"]))
-"""The same after the rewritings of pytensor's FAST_COMPILE."""
+LONG = 1000
+"""Entries of an array that compilers had better not see."""
+
+_numbers = count()
+
+INSIDE = (
+    "compute what mixes rows (an index that takes rows by position, a mask, pt.roll, a mean, a cumulative sum) before the model, from "
+    "data alone"
+)
 
 
 @dataclass(frozen=True)
@@ -43,7 +49,7 @@ class Leaf:
 
     values: NDArray[Any]
     axis: int
-    variable: Any
+    name: str
 
     def take(self, rows: Which) -> NDArray[Any]:
         """The part of these rows."""
@@ -52,34 +58,52 @@ class Leaf:
             return self.values[index]
         return np.take(self.values, rows, axis=self.axis)
 
+    def part(self, taken: NDArray[Any], rows: slice) -> NDArray[Any]:
+        """Some rows of what `take` returned, as one block of memory."""
+        return np.ascontiguousarray(taken[(slice(None),) * self.axis + (rows,)])
 
-@dataclass(frozen=True)
-class RowLogp:
-    """A vector of log-likelihoods, of whatever rows the leaves hold."""
+    @property
+    def type(self) -> Any:
+        """That of a variable which holds any rows."""
+        shape = tuple(None if at == self.axis else length for at, length in enumerate(self.values.shape))
+        return TensorType(self.values.dtype, shape)
 
-    graph: Any
-    leaves: list[Leaf]
+    def shared(self) -> Any:
+        """A shared variable that holds any rows; at first one."""
+        return pytensor.shared(self.take(np.zeros(1, np.int64)), name=self.name, shape=self.type.shape)
 
 
-def number_of_rows(model: Any) -> int:
-    """The common length of the observed variables; refuses models that have no rows of their own."""
+def check_model(model: Any) -> int:
+    """The number of rows: the common length of the observed variables. Refuses models that have no rows of their own."""
     if not model.observed_RVs:
         raise CoreletError(
             "this model has no observed variable; write its likelihood as one (pm.CustomDist for one of your own), since a "
             "pm.Potential does not tell which part of it belongs to which row"
         )
-    if not model.free_RVs:
-        raise CoreletError("this model has no free variable, so there is nothing to fit")
-    lengths = {}
-    for rv in model.observed_RVs:
-        if type(rv.owner.op).__name__ == "PartialObservedRV" or rv.name.endswith("_observed"):
+    for variable in [*model.observed_RVs, *model.free_RVs, *model.potentials]:
+        if not isinstance(variable.type, TensorType):
             raise CoreletError(
-                f"{rv.name} has missing values that the model imputes, one unknown for each; leave these rows out, or fill "
-                "them in before"
+                f"{variable.name} is a variable of pymc.dims, which cannot be fitted by a coreset yet; write the model with pm. in place "
+                "of pymc.dims."
+            )
+    _check_free(model)
+    lengths: dict[str, int] = {}
+    for rv in model.observed_RVs:
+        value = model.rvs_to_values[rv]
+        if _is_minibatch(rv, value):
+            raise CoreletError(
+                f"{rv.name} is observed through pm.Minibatch or has a total_size; give it all rows (observed=y, no total_size): corelet "
+                "chooses rows itself"
+            )
+        base = rv.name.removesuffix("_observed")
+        if base != rv.name and f"{base}_unobserved" in {free.name for free in model.free_RVs}:
+            raise CoreletError(
+                f"{base} has missing values that the model imputes, one unknown for each; leave these rows "
+                "out, or fill them in before"
             )
         if rv.ndim == 0:
             raise CoreletError(f"the observed variable {rv.name} is a single number; it must have one entry for each row")
-        lengths[rv.name] = shape_of(model.rvs_to_values[rv])[0]
+        lengths[rv.name] = shape_of(value)[0]
     if len(set(lengths.values())) != 1:
         raise CoreletError(
             f"the observed variables have different lengths ({lengths}), so there are no rows that a coreset could choose; fit "
@@ -95,132 +119,228 @@ def number_of_rows(model: Any) -> int:
     return n
 
 
+def _check_free(model: Any) -> None:
+    if not model.free_RVs:
+        raise CoreletError("this model has no free variable, so there is nothing to fit")
+    for rv in model.free_RVs:
+        if rv.dtype.startswith(("int", "uint", "bool")):
+            raise CoreletError(
+                f"{rv.name} is a discrete variable, which NUTS cannot sample; sum it out of the model (pm.Mixture, or pymc_extras.marginalize)"
+            )
+
+
+def _is_minibatch(rv: Any, value: Any) -> bool:
+    """Whether the log-likelihood is scaled up from some rows."""
+    for variable in (rv, value):
+        if variable.owner is not None and type(variable.owner.op).__name__ in ("MinibatchRandomVariable", "MinibatchIndexRV"):
+            return True
+    between = toposort([value]) if value.owner is not None else []
+    return any(type(node.op).__name__ == "MinibatchIndexRV" for node in between)
+
+
 def shape_of(variable: Any) -> tuple[int, ...]:
     """Its shape, worked out where it is not known beforehand."""
     static = variable.type.shape
     return tuple(static) if None not in static else tuple(int(x) for x in variable.shape.eval(mode=AS_IT_IS))
 
 
-def starting_points(model: Any, transformed: bool) -> Callable[[Any], dict[str, NDArray[Any]]]:
-    """A function of a seed: the values of all free variables at a place where chains may start, as PyMC has them, whose own
-    function (`make_initial_point_fn`) loads what compiles C, and that takes longer than everything else here."""
-    values = make_initial_point_expression(
-        free_rvs=model.free_RVs,
-        rvs_to_transforms=model.rvs_to_transforms,
-        initval_strategies=dict(model.rvs_to_initial_values),
-        jitter_rvs=set(model.free_RVs),
-        return_transformed=transformed,
-    )
-    names = [(model.rvs_to_values[rv] if transformed else rv).name for rv in model.free_RVs]
-    function = compile_graph([], replace_rng_nodes(values), mode=REWRITTEN)
-    generators = find_rng_nodes(function.maker.fgraph.outputs)
+class RowLogp:
+    """The log-likelihood of whatever rows its leaves hold."""
 
-    def at(seed: Any) -> dict[str, NDArray[Any]]:
-        reseed_rngs(generators, seed)
-        return dict(zip(names, function()))
-
-    return at
-
-
-def row_logp(model: Any, n: int, shared: bool, given: dict[Any, Any]) -> RowLogp:
-    """The log-likelihood of each row, the sum over the observed variables and over what a row has several of.
-
-    Leaves are shared variables or plain ones. `given` replaces random variables, which stay in it otherwise.
-    """
-    graphs = [pm.logp(rv, model.rvs_to_values[rv], warn_rvs=False) for rv in model.observed_RVs]
-    for rv, graph in zip(model.observed_RVs, graphs):
-        if graph.ndim == 0 or (graph.ndim < rv.ndim and graph.type.shape[0] not in (None, n)):
-            raise CoreletError(
-                f"the log-likelihood of {rv.name} is not a sum over its rows (a time series, a Gaussian process, …), so no "
-                "rows can stand for all"
-            )
-    rebuilt = _Rebuild(n, shared, given, model.free_RVs)
-    rows = [graph.sum(axis=tuple(range(1, graph.ndim))) for graph in rebuilt.of(graphs)]
-    total = rows[0]
-    for other in rows[1:]:
-        total = total + other
-    return RowLogp(total, rebuilt.leaves)
-
-
-def plain_logp(model: Any, given: dict[Any, Any]) -> Any:
-    """The same of all rows, with the graph as the model has it: what the other must agree with."""
-    rows = []
-    for rv in model.observed_RVs:
-        graph = pm.logp(rv, model.rvs_to_values[rv], warn_rvs=False)
-        rows.append(graph.sum(axis=tuple(range(1, graph.ndim))))
-    total = rows[0]
-    for other in rows[1:]:
-        total = total + other
-    return _Rebuild(-1, False, given, model.free_RVs).of([total])[0]
-
-
-class _Rebuild:
-    """Makes a graph again, node by node, on new leaves."""
-
-    def __init__(self, n: int, shared: bool, given: dict[Any, Any], stop: list[Any]) -> None:
+    def __init__(self, model: Any, n: int) -> None:
         self.n = n
-        self.shared = shared
-        self.stop = list(stop)
-        self.made: dict[Any, Any] = dict(given)
         self.leaves: list[Leaf] = []
+        self._free = {rv: rv.type(rv.name) for rv in model.free_RVs}
+        self._graphs: dict[str, Any] = {}
+        self._nodes: dict[str, list[Any]] = {}
+        self._values: dict[Any, NDArray[Any]] = {}
+        self._leaf_of: dict[Any, Leaf] = {}
+        self._identity: set[Any] = set()
+        for rv in model.observed_RVs:
+            try:
+                self._add(rv, self._elementwise(model, rv))
+            except CoreletError:
+                raise
+            except Exception as error:
+                raise refusal(rv.name, error) from error
+        if not self.leaves:
+            names = ", ".join(rv.name for rv in model.observed_RVs)
+            raise CoreletError(f"the log-likelihood of {names} reads no data with an entry for each of the {n} rows")
 
-    def of(self, outputs: list[Any]) -> list[Any]:
-        """These outputs."""
-        blocked = {rv.owner for rv in self.stop}
-        nodes = [node for node in toposort(outputs, blockers=self.stop) if node not in blocked]
-        for variable in [*outputs, *(variable for node in nodes for variable in node.inputs)]:
-            self._leaf(variable)
-        for node in nodes:
-            self._node(node)
-        return [self.made.get(output, output) for output in outputs]
+    def _elementwise(self, model: Any, rv: Any) -> Any:
+        """Of free variables that are plain variables, and of other observed ones as they were observed: PyMC would take random
+        variables for part of the distribution."""
+        others = {other: model.rvs_to_values[other] for other in model.observed_RVs if other is not rv}
+        conditional = _folded(with_own_data([rv], {**self._free, **others})[0])
+        graph = pm.logp(conditional, model.rvs_to_values[rv], warn_rvs=False)
+        if graph.ndim == 0 or (graph.ndim < rv.ndim and graph.type.shape[0] not in (None, self.n)):
+            raise CoreletError(
+                f"the log-likelihood of {rv.name} is not a sum over its rows (a time series, a Gaussian process, …), so no rows can stand "
+                "for all; fit this model without corelet, or give each series its row"
+            )
+        if _is_random(graph):  # It asks a random variable for its shape, which can be worked out without one.
+            graph = rewrite_graph(graph, include=("ShapeOpt", "canonicalize"))
+        if _is_random(graph):
+            raise CoreletError(
+                f"the log-likelihood of {rv.name} is made of random draws (pm.Simulator, for instance), so it has no value that rows could "
+                "be chosen by; fit this model without corelet"
+            )
+        return graph
 
-    def _leaf(self, variable: Any) -> None:
-        if variable in self.made or not isinstance(variable, (Constant, SharedVariable)):
-            return
-        values = variable.data if isinstance(variable, Constant) else variable.get_value(borrow=True)
-        if not isinstance(values, np.ndarray) or self.n not in values.shape:
-            return
+    def _add(self, rv: Any, graph: Any) -> None:
+        """Finds what of this graph depends on data alone, and its value for all rows."""
+        varying = set(self._free.values())
+        kept = []
+        for node in toposort([graph]):
+            if any(variable in varying for variable in node.inputs):
+                varying.update(node.outputs)
+                kept.append(node)
+        needed = [*(variable for node in kept for variable in node.inputs), graph]
+        edge = list(dict.fromkeys(variable for variable in needed if variable not in varying))
+        self._evaluate([variable for variable in edge if isinstance(variable.type, TensorType) and variable not in self._values])
+        for variable in edge:
+            if variable in self._values and variable not in self._leaf_of:
+                self._make_leaf(rv, variable)
+        self._graphs[rv.name] = graph
+        self._nodes[rv.name] = kept
+
+    def _evaluate(self, variables: list[Any]) -> None:
+        known = {variable: variable.data for variable in variables if isinstance(variable, Constant)}
+        known.update({v: v.get_value() for v in variables if isinstance(v, SharedVariable)})
+        rest = [variable for variable in variables if variable not in known]
+        if rest:
+            found = pytensor.function([], rest, mode=AS_IT_IS)()
+            known.update(zip(rest, found))
+        self._values.update({variable: np.asarray(value) for variable, value in known.items()})
+
+    def _make_leaf(self, rv: Any, variable: Any) -> None:
+        values = self._values[variable]
         axes = [axis for axis, length in enumerate(values.shape) if length == self.n]
+        if not axes:
+            return
         if len(axes) > 1:
             raise CoreletError(
-                f"the model holds an array of shape {values.shape}, with an entry for each pair of rows: its likelihood is "
-                "not a sum over rows"
+                f"the log-likelihood of {rv.name} reads an array of shape {values.shape}, with an entry for each pair of rows: it is not a "
+                "sum over rows, so no rows can stand for all; fit this model without corelet"
             )
-        axis = axes[0]
-        shape = tuple(None if at == axis else length for at, length in enumerate(values.shape))
-        name = f"corelet_{len(self.leaves)}"
-        if self.shared:
-            made = pytensor.shared(np.take(values, [0], axis), name=name, shape=shape)
-        else:
-            made = pt.TensorType(values.dtype, shape)(name)
-        self.made[variable] = made
-        self.leaves.append(Leaf(values, axis, made))
+        counted = values.size == self.n and values.dtype.kind in "iu"
+        if counted and np.array_equal(values.ravel(), np.arange(self.n)):
+            self._identity.add(variable)
+        for known, leaf in self._leaf_of.items():
+            same = self._values[known]
+            if same.dtype == values.dtype and same.shape == values.shape and np.array_equal(same, values, equal_nan=values.dtype.kind == "f"):
+                self._leaf_of[variable] = leaf
+                return
+        leaf = Leaf(np.require(values, requirements="W"), axes[0], f"corelet_{len(self.leaves)}")
+        self._leaf_of[variable] = leaf
+        self.leaves.append(leaf)
 
-    def _node(self, node: Any) -> None:
-        inputs = [self.made.get(variable, variable) for variable in node.inputs]
-        inputs = self._lengths(node.op, inputs)
-        if all(new is old for new, old in zip(inputs, node.inputs)):
-            return
+    def of(self, leaves: Mapping[str, Any], given: Mapping[Any, Any]) -> dict[str, Any]:
+        """The graphs, by observed variable, on these variables in place of leaves (by name) and of free variables."""
+        return {name: self._of(name, leaves, given) for name in self._graphs}
+
+    def total(self, leaves: Mapping[str, Any], given: Mapping[Any, Any]) -> Any:
+        """Their sum: one number for each row."""
+        graphs = list(self.of(leaves, given).values())
+        total = graphs[0]
+        for other in graphs[1:]:
+            total = total + other
+        return total
+
+    def _of(self, name: str, leaves: Mapping[str, Any], given: Mapping[Any, Any]) -> Any:
+        made: dict[Any, Any] = {self._free[rv]: variable for rv, variable in given.items()}
+        for variable, values in self._values.items():
+            leaf = self._leaf_of.get(variable)
+            made[variable] = pt.constant(values) if leaf is None else leaves[leaf.name]
+        first = self.leaves[0]
+        length = leaves[first.name].shape[first.axis]
+        try:
+            for node in self._nodes[name]:
+                self._make(node, made, length)
+        except Exception as error:
+            raise refusal(name, error) from error
+        graph = made[self._graphs[name]]
+        return graph.sum(axis=tuple(range(1, graph.ndim)))
+
+    def _make(self, node: Any, made: dict[Any, Any], length: Any) -> None:
+        inputs = [made.get(variable, variable) for variable in node.inputs]
         if isinstance(node.op, SpecifyShape):
-            self.made[node.outputs[0]] = inputs[0]
+            made[node.outputs[0]] = inputs[0]
             return
-        rebuilt = node.op.make_node(*inputs)
-        self.made.update(zip(node.outputs, rebuilt.outputs))
+        if not isinstance(node.op, Elemwise):
+            inputs = [self._length(old, new, length) for old, new in zip(node.inputs, inputs)]
+            if "Subtensor" in type(node.op).__name__:
+                inputs = [_counted(new, length) if old in self._identity else new for old, new in zip(node.inputs, inputs)]
+        made.update(zip(node.outputs, node.op.make_node(*inputs).outputs))
 
-    def _lengths(self, op: Any, inputs: list[Any]) -> list[Any]:
-        """Where a shape is written out, the number of rows becomes that of the leaves. (A number that happens to be the same
-        is found out when some rows are compared with all.)"""
-        if not self.leaves or isinstance(op, Elemwise):
-            return inputs
-        leaf = self.leaves[0]
-        length = leaf.variable.shape[leaf.axis]
+    def _length(self, old: Any, new: Any, length: Any) -> Any:
+        """Where a shape is written out, the number of rows becomes that of the leaves. (A number that happens to be the same is found
+        out when some rows are compared with all.)"""
+        values = self._values.get(old)
+        if values is None or values.ndim > 1 or values.dtype.kind not in "iu" or values.size > 8 or not (values == self.n).any():
+            return new
+        if values.ndim == 0:
+            return length.astype(str(values.dtype)) if values.dtype.itemsize == 8 else length
+        return pt.stack([length if x == self.n else pt.constant(int(x), dtype="int64") for x in values])
 
-        def replaced(variable: Any) -> Any:
-            shape_like = isinstance(variable, TensorConstant) and variable.ndim <= 1 and variable.dtype.startswith("int")
-            if not shape_like or variable.data.size > 8 or not (variable.data == self.n).any():
-                return variable
-            if variable.ndim == 0:
-                return length
-            return pt.stack([length if x == self.n else pt.constant(x, dtype="int64") for x in variable.data])
 
-        return [replaced(variable) for variable in inputs]
+def _counted(variable: Any, length: Any) -> Any:
+    """The numbers of the rows that there are, in the shape of this variable: an index of all rows in their order."""
+    rows = pt.arange(length, dtype="int64")
+    pattern = ["x" if size == 1 else 0 for size in variable.type.shape]
+    return rows if pattern == [0] else rows.dimshuffle(*pattern)
+
+
+def _folded(variable: Any) -> Any:
+    """With what small constants make as constants: a bound at infinity is none to PyMC only if it is a constant."""
+    made: dict[Any, Any] = {}
+    for node in toposort([variable]):
+        inputs = [made.get(old, old) for old in node.inputs]
+        known = all(isinstance(old, Constant) for old in inputs) and all(isinstance(x.type, TensorType) for x in [*inputs, *node.outputs])
+        if not known and all(new is old for new, old in zip(inputs, node.inputs)):
+            continue
+        outputs = node.clone_with_new_inputs(inputs, strict=False).outputs
+        if known and all(None not in out.type.shape and np.prod(out.type.shape) <= LONG for out in outputs):
+            outputs = [pt.constant(out.eval(mode=AS_IT_IS)) for out in outputs]
+        made.update(zip(node.outputs, outputs))
+    return made.get(variable, variable)
+
+
+def _is_random(graph: Any) -> bool:
+    return any(isinstance(variable.type, RandomType) for node in toposort([graph]) for variable in node.inputs)
+
+
+def refusal(name: str, error: BaseException) -> CoreletError:
+    """The one line for a log-likelihood that cannot be taken apart."""
+    what = str(error).strip().partition("\n")[0][:160]
+    return CoreletError(f"the log-likelihood of {name} cannot be computed for some rows alone ({type(error).__name__}: {what}); {INSIDE}")
+
+
+def with_own_data(graphs: Sequence[Any], given: Mapping[Any, Any]) -> list[Any]:
+    """Graphs with other variables in place of some, and with the data that they hold now: short arrays as constants, long ones as
+    shared variables with names of their own. (Constants go into the code that compilers make, and they take long over long ones.)"""
+    replaced: dict[Any, Any] = dict(given)
+    for node in toposort(list(graphs), blockers=list(given)):
+        for variable in node.inputs:
+            values = _array(variable)
+            if variable in replaced or values is None:
+                continue
+            if values.size > LONG:
+                name = f"corelet_data_{next(_numbers)}"
+                replaced[variable] = pytensor.shared(values, name=name, shape=variable.type.shape)
+            elif isinstance(variable, SharedVariable):
+                replaced[variable] = pt.constant(values)
+    for node in toposort(list(graphs), blockers=list(given)):
+        inputs = [replaced.get(variable, variable) for variable in node.inputs]
+        changed = any(new is not old for new, old in zip(inputs, node.inputs))
+        if changed and not any(output in given for output in node.outputs):
+            replaced.update(zip(node.outputs, node.clone_with_new_inputs(inputs, strict=False).outputs))
+    return [replaced.get(graph, graph) for graph in graphs]
+
+
+def _array(variable: Any) -> Optional[NDArray[Any]]:
+    if not isinstance(variable.type, TensorType):
+        return None
+    if isinstance(variable, Constant):
+        return np.asarray(variable.data)
+    return np.asarray(variable.get_value()) if isinstance(variable, SharedVariable) else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 import warnings
 from collections.abc import Callable, Mapping
@@ -14,18 +13,22 @@ import pymc as pm
 import pytensor
 from numpy.typing import NDArray
 
-from ._beside import MOST_AT_ONCE, cores
+from ._arviz import dataset_of, inference_data
+from ._bambi import backend_of, cleaned
 from ._build import _count
 from ._draws import Draws
 from ._fit import Fit, FitProgressOption, plan_of, run_rounds
-from ._lib import CoreletError, block_size
-from ._nutpie import compiled_for_nutpie
-from ._pymc_graph import AS_IT_IS, Leaf, number_of_rows, plain_logp, row_logp, shape_of, starting_points
-from ._slicing import checked_rows, compare
+from ._lib import CoreletError
+from ._pymc_density import Parameters, Scores, WeightedModel, flat_draws
+from ._pymc_graph import AS_IT_IS, INSIDE, RowLogp, check_model, refusal, shape_of, with_own_data
+from ._pymc_loglik import LogLikelihoods
+from ._slicing import checked_rows
 from ._units import Units, Which
 
 PILOT_CHAINS, ROUND_CHAINS, ROUND_TUNE = 4, 2, 300
 """Many short chains at first, to see whether they agree; few later."""
+STARTS = 64
+"""Points that chains may start from."""
 
 
 def fit(
@@ -84,11 +87,12 @@ def fit(
         rows = 1000 if given is not None else _count("pilot", pilot)
         plan = plan_of(units, k, max_k, rows, None, max_rounds, seed, None)
         plan.began = began
-        looked_at = plan.draws_at(plan.k, tool.parameters)
-        tool.compile(looked_at)
-        tool.check_slicing(looked_at, seed)
+        tool.compile()
+        tool.check_slicing(seed)
         start = None if given is None else tool.only_free(Draws.of(given))
-        return run_rounds(tool, plan, units, start, progress, tool.inference_data)
+        found = run_rounds(tool, plan, units, start, progress, tool.inference_data)
+    found.notes.extend(tool.notes)
+    return found
 
 
 class Sampler:
@@ -104,29 +108,48 @@ class Sampler:
         sampler: Optional[str],
         options: dict[str, Any],
     ) -> None:
-        self.bambi = _bambi_backend(model)
+        self.bambi = backend_of(model)
         self.model = model if self.bambi is None else self.bambi.model
         if not isinstance(self.model, pm.Model):
             raise TypeError(f"model is of type {type(model).__name__}; it must be a pymc.Model or a bambi.Model")
-        self.n = number_of_rows(self.model)
+        if sampler not in (None, "nutpie", "pymc"):
+            raise CoreletError(f"sampler is '{sampler}', but it must be one of nutpie, pymc")
+        self.n = check_model(self.model)
         self.last = (draws, tune, chains)
         self.seed = seed
+        self.sampler = sampler
         self.options = options
         self.calls = 0
+        self.notes: list[str] = []
+        """What should not be overlooked."""
         self.full_length: list[tuple[Draws, Any]] = []
         """Chains as long as the last ones, each with the sampler's statistics."""
-        self.names = [rv.name for rv in self.model.free_RVs]
-        name = sampler or ("nutpie" if find_spec("nutpie") else "pymc")
-        if name not in ("nutpie", "pymc"):
-            raise CoreletError(f"sampler is '{name}', but it must be one of nutpie, pymc")
-        self._runner: Callable[[_WeightedModel], Callable[..., Any]] = _Nutpie if name == "nutpie" else _PyMC
+        self.rows = RowLogp(self.model, self.n)
+        self.free = Parameters(self.model)
+        self._loglik = LogLikelihoods(self.free, self.rows)
         self._run: Optional[Callable[..., Any]] = None
-        self._loglik = LogLikelihoods(self.model, self.n)
+        self._scores: Optional[Scores] = None
+        per_row = [variable.name for variable in self.model.deterministics if self.n in shape_of(variable)]
+        if per_row and self.bambi is None:
+            self.notes.append(f"left out of idata, since it has a value for each of the {self.n} rows: {', '.join(per_row)}")
 
-    def compile(self, draws: int) -> None:
-        """Begins to compile everything, for passes at so many draws; XLA beside pytensor's work on the weighted model."""
-        self._loglik.compile(draws)
-        self._run = self._runner(_WeightedModel(self.model, self.n))
+    def compile(self) -> None:
+        """The log-likelihood, and the weighted model for its sampler."""
+        self._loglik.compile()
+        if self._loglik.compiler != "numba":
+            self.notes.append("numba cannot compile the log-likelihood of this model, so NumPy computes it, which is slower")
+        weighted = WeightedModel(self.free, self.rows)
+        if self.sampler == "pymc" or (self.sampler is None and not find_spec("nutpie")):
+            self._run = _PyMC(weighted)
+            return
+        try:
+            self._run = _Nutpie(weighted)
+        except Exception as error:  # Numba raises errors of many kinds for an operation that it has not.
+            what = f"nutpie cannot compile this model ({type(error).__name__}: {_first_line(error)})"
+            if self.sampler == "nutpie":
+                raise CoreletError(f"{what}; use sampler='pymc'") from error
+            self.notes.append(f"{what}, so PyMC samples it, which is slower")
+            self._run = _PyMC(weighted)
 
     @property
     def last_steps(self) -> int:
@@ -136,6 +159,11 @@ class Sampler:
     @property
     def at_once(self) -> int:
         return self._loglik.at_once
+
+    @property
+    def parameters(self) -> int:
+        """How many there are."""
+        return self.free.count
 
     def sample(
         self,
@@ -153,277 +181,195 @@ class Sampler:
             chains = PILOT_CHAINS if start is None else ROUND_CHAINS
             count, tune = -(-2 * draws // chains), ROUND_TUNE
         seed = int(np.random.SeedSequence([self.seed, self.calls]).generate_state(1)[0])
-        trace = self._run(rows, weights, start, count, tune, chains, seed, self.options)
+        trace = self._run(rows, weights, self._starts(rows, weights, start, seed), count, tune, chains, seed, self.options)
         found = self.only_free(Draws.of(trace))
-        if final and "sample_stats" in trace.groups():
-            self.full_length.append((found, trace.sample_stats))
+        stats = dataset_of(trace, "sample_stats")
+        if final and stats is not None:
+            self.full_length.append((found, stats))
         return found
+
+    def _starts(
+        self, rows: NDArray[np.int64], weights: NDArray[np.float64], start: Optional[Draws], seed: int
+    ) -> NDArray[np.float64]:
+        """Unconstrained points for chains to start from, one a line: draws, or places near PyMC's initial point."""
+        if start is not None:
+            points = self.free.unconstrained(flat_draws(start.thin(STARTS)))
+            points = points[np.isfinite(points).all(axis=1)]
+            if len(points):
+                return points
+        points = self.free.starts(STARTS, seed)
+        density, gradient = self._density(rows, weights, points)
+        good = np.isfinite(density) & np.isfinite(gradient).all(axis=1)
+        if not good.any():
+            raise CoreletError(
+                "the log-posterior is not finite at any of "
+                f"{STARTS} points around PyMC's initial point; give variables an initval, or scale the data"
+            )
+        return points[good]
+
+    def _density(
+        self, rows: NDArray[np.int64], weights: NDArray[np.float64], at: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        if self._scores is None:
+            self._scores = Scores(self.free, self.rows)
+        return self._scores(rows, weights, at)
+
+    def scores(
+        self, rows: NDArray[np.int64], weights: NDArray[np.float64], draws: Draws, most: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """At no more than `most` of these draws: unconstrained values, and the gradient of the weighted log-posterior there, draws ×
+        values. By PyMC's own graphs, and by nothing that the sampler compiled. Draws at the edge of a range are left out."""
+        points = self.free.unconstrained(flat_draws(draws.thin(most)))
+        points = points[np.isfinite(points).all(axis=1)]
+        return points, self._density(rows, weights, points)[1]
+
+    def log_prior(self, at: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Priors, potentials and Jacobians at lines of unconstrained values, with gradients."""
+        if self._scores is None:
+            self._scores = Scores(self.free, self.rows)
+        return self._scores.log_prior(at)
 
     def log_likelihood(self, theta: Any, rows: Which) -> Any:
         return self._loglik(theta, rows)
 
     def only_free(self, draws: Draws) -> Draws:
         """Without deterministic variables, in the order of the model."""
-        missing = [name for name in self.names if name not in draws.values]
+        missing = [name for name in self.free.names if name not in draws.values]
         if missing:
             raise CoreletError(f"the draws have no variable {missing[0]}, which the model has")
-        return Draws({name: draws.values[name] for name in self.names}, draws.chained, draws.diverged)
+        return Draws({name: draws.values[name] for name in self.free.names}, draws.chained, draws.diverged)
 
-    @property
-    def parameters(self) -> int:
-        """How many there are."""
-        return sum(int(np.prod(shape_of(rv))) for rv in self.model.free_RVs)
+    def check_slicing(self, seed: int) -> None:
+        """Some rows alone must have the log-likelihood that they have among all, by the model's own graph; of each observed variable."""
+        values = self.free.variables()
+        constrained = self.free.constrained(values)
+        plain = with_own_data(self.model.logp(vars=self.model.observed_RVs, sum=False), dict(zip(self.free.values, values)))
+        among_all = [graph.sum(axis=tuple(range(1, graph.ndim))) for graph in plain]
+        leaves = {leaf.name: leaf.type(leaf.name) for leaf in self.rows.leaves}
+        alone = self.rows.of(leaves, dict(zip(self.model.free_RVs, constrained)))
+        settings: dict[str, Any] = dict(mode=AS_IT_IS, on_unused_input="ignore")
+        whole = pytensor.function(values, [*constrained, *among_all], **settings)
+        points = [self.free.split(point) for point in self.free.starts(2, seed)]
+        found = [whole(*point) for point in points]
+        theta = [answer[: len(constrained)] for answer in found]
+        wanted = [np.stack(parts) for parts in zip(*(answer[len(constrained) :] for answer in found))]
+        chosen = checked_rows(np.add.reduce(wanted), seed)
+        data = [leaf.take(chosen) for leaf in self.rows.leaves]
+        for (name, graph), expected in zip(alone.items(), wanted):
+            try:
+                some = pytensor.function([*values, *leaves.values()], graph, **settings)
+                answers = np.stack([some(*point, *data) for point in points])
+            except Exception as error:
+                raise refusal(name, error) from error
+            self._compare(name, answers, expected[:, chosen])
+        names = [rv.name for rv in self.model.free_RVs]
+        stacked = {name: np.stack([point[at] for point in theta]) for at, name in enumerate(names)}
+        among = np.add.reduce(wanted)[:, chosen]
+        self._compare(" and ".join(rv.name for rv in self.model.observed_RVs), self._loglik(stacked, chosen), among)
 
-    def check_slicing(self, draws: int, seed: int) -> None:
-        """Some rows alone must have the log-likelihood that they have among all. So many draws are what is asked for later."""
-        theta = _points(self.model, seed)
-        inputs = {rv: rv.type(rv.name) for rv in self.model.free_RVs}
-        graph = plain_logp(self.model, inputs)
-        whole = pytensor.function(list(inputs.values()), graph, mode=AS_IT_IS, on_unused_input="ignore")
-        wanted = np.stack([whole(*(theta[rv.name][s] for rv in self.model.free_RVs)) for s in range(2)])
-        rows = checked_rows(wanted, seed)
-        repeated = {name: np.resize(values, (draws, *values.shape[1:])) for name, values in theta.items()}
-        found = self._loglik(repeated, rows, padded=block_size(self.n, draws) < self.n)
-        compare(found[:2], wanted[:, rows], tolerance=1e-5)
+    def _compare(self, name: str, alone: NDArray[Any], among_all: Any) -> None:
+        if alone.shape != among_all.shape or not np.allclose(alone, among_all, rtol=1e-6, atol=1e-6, equal_nan=True):
+            raise CoreletError(
+                f"the log-likelihood of a row of {name} depends on the other rows, so rows cannot be taken out of the model; {INSIDE}"
+            )
 
     def inference_data(self, draws: Draws, attributes: Mapping[str, str]) -> Any:
         """The draws with the names, dimensions and coordinates of the model, and its deterministic variables."""
-        import arviz
         import xarray
 
-        dims = {name: list(axes) for name, axes in self.model.named_vars_to_dims.items() if name in draws.values}
-        used = {axis for axes in dims.values() for axis in axes}
+        shown = {name: list(axes) for name, axes in self.model.named_vars_to_dims.items()}
+        used = {axis for name in draws.values for axis in shown.get(name, [])}
         coords = {axis: list(values) for axis, values in self.model.coords.items() if axis in used and values is not None}
-        attrs = {"inference_library": "corelet", **attributes}
-        idata = arviz.from_dict(posterior=draws.values, coords=coords, dims=dims, posterior_attrs=attrs)
+        dims = {name: shown[name] for name in draws.values if name in shown}
         small = [variable.name for variable in self.model.deterministics if self.n not in shape_of(variable)]
+        groups: dict[str, Any] = {"posterior": dict(draws.values)}
         if small:
+            bare = dataset_of(inference_data(groups, coords=coords, dims=dims), "posterior")
             with self.model:
-                more = pm.compute_deterministics(idata.posterior, var_names=small, progressbar=False)
-            idata.posterior = xarray.merge([idata.posterior, more]).assign_attrs(attrs)
+                more = pm.compute_deterministics(bare, var_names=small, progressbar=False)
+            groups["posterior"].update({name: more[name].values for name in small})
+            dims.update({name: shown[name] for name in small if name in shown})
+            axes = {axis for name in small for axis in shown.get(name, [])} - set(coords)
+            coords.update({axis: list(values) for axis, values in self.model.coords.items() if axis in axes and values is not None})
         stats = self._stats_of(draws)
         if stats:
-            joined = xarray.concat(stats, dim="draw").assign_coords(draw=idata.posterior["draw"])
-            idata.add_groups(sample_stats=joined)
-        if self.bambi is not None:
-            idata = self.bambi._clean_results(idata, True, False)
-        return idata
-
+            joined = xarray.concat(stats, dim="draw")
+            groups["sample_stats"] = {str(name): joined[name].values for name in joined.data_vars}
+        groups["observed_data"] = {rv.name: _plain(self.model.rvs_to_values[rv]) for rv in self.model.observed_RVs}
+        dims.update({rv.name: shown[rv.name] for rv in self.model.observed_RVs if rv.name in shown})
+        idata = inference_data(groups, coords=coords, dims=dims, attributes=attributes)
+        return idata if self.bambi is None else cleaned(idata, self.bambi)
 
     def _stats_of(self, draws: Draws) -> list[Any]:
         """The sampler's statistics of draws that are chains of full length or several of them on end; none of others."""
-        whole = draws.values[self.names[0]]
+        first = self.free.names[0]
+        whole = draws.values[first]
         stats: list[Any] = []
         left = draws.shape[1]
         for chains, its in reversed(self.full_length):
-            values = chains.values[self.names[0]]
+            values = chains.values[first]
             if np.array_equal(values, whole[:, max(left - values.shape[1], 0) : left]):
                 stats.insert(0, its)
                 left -= values.shape[1]
         return stats if left == 0 else []
 
 
-def _bambi_backend(model: Any) -> Any:
-    """The PyMC side of a bambi model, or None."""
-    if type(model).__module__.partition(".")[0] != "bambi":
-        return None
-    if not model.built:
-        model.build()
-    return model.backend
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().partition("\n")[0][:160]
 
 
-def _points(model: Any, seed: int) -> dict[str, NDArray[Any]]:
-    """Two points of the parameter space, near the middle of the prior."""
-    at = starting_points(model, transformed=False)
-    points = [at(seed + step) for step in range(2)]
-    return {rv.name: np.stack([point[rv.name] for point in points]) for rv in model.free_RVs}
-
-
-class LogLikelihoods:
-    """Draws by rows: compiled once, by JAX where it is installed, and asked for blocks of one size."""
-
-    def __init__(self, model: Any, n: int) -> None:
-        inputs = {rv: rv.type(rv.name) for rv in model.free_RVs}
-        self.n = n
-        self.parameters = {rv.name: (shape_of(rv), np.dtype(rv.dtype)) for rv in model.free_RVs}
-        rows = row_logp(model, n, shared=False, given=inputs)
-        self.leaves: list[Leaf] = rows.leaves
-        variables = [*inputs.values(), *(leaf.variable for leaf in rows.leaves)]
-        by_jax = _jax_function(variables, rows.graph)
-        self._at: Callable[..., Any] = by_jax or _pytensor_function(variables, rows.graph)
-        self.at_once = min(cores(), MOST_AT_ONCE) if by_jax else 1
-
-    def compile(self, draws: int) -> None:
-        """Begins to, for blocks at so many draws, in another thread."""
-        if isinstance(self._at, _ByJax):
-            theta = [np.zeros((draws, *shape), dtype) for shape, dtype in self.parameters.values()]
-            block = slice(0, block_size(self.n, draws))
-            self._at.compiled(theta, [np.ascontiguousarray(leaf.take(block)) for leaf in self.leaves])
-
-    def __call__(
-        self, theta: Mapping[str, NDArray[Any]], rows: Which, padded: bool = True
-    ) -> NDArray[np.float64]:
-        parameters = [np.asarray(theta[name], dtype) for name, (_, dtype) in self.parameters.items()]
-        count = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
-        size = max(count, block_size(self.n, len(parameters[0]))) if padded else count
-        data = [_padded(leaf.take(rows), leaf.axis, size) for leaf in self.leaves]
-        return np.asarray(self._at(parameters, data))[:, :count]
-
-
-def _padded(values: NDArray[Any], axis: int, size: int) -> NDArray[Any]:
-    """With the last entry repeated, so that one compiled function serves all blocks."""
-    missing = size - values.shape[axis]
-    if missing == 0:
-        return np.ascontiguousarray(values)
-    return np.pad(values, [(0, missing if at == axis else 0) for at in range(values.ndim)], mode="edge")
-
-
-def _jax_function(variables: list[Any], graph: Any) -> Optional[_ByJax]:
-    if not find_spec("jax"):
-        return None
-    from pymc.sampling.jax import get_jaxified_graph
-
-    try:
-        return _ByJax(get_jaxified_graph(inputs=variables, outputs=[graph]))
-    except (NotImplementedError, ValueError):  # An operation that JAX has not; a graph that asks a random variable for its shape.
-        return None
-
-
-class _ByJax:
-    """A function of one draw and of data, for many draws; compiled for each shape of them in another thread."""
-
-    def __init__(self, one: Callable[..., Any]) -> None:
-        self._one = one
-        self._compiled: dict[tuple[tuple[int, ...], ...], Any] = {}
-        self._tracing = threading.Lock()
-
-    def compiled(self, theta: list[NDArray[Any]], data: list[NDArray[Any]]) -> Any:
-        """For arrays of these shapes; its first call waits until it is."""
-        import jax
-
-        from ._compiled import MUCH, Compiled
-
-        shapes = tuple(array.shape for array in [*theta, *data])
-        with self._tracing:
-            if shapes not in self._compiled:
-                all_draws = jax.vmap(lambda at, data: self._one(*at, *data)[0], in_axes=(0, None))
-                self._compiled[shapes] = Compiled(all_draws, (theta, data), MUCH)
-            return self._compiled[shapes]
-
-    def __call__(self, theta: list[NDArray[Any]], data: list[NDArray[Any]]) -> Any:
-        return self.compiled(theta, data)(theta, data)
-
-
-def _pytensor_function(variables: list[Any], graph: Any) -> Callable[..., Any]:
-    one = pytensor.function(variables, graph, on_unused_input="ignore")
-
-    def all_draws(theta: list[NDArray[Any]], data: list[NDArray[Any]]) -> NDArray[np.float64]:
-        return np.stack([one(*(values[s] for values in theta), *data) for s in range(len(theta[0]))])
-
-    return all_draws
-
-
-def _copied(model: Any) -> Any:
-    """A copy of a model with its initial values, which PyMC will not copy: numbers go with it, expressions stay behind."""
-    given = dict(model.rvs_to_initial_values)
-    model.rvs_to_initial_values.update(dict.fromkeys(given))
-    try:
-        copy = model.copy()
-    finally:
-        model.rvs_to_initial_values.update(given)
-    for rv, value in given.items():
-        if value is not None and not isinstance(value, (str, pytensor.graph.basic.Variable)):
-            copy.rvs_to_initial_values[copy[rv.name]] = value
-    return copy
-
-
-class _WeightedModel:
-    """A copy of the model in which each row's log-likelihood has a weight, of whatever rows it is given."""
-
-    def __init__(self, model: Any, n: int) -> None:
-        copy = _copied(model)
-        rows = row_logp(copy, n, shared=True, given={})
-        self.leaves = rows.leaves
-        self.weights = pytensor.shared(np.ones(1), name="corelet_weights", shape=(None,))
-        for variable in [*copy.observed_RVs, *copy.deterministics]:
-            copy.named_vars.pop(variable.name)
-            copy.named_vars_to_dims.pop(variable.name, None)
-        for rv in list(copy.observed_RVs):
-            value = copy.rvs_to_values.pop(rv)
-            copy.values_to_rvs.pop(value, None)
-            copy.rvs_to_transforms.pop(rv, None)
-            copy.rvs_to_initial_values.pop(rv, None)
-        copy.observed_RVs.clear()
-        copy.deterministics.clear()
-        used = {axis for axes in copy.named_vars_to_dims.values() for axis in axes}
-        for axis in [axis for axis in copy.coords if axis not in used]:
-            copy._coords.pop(axis)
-            copy._dim_lengths.pop(axis)
-        with copy:
-            pm.Potential("corelet_log_likelihood", (self.weights * rows.graph).sum())
-        self.model = copy
-
-    def data(self, rows: NDArray[np.int64], weights: NDArray[np.float64]) -> dict[str, NDArray[Any]]:
-        """What its shared variables must hold."""
-        return {"corelet_weights": weights, **{leaf.variable.name: leaf.take(rows) for leaf in self.leaves}}
-
-    def set(self, rows: NDArray[np.int64], weights: NDArray[np.float64]) -> None:
-        """Makes it the model of these rows."""
-        self.weights.set_value(np.asarray(weights, dtype=np.float64))
-        for leaf in self.leaves:
-            leaf.variable.set_value(leaf.take(rows))
+def _plain(value: Any) -> NDArray[Any]:
+    """The data that an observed variable holds."""
+    return np.asarray(value.eval(mode=AS_IT_IS))
 
 
 class _Nutpie:
     """Compiled once; rows and weights go in as data."""
 
-    def __init__(self, weighted: _WeightedModel) -> None:
+    def __init__(self, weighted: WeightedModel) -> None:
+        import nutpie
+
         self.weighted = weighted
-        self.compiled = compiled_for_nutpie(weighted.model)
-        self.unconstrained: Optional[NDArray[np.float64]] = None
+        names = weighted.parameters.names
+        # With sums in any order, code from the cache on disk rounds otherwise than the same code just compiled, and chains part ways.
+        with pytensor.config.change_flags(numba__fastmath=False):
+            self.compiled = nutpie.compile_pymc_model(weighted.model, var_names=names, jitter_rvs=set())
 
     def __call__(
         self,
         rows: NDArray[np.int64],
         weights: NDArray[np.float64],
-        start: Optional[Draws],
+        starts: NDArray[np.float64],
         draws: int,
         tune: int,
         chains: int,
         seed: int,
         options: dict[str, Any],
     ) -> Any:
-        from dataclasses import replace
-
         import nutpie
 
+        self.weighted.starts.set_value(starts)
         compiled = self.compiled.with_data(**self.weighted.data(rows, weights))
-        points = self.unconstrained
-        if start is not None and points is not None:
-            compiled = replace(compiled, initial_point_func=lambda seed: points[seed % len(points)].copy())
-        settings = dict(progress_bar=False, save_warmup=False, store_unconstrained=True, blocking=False)
+        settings = dict(progress_bar=False, save_warmup=False, blocking=False)
         under_way = nutpie.sample(compiled, draws=draws, tune=tune, chains=chains, seed=seed, **settings, **options)
         try:
-            trace = under_way.wait()
+            return under_way.wait()
         except BaseException:  # Ctrl-C would otherwise return fewer draws, and the rounds would go on.
             under_way.cancel()
             raise
-        flat = trace.sample_stats["unconstrained_draw"].values
-        self.unconstrained = np.ascontiguousarray(flat.reshape(-1, flat.shape[-1]))
-        return trace
 
 
 class _PyMC:
     """`pymc.sample`, which compiles at each call."""
 
-    def __init__(self, weighted: _WeightedModel) -> None:
+    def __init__(self, weighted: WeightedModel) -> None:
         self.weighted = weighted
 
     def __call__(
         self,
         rows: NDArray[np.int64],
         weights: NDArray[np.float64],
-        start: Optional[Draws],
+        starts: NDArray[np.float64],
         draws: int,
         tune: int,
         chains: int,
@@ -431,11 +377,9 @@ class _PyMC:
         options: dict[str, Any],
     ) -> Any:
         self.weighted.set(rows, weights)
-        initial: Any = None
-        if start is not None:
-            flat, rng = start.flat(), np.random.default_rng(seed)
-            assert isinstance(flat, dict)
-            initial = [{name: values[s] for name, values in flat.items()} for s in rng.integers(start.count, size=chains)]
+        free = self.weighted.parameters
+        chosen = starts[np.random.default_rng(seed).integers(len(starts), size=chains)]
+        initial = [dict(zip(free.value_names, free.split(line))) for line in chosen]
         settings = dict(progressbar=False, compute_convergence_checks=False, random_seed=seed, initvals=initial)
         with self.weighted.model:
             trace = pm.sample(draws=draws, tune=tune, chains=chains, **{**settings, **options})

@@ -1,0 +1,102 @@
+"""Log-likelihoods of rows of a PyMC model at many draws: compiled once by numba, a loop over draws that lets threads work beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Optional
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+from numpy.typing import NDArray
+from pytensor.compile.mode import get_mode
+
+from ._beside import MOST_AT_ONCE, cores
+from ._gather import Which
+from ._pymc_density import Parameters, by_numpy, stable
+from ._pymc_graph import Leaf, RowLogp
+
+NUMBA = get_mode("NUMBA").including("local_remove_check_parameter").excluding("local_usmm")
+"""Without checks of parameters, for a sampler has been there; and without a rewriting of sparse products that numba has no operation
+for, and that makes pytensor look for a BLAS by a compiler of C."""
+BLOCK = 8192
+"""Rows at a time, so that what is computed of them at one draw stays in the cache of a core."""
+
+
+class LogLikelihoods:
+    """Draws by rows."""
+
+    def __init__(self, parameters: Parameters, rows: RowLogp) -> None:
+        self.parameters = parameters
+        self.leaves: list[Leaf] = rows.leaves
+        sizes = [int(np.prod(shape)) for shape in parameters.shapes]
+        ends = np.cumsum(sizes).tolist()
+        flat = pt.TensorType("float64", (ends[-1],))("corelet_theta")
+        places = zip(parameters.free, parameters.shapes, sizes, ends)
+        given = {rv: flat[end - size : end].reshape(shape).astype(rv.dtype) for rv, shape, size, end in places}
+        leaves = {leaf.name: leaf.type(leaf.name) for leaf in rows.leaves}
+        self._graph = rows.total(leaves, given).astype("float64")
+        self._inputs = [flat, *leaves.values()]
+        self._over_draws: Optional[Callable[..., None]] = None
+        self.compiler = ""
+        """What computes them."""
+
+    @property
+    def at_once(self) -> int:
+        return min(cores(), MOST_AT_ONCE) if self.compiler == "numba" else 1
+
+    def compile(self, numba: bool = True) -> None:
+        """By numba; by NumPy where numba cannot, or where it would not pay."""
+        if numba:
+            try:
+                self._over_draws = _loop(pytensor.function(self._inputs, [self._graph], mode=NUMBA, on_unused_input="ignore"))
+                self.compiler = "numba"
+                self._block(np.zeros((1, self._inputs[0].type.shape[0])), slice(0, 2))
+                return
+            except Exception:  # Numba raises errors of many kinds for an operation that it has not.
+                pass
+        self._over_draws, self.compiler = _one_by_one(by_numpy(self._inputs, [stable(self._graph)])), "NumPy"
+
+    def __call__(self, theta: Mapping[str, NDArray[Any]], rows: Which) -> NDArray[np.float64]:
+        columns = [np.asarray(theta[name], np.float64).reshape(len(theta[name]), -1) for name in self.parameters.names]
+        return self._block(np.ascontiguousarray(np.concatenate(columns, axis=1)), rows)
+
+    def _block(self, flat: NDArray[np.float64], rows: Which) -> NDArray[np.float64]:
+        assert self._over_draws is not None
+        data = [leaf.take(rows) for leaf in self.leaves]
+        count = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
+        found = np.full((len(flat), count), np.nan)
+        for start in range(0, count, BLOCK):
+            some = slice(start, min(start + BLOCK, count))
+            parts = [leaf.part(values, some) for leaf, values in zip(self.leaves, data)]
+            self._over_draws(found, start, flat, tuple(parts))
+        return found
+
+
+def _loop(function: Any) -> Callable[..., None]:
+    """The function at each draw, without the lock of the interpreter."""
+    import numba
+
+    one = function.vm.jit_fn
+
+    @numba.njit(nogil=True)  # type: ignore[untyped-decorator]
+    def over_draws(out: Any, start: Any, theta: Any, data: Any) -> None:
+        for s in range(theta.shape[0]):
+            found = one(theta[s], *data)[0]
+            if start + found.shape[0] > out.shape[1]:
+                raise ValueError("more log-likelihoods than rows")
+            # Entry by entry: for the error message of an assignment between arrays numba would compile the formatting of strings.
+            for j in range(found.shape[0]):
+                out[s, start + j] = found[j]
+
+    return over_draws  # type: ignore[no-any-return]
+
+
+def _one_by_one(function: Any) -> Callable[..., None]:
+    def over_draws(out: NDArray[np.float64], start: int, theta: NDArray[np.float64], data: tuple[Any, ...]) -> None:
+        with np.errstate(all="ignore"):
+            for s, line in enumerate(theta):
+                found = function(line, *data)[0]
+                out[s, start : start + len(found)] = found
+
+    return over_draws
