@@ -17,7 +17,7 @@ import corelet
 import corelet.numpyro
 from corelet._arviz import dataset_of
 from corelet._numpyro_rows import Rows
-from corelet._rounds import Plan
+from corelet._fit import Plan
 from corelet.numpyro import Sampler, Steps
 
 numpyro.enable_x64()

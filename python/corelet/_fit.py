@@ -212,11 +212,11 @@ class Plan:
 
     k: int
     max_k: int
-    pilot: int
-    max_rounds: int
-    draws: Optional[int]
-    seed: int
-    threads: Optional[int]
+    pilot: int = 1000
+    max_rounds: int = 10
+    draws: Optional[int] = None
+    seed: int = 0
+    threads: Optional[int] = None
     began: float = field(default_factory=time.perf_counter)
     """When, by the clock; before it, where a model is compiled first."""
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pytensor.compile.mode import get_mode
 
 from ._beside import MOST_AT_ONCE, cores
-from ._gather import Which
+from ._units import Which
 from ._pymc_density import Parameters, by_numpy, stable
 from ._pymc_graph import Leaf, RowLogp
 
