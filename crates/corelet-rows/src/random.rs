@@ -26,6 +26,8 @@ pub enum Stream {
     Descent = 9,
     /// Draws of outcomes that are predicted, a stream a row.
     Outcomes = 10,
+    /// Where a search for modes starts.
+    Modes = 11,
 }
 
 impl Stream {

@@ -35,11 +35,26 @@ fn fault(reasons: &[Reason]) -> &'static str {
     let found = |those: &[Reason]| reasons.iter().any(|reason| those.contains(reason));
     if found(&[Reason::PilotNotMixed]) {
         "the chains did not mix on plain rows either, so the model or its sampler is at fault, not the coreset"
+    } else if found(&[Reason::SecondMode]) {
+        "the posterior has several modes, so that no chain can speak for all of it"
     } else if found(&[Reason::NotMixed, Reason::Diverged, Reason::FewDraws, Reason::Narrow]) {
         "the draws are at fault: they are not yet those of its posterior"
     } else {
         "the coreset is at fault, not the model"
     }
+}
+
+/// A mode besides the best one: where the two are in the parameter that differs most, and the logarithm of the ratio of masses.
+pub fn another_mode(name: &str, best: f64, there: f64, log_ratio: f64) -> String {
+    let share = match log_ratio {
+        log_ratio if log_ratio > -16.0 => number(log_ratio.exp()),
+        log_ratio => format!("e^{log_ratio:.0}"),
+    };
+    format!(
+        "the posterior has another mode, where {name} is {} and not {}, with {share} times the mass of the best one",
+        number(there),
+        number(best)
+    )
 }
 
 /// The figures behind the headline, and for B and C why and for C what to do, a line each.
@@ -108,6 +123,11 @@ fn why(reason: Reason) -> &'static str {
         Reason::Disagrees => {
             "V is far below the residual that was held out in the build, so these draws cover less than those"
         }
+        Reason::SecondMode => {
+            "the posterior has several modes, named above, and the chains do not pass between them: nobody knows how much \
+             mass each has"
+        }
+        Reason::OwnMode => "the posterior of these few weighted rows has a mode that all rows have not",
         Reason::NoChains => "the draws came without their chains, so nobody can tell whether these had mixed",
     }
 }
@@ -116,6 +136,9 @@ fn advice(verdict: &Verdict) -> &'static str {
     let found = |those: &[Reason]| verdict.reasons.iter().any(|reason| those.contains(reason));
     if found(&[Reason::PilotNotMixed]) {
         "look at the model: an order for what can change places, another parametrisation, stronger priors"
+    } else if found(&[Reason::SecondMode]) {
+        "look at the data and the model: rows of two kinds, outliers among the features, tails that are too heavy; or more \
+         draws where chains pass between the modes"
     } else if found(&[Reason::Diverged]) {
         "a higher target acceptance rate, or another parametrisation of the model"
     } else if found(&[Reason::Narrow]) {
