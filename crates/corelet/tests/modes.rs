@@ -2,9 +2,10 @@
 //! draws that miss one get an A.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use corelet::coreset::{Start, start_fit};
 use corelet::data::{Column, Columns, DesignOptions, Source, Standardise, Table, Values};
 use corelet::model::{BuiltIn, Degrees};
-use corelet::posterior::{Modes, SampleSettings, has_one_mode, modes, modes_of_weighted};
+use corelet::posterior::{Mode, Modes, SampleSettings, has_one_mode, modes, modes_of_weighted};
 use corelet::rows::{At, LogLikelihood};
 use corelet::study::{BuildSpecification, Drawn, ModelSpecification, Specification, Study, unheard};
 use corelet::trust::{Grade, Reason};
@@ -53,7 +54,7 @@ fn crossing(n: usize, seed: u64) -> (Vec<f64>, Vec<f64>) {
         (x, 2.0 * x + 0.3 * noise)
     });
     let mut rows: Vec<(f64, f64)> = pairs.flat_map(|(x, y)| [(x, y), (x, -y)]).collect();
-    rows.extend((0..1 + seed % 3).map(|_| (0.5, 0.6)));
+    rows.extend((0..seed % 3).map(|_| (0.5, 0.6)));
     rows.into_iter().unzip()
 }
 
@@ -69,30 +70,33 @@ fn misread(n: usize, share: f64, seed: u64) -> (Vec<f64>, Vec<f64>) {
     (0..n).map(row).unzip()
 }
 
-/// log of the posterior mass over slopes in a range, by a grid of the slope and of log σ.
-fn log_mass(study: &Study, slopes: (f64, f64), log_sigmas: (f64, f64)) -> f64 {
-    const STEPS: (usize, usize) = (60, 60);
+/// log of the posterior mass over ranges of both parameters, by a grid.
+fn log_mass(study: &Study, first: (f64, f64), second: (f64, f64)) -> f64 {
+    sheared_log_mass(study, first, second, 0.0)
+}
+
+/// The same where the second range moves along with the first parameter, so many times as far.
+fn sheared_log_mass(study: &Study, first: (f64, f64), second: (f64, f64), shear: f64) -> f64 {
+    const STEPS: usize = 60;
     let problem = study.problem();
-    let at = |range: (f64, f64), step: usize, steps: usize| {
-        range.0 + (range.1 - range.0) * (step as f64 + 0.5) / steps as f64
-    };
+    let at =
+        |range: (f64, f64), step: usize| range.0 + (range.1 - range.0) * (step as f64 + 0.5) / STEPS as f64;
     let mut values = Vec::new();
-    for i in 0..STEPS.0 {
-        for j in 0..STEPS.1 {
-            let theta = [at(slopes, i, STEPS.0), at(log_sigmas, j, STEPS.1)];
-            let value = problem.rows.newton(&At { theta: &theta, derivatives: 0 }).unwrap().value;
-            values.push(value + problem.prior.log_density(&theta));
-        }
+    for (i, j) in (0..STEPS).flat_map(|i| (0..STEPS).map(move |j| (i, j))) {
+        let moving = at(first, i);
+        let theta = [moving, at(second, j) + shear * moving];
+        let value = problem.rows.newton(&At { theta: &theta, derivatives: 0 }).unwrap().value;
+        values.push(value + problem.prior.log_density(&theta));
     }
     let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let cell = (slopes.1 - slopes.0) * (log_sigmas.1 - log_sigmas.0) / (STEPS.0 * STEPS.1) as f64;
+    let cell = (first.1 - first.0) * (second.1 - second.0) / (STEPS * STEPS) as f64;
     most + values.iter().map(|value| (value - most).exp()).sum::<f64>().ln() + cell.ln()
 }
 
 fn found(study: &Study) -> Modes {
     let problem = study.problem();
-    let fit = corelet::coreset::start_fit(problem, corelet::coreset::Start::Full, 0).unwrap();
-    modes(problem.rows, problem.prior, &fit, 0).unwrap()
+    let fit = start_fit(problem, Start::Full, 0).ok();
+    modes(problem.rows, problem.prior, fit.as_ref(), 0).unwrap().unwrap()
 }
 
 /// Builds, samples and judges.
@@ -122,7 +126,7 @@ fn crossing_lines_have_two_modes_with_their_masses() {
         let by_grid = about(-1.0) - about(1.0);
         let by_fits = of(-1.0).log_mass - of(1.0).log_mass;
         assert!((by_grid - by_fits).abs() < 0.3, "{n} {seed}: {by_grid} {by_fits}");
-        assert!(by_grid.abs() > 0.1 && by_grid.abs() < 9.0, "{n} {seed}: {by_grid}");
+        assert!(by_grid.abs() < 9.0, "{n} {seed}: {by_grid}");
         assert_eq!(found.with_share(1e-4).all().len(), 2, "{n} {seed}");
     }
 }
@@ -163,6 +167,56 @@ fn misread_features_do_not_hide_the_slope() {
         certified += usize::from(drawn.grade() == Some(Grade::A));
     }
     assert!(certified >= 4, "{certified} of 6");
+}
+
+/// Few rows with heavy tails have modes of all kinds: those that a grid has, with a density near that of the best, are found.
+#[test]
+fn modes_of_few_rows_are_those_of_a_grid() {
+    const STEPS: [usize; 2] = [241, 121];
+    let (mut several, mut missed) = (0, 0);
+    for seed in 0..120 {
+        let mut rng = ChaCha8Rng::seed_from_u64(1000 + seed);
+        let (n, degrees) = ([6, 10, 20, 40][seed as usize % 4], [0.5, 1.0, 2.0][seed as usize % 3]);
+        let tails = StudentT::new(degrees).unwrap();
+        let row = |i: usize| {
+            let x = normal(&mut rng);
+            let (slope, noise): (f64, f64) =
+                (if i.is_multiple_of(3) { -2.0 } else { 1.0 }, tails.sample(&mut rng));
+            (x, slope * x + 0.2 * noise.clamp(-40.0, 40.0))
+        };
+        let (x, y): (Vec<f64>, Vec<f64>) = (0..n).map(row).unzip();
+        let study = study(student(degrees), &[x], &y, false);
+        let problem = study.problem();
+        let found = found(&study);
+        let place = |i: usize, j: usize| [-6.0 + 0.05 * i as f64, -5.0 + 0.06 * j as f64];
+        let density = |theta: &[f64; 2]| {
+            let value = problem.rows.newton(&At { theta, derivatives: 0 }).unwrap().value;
+            value + problem.prior.log_density(theta)
+        };
+        let column = |i: usize| (0..STEPS[1]).map(|j| density(&place(i, j))).collect();
+        let grid: Vec<Vec<f64>> = (0..STEPS[0]).map(column).collect();
+        let best = grid.iter().flatten().copied().fold(f64::NEG_INFINITY, f64::max);
+        let mut peaks = 0;
+        for i in 2..STEPS[0] - 2 {
+            for j in 2..STEPS[1] - 2 {
+                let around = (i - 2..=i + 2).flat_map(|a| (j - 2..=j + 2).map(move |b| (a, b)));
+                let is_peak = around.filter(|&next| next != (i, j)).all(|(a, b)| grid[a][b] < grid[i][j]);
+                if !is_peak || grid[i][j] < best - 5.0 {
+                    continue;
+                }
+                peaks += 1;
+                // A peak from which the density hardly falls on the way to a mode that was found is that one's shoulder.
+                let (peak, height) = (place(i, j), grid[i][j]);
+                let is_shoulder_of = |mode: &Mode| {
+                    let between = |t: f64| [0, 1].map(|a| (1.0 - t) * peak[a] + t * mode.theta()[a]);
+                    (0..=100).all(|step| density(&between(f64::from(step) / 100.0)) > height - 0.3)
+                };
+                missed += usize::from(!found.all().iter().any(is_shoulder_of));
+            }
+        }
+        several += usize::from(peaks > 1);
+    }
+    assert!(several > 10 && missed == 0, "several in {several} cases, {missed} missed");
 }
 
 /// Plain robust regressions have one mode: what they were graded without a search they are graded with it.
@@ -232,6 +286,60 @@ fn a_spike_of_few_weighted_rows_is_found() {
         let by_grid = most + masses.iter().map(|mass| (mass - most).exp()).sum::<f64>().ln();
         assert!((by_grid - spike.log_mass).abs() < 2.0, "{by_grid} {}", spike.log_mass);
     }
+}
+
+/// A Cauchy prior against data that want a large coefficient, since one row has a feature far out and the others hardly any: a mode at the
+/// centre of the prior, and one at that of the data.
+#[test]
+fn a_cauchy_prior_against_the_data_has_two_modes() {
+    let mut two = 0;
+    for (seed, far) in [(0, 3000.0), (2, 6000.0), (3, 7000.0), (4, 8000.0), (7, 8000.0), (9, 8500.0)] {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let mut x: Vec<f64> = (0..300).map(|_| normal(&mut rng)).collect();
+        let y: Vec<f64> =
+            x.iter().map(|x| f64::from(u8::from(2.0 * x + 1.5 * normal(&mut rng) > 0.0))).collect();
+        let last = y.iter().position(|&y| y == 1.0).unwrap();
+        x[last] = far;
+        let priors = Some(serde_json::from_value(json!({ "default": "student_t(1, 0, 1)" })).unwrap());
+        let model = ModelSpecification { priors, ..ModelSpecification::default() };
+        let study = study(model, std::slice::from_ref(&x), &y, true);
+        let found = found(&study);
+        let places: Vec<f64> = found.all().iter().map(|mode| mode.theta()[0]).collect();
+        assert!(places.len() == 2 && places[0] > 30.0 && places[1] < 1.0, "{seed}: {places:?}");
+        // Where the feature is 0 in most rows, standardised, so that intercept and coefficient go together; the two modes are divided
+        // where the mass over the intercept is least.
+        let n = x.len() as f64;
+        let mean = x.iter().sum::<f64>() / n;
+        let zero = -mean / (x.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n).sqrt();
+        let mass = |slopes: (f64, f64)| sheared_log_mass(&study, slopes, (-2.0, 2.0), -zero);
+        let slices: Vec<f64> = (1..40).map(|i| 1.0 + f64::from(i) * places[0] / 60.0).collect();
+        let thin = |&slope: &f64| mass((slope - 1e-3, slope + 1e-3));
+        let cut = slices.iter().copied().min_by(|a, b| thin(a).total_cmp(&thin(b))).unwrap();
+        let by_grid = mass((-20.0, cut)) - mass((cut, 2.5 * places[0]));
+        let by_fits = found.share(&found.all()[1]).ln();
+        // The mode at the centre of the prior has its tails, and is somewhat more than its Gaussian.
+        assert!((by_grid - by_fits).abs() < 2.0, "{seed}: {by_grid} {by_fits}");
+        let drawn = fitted(&study, 60, seed);
+        assert!(drawn.grade() == Some(Grade::C) || by_grid < -15.0, "{seed}: {by_grid}");
+        two += usize::from(by_grid > -6.0);
+        assert!(drawn.marginals(&study)[0].1.q95 > 0.8 * places[0], "{seed}");
+    }
+    assert!(two >= 4, "{two}");
+}
+
+/// The same bits whatever the number of threads.
+#[test]
+fn threads_change_nothing() {
+    let (x, y) = crossing(9000, 4);
+    let study = study(student(1.0), &[x], &y, false);
+    let of = |threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        let found = pool.install(|| found(&study));
+        let all = found.all().iter().flat_map(|mode| mode.theta().iter().copied().chain([mode.log_mass]));
+        all.map(f64::to_bits).collect::<Vec<u64>>()
+    };
+    assert_eq!(of(1), of(4));
+    assert_eq!(of(1).len(), 6);
 }
 
 /// A concave log-likelihood under a log-concave prior: nothing is looked for.

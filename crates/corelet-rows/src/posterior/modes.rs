@@ -7,7 +7,10 @@
 use rand::seq::index;
 
 use super::starts::starts;
-use super::{Chain, Chains, Gaussian, Laplace, LaplaceError, LaplaceSettings, LaplaceStatus, Prior, laplace};
+use super::{
+    Chain, Chains, Gaussian, Laplace, LaplaceError, LaplaceSettings, LaplaceStatus, Prior,
+    effective_sample_size, laplace,
+};
 use crate::linalg::quadratic_form;
 use crate::parallel;
 use crate::random::Stream;
@@ -37,12 +40,13 @@ const SAME: f64 = 1e-2;
 /// Two modes are one where the density between them falls by less than this, in nats: chains pass there freely.
 const DIP: f64 = 0.1;
 
-/// Points between two modes at which the density is looked at.
-const BETWEEN: usize = 11;
+/// Points between two modes at which the density is looked at: evenly, and ever nearer to either, since one may be far narrower than
+/// the way to the other is long.
+const EVENLY: usize = 11;
+const NEARER: i32 = 12;
 
-/// Chains pass between modes where each of them does so at least this often: then the draws are divided among the modes as
-/// the posterior is, to a third or so, and R̂ and effective draws say the rest.
-const PASSES: usize = 10;
+/// Chains visit modes in proportion where their share of draws in each is worth this many independent ones: known to 0.025.
+const PROPORTION_DRAWS: f64 = 400.0;
 
 /// A mode of a posterior.
 #[derive(Debug, Clone)]
@@ -74,9 +78,13 @@ pub struct Modes {
 }
 
 impl Modes {
-    fn of(mut modes: Vec<Mode>) -> Self {
-        modes.sort_by(|a, b| b.log_mass.total_cmp(&a.log_mass));
-        Self { modes }
+    /// Of at least one, of which the first is the best where another is better by rounding alone.
+    fn of(mut modes: Vec<Mode>) -> Option<Self> {
+        const ROUNDING: f64 = 1e-6;
+        let first = modes.first()?.log_mass;
+        let mass = |mode: &Mode| if (mode.log_mass - first).abs() < ROUNDING { first } else { mode.log_mass };
+        modes.sort_by(|a, b| mass(b).total_cmp(&mass(a)));
+        Some(Self { modes })
     }
 
     /// Best first.
@@ -101,7 +109,7 @@ impl Modes {
 
     /// Those with at least this share of the best one's mass, which is among them.
     pub fn with_share(&self, least: f64) -> Modes {
-        Modes { modes: self.modes.iter().filter(|mode| self.share(mode) >= least).cloned().collect() }
+        Self { modes: self.modes.iter().filter(|mode| self.share(mode) >= least).cloned().collect() }
     }
 
     /// The mode that a draw belongs to: the one whose Gaussian is densest there.
@@ -117,14 +125,17 @@ impl Modes {
         best.0
     }
 
-    /// Whether every chain visits every one of these modes and passes between them often.
+    /// Whether the chains pass between these modes so often that the share of draws in each is that of its mass.
     pub fn are_mixed_by(&self, chains: &Chains) -> bool {
-        self.modes.len() < 2
-            || self.homes(chains).iter().all(|homes| {
-                let visited = (0..self.modes.len()).all(|at| homes.contains(&at));
-                let passes = homes.windows(2).filter(|pair| pair[0] != pair[1]).count();
-                visited && passes >= PASSES * (self.modes.len() - 1)
-            })
+        let homes = self.homes(chains);
+        let is_known = |at: usize| {
+            let inside =
+                |chain: &Vec<usize>| chain.iter().map(|&home| f64::from(u8::from(home == at))).collect();
+            let inside: Vec<Vec<f64>> = homes.iter().map(inside).collect();
+            let visited = inside.concat().contains(&1.0);
+            visited && effective_sample_size(&inside) >= PROPORTION_DRAWS
+        };
+        self.modes.len() < 2 || (0..self.modes.len()).all(is_known)
     }
 
     /// Whether most draws of every chain belong to modes with at least this share of the best one's mass.
@@ -156,13 +167,18 @@ pub fn has_one_mode(rows: &dyn Rows, prior: &Prior) -> Result<bool, RowsError> {
     Ok(prior.is_log_concave() && rows.is_log_concave()?)
 }
 
-/// The modes of the posterior of all rows, of which `fit` is one and keeps its bits. Deterministic for a seed, whatever the number of
-/// threads.
+/// The modes of the posterior of all rows, of which `fit` is one and keeps its bits; without it, whatever climbs from elsewhere end at,
+/// if they do. Deterministic for a seed, whatever the number of threads.
 ///
 /// # Errors
 /// Where the rows did not answer.
-pub fn modes(rows: &dyn Rows, prior: &Prior, fit: &Laplace, seed: u64) -> Result<Modes, LaplaceError> {
-    let mut found = vec![Mode::new(fit.clone())];
+pub fn modes(
+    rows: &dyn Rows,
+    prior: &Prior,
+    fit: Option<&Laplace>,
+    seed: u64,
+) -> Result<Option<Modes>, LaplaceError> {
+    let mut found: Vec<Mode> = fit.cloned().map(Mode::new).into_iter().collect();
     if has_one_mode(rows, prior)? {
         return Ok(Modes::of(found));
     }
@@ -171,27 +187,26 @@ pub fn modes(rows: &dyn Rows, prior: &Prior, fit: &Laplace, seed: u64) -> Result
     ids.sort_unstable();
     let each = rows.len() as f64 / count as f64;
     let sample = Weighted::fetch(rows, &ids, &vec![each; count])?;
-    let is_all = count == rows.len();
-    let all = All(rows);
+    let (all, is_all) = (All(rows), count == rows.len());
     let likelihood: &dyn LogLikelihood = if is_all { &sample } else { &all };
-    // Where the sample has the mode that is known.
-    let own = climb(&sample, prior, &fit.posterior.mean, &CLIMB)?;
-    let mut others = ends(&sample, prior, &[&fit.posterior.mean], seed)?;
-    if let Some(own) = &own {
-        others.retain(|end| distance(&own.posterior, &end.posterior) >= SAME);
+    let known: Vec<&[f64]> = fit.iter().map(|fit| &*fit.posterior.mean).collect();
+    let mut others = ends(&sample, prior, &known, seed)?;
+    for place in known {
+        // Where the sample has the mode that is known.
+        if let Some(own) = climb(&sample, prior, place, &CLIMB)? {
+            others.retain(|end| distance(&own.posterior, &end.fit.posterior) >= SAME);
+        }
     }
     for end in others.into_iter().take(MOST_ENDS) {
         let end = match is_all {
-            true => Some(end),
-            false if is_promising(rows, prior, &end, &found, each)? => {
-                climb(likelihood, prior, &end.posterior.mean, &CLIMB_ALL)?
+            true => Some(end.fit),
+            false if is_promising(rows, prior, &end.fit, &found, each)? => {
+                climb(likelihood, prior, end.theta(), &CLIMB_ALL)?
             }
             false => None,
         };
         let Some(end) = end else { continue };
-        if is_new(likelihood, prior, found.iter().map(|mode| &mode.fit), &end)? {
-            found.push(Mode::new(end));
-        }
+        add(likelihood, prior, &mut found, Mode::new(end))?;
     }
     Ok(Modes::of(found))
 }
@@ -206,24 +221,43 @@ pub fn modes_of_weighted(
     known: &[&[f64]],
     seed: u64,
 ) -> Result<Option<Modes>, LaplaceError> {
-    let found: Vec<Mode> = ends(rows, prior, known, seed)?.into_iter().map(Mode::new).collect();
-    Ok((!found.is_empty()).then(|| Modes::of(found)))
+    Ok(Modes::of(ends(rows, prior, known, seed)?))
 }
 
 /// Where climbs on the sample end, each once, those with the most mass first.
-fn ends(sample: &Weighted, prior: &Prior, known: &[&[f64]], seed: u64) -> Result<Vec<Laplace>, LaplaceError> {
+fn ends(sample: &Weighted, prior: &Prior, known: &[&[f64]], seed: u64) -> Result<Vec<Mode>, LaplaceError> {
     let starts = starts(sample, prior, known, seed);
     let ends = parallel::map(starts, |start| climb(sample, prior, &start, &CLIMB));
     let ends: Vec<Option<Laplace>> = ends.into_iter().collect::<Result<_, _>>()?;
     let mut ends: Vec<Mode> = ends.into_iter().flatten().map(Mode::new).collect();
     ends.sort_by(|a, b| b.log_mass.total_cmp(&a.log_mass));
-    let mut distinct: Vec<Laplace> = Vec::new();
+    let mut distinct: Vec<Mode> = Vec::new();
     for end in ends {
-        if is_new(sample, prior, distinct.iter(), &end.fit)? {
-            distinct.push(end.fit);
-        }
+        add(sample, prior, &mut distinct, end)?;
     }
     Ok(distinct)
+}
+
+/// Adds a mode that is not there yet. Of two with no dip between them the one with more mass stays.
+fn add(
+    likelihood: &dyn LogLikelihood,
+    prior: &Prior,
+    found: &mut Vec<Mode>,
+    mode: Mode,
+) -> Result<(), RowsError> {
+    for known in found.iter_mut() {
+        if distance(&known.fit.posterior, &mode.fit.posterior) < SAME {
+            return Ok(());
+        }
+        if !are_apart(likelihood, prior, &known.fit, &mode.fit)? {
+            if mode.log_mass > known.log_mass {
+                *known = mode;
+            }
+            return Ok(());
+        }
+    }
+    found.push(mode);
+    Ok(())
 }
 
 /// The mode that a climb from `start` ends at, if it does.
@@ -259,15 +293,6 @@ fn is_promising(
     Ok(here.log_mass + gain > best + NEGLIGIBLE_SHARE.ln())
 }
 
-fn is_new<'a>(
-    likelihood: &dyn LogLikelihood,
-    prior: &Prior,
-    mut found: impl Iterator<Item = &'a Laplace>,
-    end: &Laplace,
-) -> Result<bool, RowsError> {
-    found.try_fold(true, |new, mode| Ok(new && are_apart(likelihood, prior, mode, end)?))
-}
-
 /// Whether the density falls between the two.
 fn are_apart(
     likelihood: &dyn LogLikelihood,
@@ -275,9 +300,6 @@ fn are_apart(
     one: &Laplace,
     other: &Laplace,
 ) -> Result<bool, RowsError> {
-    if distance(&one.posterior, &other.posterior) < SAME {
-        return Ok(false);
-    }
     let at = |t: f64| -> Result<f64, RowsError> {
         let ends = one.posterior.mean.iter().zip(&other.posterior.mean);
         let theta: Vec<f64> = ends.map(|(a, b)| (1.0 - t) * a + t * b).collect();
@@ -286,11 +308,13 @@ fn are_apart(
     };
     let floor = at(0.0)?.min(at(1.0)?) - DIP;
     // From the middle outwards: one look is mostly enough.
-    for step in 0..BETWEEN {
-        let side = if step % 2 == 0 { 1.0 } else { -1.0 };
-        let t = 0.5 + side * 0.5 * step.div_ceil(2) as f64 / (BETWEEN / 2 + 1) as f64;
+    let side = |step: usize| if step.is_multiple_of(2) { 0.5 } else { -0.5 };
+    let evenly = (0..EVENLY).map(|step| 0.5 + side(step) * step.div_ceil(2) as f64 / (EVENLY / 2 + 1) as f64);
+    let nearer = (2..=NEARER).flat_map(|halvings| [0.5f64.powi(halvings), 1.0 - 0.5f64.powi(halvings)]);
+    for t in evenly.chain(nearer) {
         // A density that is no number is no bridge.
-        if !(at(t)? >= floor) {
+        let here = at(t)?;
+        if here < floor || here.is_nan() {
             return Ok(true);
         }
     }

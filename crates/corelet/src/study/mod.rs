@@ -124,11 +124,10 @@ struct Full {
     seconds: f64,
     /// Whether its predictors tell the classes apart without an error.
     separated: bool,
-    /// The modes of the posterior, of which the fit is the best.
+    /// The modes of the posterior, of which the fit is the best; where there are several, the prior under which fits of some rows
+    /// start at that one; and whether the climb from the prior mean ended elsewhere.
     modes: Modes,
-    /// Where there are several: the prior under which fits of some rows start at that one.
     prior: Option<Prior>,
-    /// Whether the fit had found another first.
     replaced: bool,
 }
 
@@ -459,8 +458,7 @@ impl Study {
             // A fit is not interrupted: it is a few passes.
             let _ = listener(Progress::Fitting);
             let clock = Instant::now();
-            let first = start_fit(self.problem(), Start::Full, 0)?;
-            let found = self.look_for_modes(first)?;
+            let found = self.look_for_modes(start_fit(self.problem(), Start::Full, 0))?;
             let separated = self.separates(&found.fit)?;
             let _ = self.full.set(Full { seconds: clock.elapsed().as_secs_f64(), separated, ..found });
         }

@@ -3,7 +3,9 @@
 use super::{Full, Study, StudyError};
 #[cfg(feature = "sampling")]
 use crate::posterior::Chains;
-use crate::posterior::{Laplace, LaplaceSettings, Modes, NEGLIGIBLE_SHARE, Prior, laplace, modes};
+use crate::posterior::{
+    Laplace, LaplaceError, LaplaceSettings, Mode, Modes, NEGLIGIBLE_SHARE, Prior, laplace, modes,
+};
 use crate::rows::All;
 #[cfg(feature = "sampling")]
 use crate::trust::Reason;
@@ -18,17 +20,25 @@ const MATTERS: f64 = 1e-3;
 pub(super) const SEED: u64 = 0;
 
 impl Study {
-    /// Looks for modes besides the one that the first fit found, and takes the best.
-    pub(super) fn look_for_modes(&self, first: Laplace) -> Result<Full, StudyError> {
-        let modes = modes(&self.rows, &self.prior, &first, SEED)?;
+    /// Looks for modes besides the one that the first fit found, and takes the best. A fit that found none, as one that starts midway
+    /// between two of the same height, is no matter where the search finds some.
+    pub(super) fn look_for_modes(&self, first: Result<Laplace, LaplaceError>) -> Result<Full, StudyError> {
+        let (first, error) = match first {
+            Ok(first) => (Some(first), None),
+            Err(error @ LaplaceError::Linalg(_)) => (None, Some(error)),
+            Err(error) => return Err(error.into()),
+        };
+        let Some(modes) = modes(&self.rows, &self.prior, first.as_ref(), SEED)? else {
+            return Err(error.unwrap_or(LaplaceError::Start).into());
+        };
         let best = modes.best();
-        let replaced = best.theta() != &*first.posterior.mean;
+        let first = first.filter(|first| best.theta() == &*first.posterior.mean);
         let several = modes.all().len() > 1;
         let prior: Option<Prior> = several.then(|| self.prior.clone().starting_at(best.theta().to_vec()));
         // To all digits.
         let again =
             || laplace(&All(&self.rows), &self.prior, Some(best.theta()), &LaplaceSettings::default());
-        let fit = if replaced { again()? } else { first };
+        let (replaced, fit) = (first.is_none(), first.map_or_else(again, Ok)?);
         Ok(Full { fit, seconds: 0.0, separated: false, modes, prior, replaced })
     }
 
@@ -39,7 +49,7 @@ impl Study {
         let others = modes.all().iter().skip(1);
         let said = others.filter(|mode| *replaced || modes.share(mode) > NEGLIGIBLE_SHARE);
         let (best, sds) = (self.to_original(&fit.posterior.mean), fit.posterior.sds().collect::<Vec<f64>>());
-        let word = |mode: &crate::posterior::Mode| {
+        let word = |mode: &Mode| {
             let off = |j: usize| (mode.theta()[j] - fit.posterior.mean[j]).abs() / sds[j];
             let most = (0..sds.len()).max_by(|&a, &b| off(a).total_cmp(&off(b))).unwrap_or_default();
             let there = self.to_original(mode.theta());
