@@ -67,6 +67,11 @@ impl Family for Binomial {
         if y >= 0.0 && y.fract() == 0.0 { Ok(()) } else { Err("a count of successes: 0, 1, 2, …") }
     }
 
+    /// A sum of log σ(η) and log σ(−η), each concave.
+    fn is_log_concave(&self) -> bool {
+        true
+    }
+
     fn value(&self, eta: f64, y: f64, trials: f64) -> f64 {
         ln_choices(y, trials) - y * softplus(-eta) - (trials - y) * softplus(eta)
     }

@@ -14,6 +14,12 @@ pub trait Family: Send + Sync {
     /// ℓ(η; y, e), constants included.
     fn value(&self, eta: f64, y: f64, exposure: f64) -> f64;
 
+    /// Whether ℓ is concave in η, whatever y and e are: then the posterior under a log-concave prior has one mode, and no other is
+    /// looked for. The default, that nobody knows, is always safe.
+    fn is_log_concave(&self) -> bool {
+        false
+    }
+
     /// ∂ℓ/∂η, ∂²ℓ/∂η², ∂³ℓ/∂η³.
     fn derivatives(&self, eta: f64, y: f64, exposure: f64) -> [f64; 3];
 

@@ -94,6 +94,10 @@ impl JointFamily for Gamma {
         if y > 0.0 { Ok(()) } else { Err("a number above 0") }
     }
 
+    fn own_predictor(&self, (y, _): (f64, f64)) -> Option<f64> {
+        Some(y.ln())
+    }
+
     fn value(&self, zeta: &[f64], (y, _): (f64, f64)) -> f64 {
         let shape = bounded_exp(zeta[1].clamp(-FAR, FAR));
         let s = (y.ln() - zeta[0]).clamp(-FAR, FAR);

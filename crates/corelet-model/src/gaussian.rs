@@ -213,6 +213,11 @@ impl Model for GaussianMean {
         Box::new(Prepared::new(&self, anchor, &shifts))
     }
 
+    /// A quadratic.
+    fn is_log_concave(&self) -> bool {
+        true
+    }
+
     fn observations(&self) -> &Observations {
         &self.observations
     }

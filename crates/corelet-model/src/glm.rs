@@ -193,6 +193,10 @@ impl<F: Family + 'static> Model for Glm<F> {
         Ok(Arc::new(Glm { observations: Arc::new(observations), family: Arc::clone(&self.family) }))
     }
 
+    fn is_log_concave(&self) -> bool {
+        self.family.is_log_concave()
+    }
+
     fn linear(&self) -> Option<LinearPredictor> {
         Some(LinearPredictor {
             observations: Arc::clone(&self.observations),

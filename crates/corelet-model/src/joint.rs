@@ -279,6 +279,10 @@ impl<F: JointFamily + 'static> Model for Joint<F> {
         Ok(Arc::new(Self::of(observations, Arc::clone(&self.family))?))
     }
 
+    fn is_log_concave(&self) -> bool {
+        self.family.is_log_concave()
+    }
+
     fn joint(&self) -> Option<JointPredictors> {
         Some(self.predictors())
     }

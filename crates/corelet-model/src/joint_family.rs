@@ -32,6 +32,18 @@ pub trait JointFamily: Send + Sync {
     /// ℓ(ζ; y, e), constants included.
     fn value(&self, zeta: &[f64], target: (f64, f64)) -> f64;
 
+    /// Whether ℓ is concave in ζ, all of it at once, whatever y and e are: then the posterior under a log-concave prior has one
+    /// mode, and no other is looked for. The default, that nobody knows, is always safe.
+    fn is_log_concave(&self) -> bool {
+        false
+    }
+
+    /// The first predictor that the row would have by itself, roughly, where that is a number: curves through a few rows are
+    /// starts of a search for modes.
+    fn own_predictor(&self, _target: (f64, f64)) -> Option<f64> {
+        None
+    }
+
     /// ∇ℓ, r numbers, and ∇²ℓ, r × r numbers, row-major and symmetric.
     fn derivatives(&self, zeta: &[f64], target: (f64, f64), gradient: &mut [f64], hessian: &mut [f64]);
 

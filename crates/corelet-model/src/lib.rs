@@ -112,6 +112,11 @@ pub trait Model: Send + Sync {
     /// Where they are no data of this likelihood.
     fn bind(&self, observations: Observations) -> Result<Arc<dyn Model>, ModelError>;
 
+    /// Whether every ℓᵢ is concave in θ, all of it at once. The default, that nobody knows, is always safe.
+    fn is_log_concave(&self) -> bool {
+        false
+    }
+
     /// Where ℓᵢ(θ) = fᵢ·ℓ(xᵢᵀθ + oᵢ; yᵢ, eᵢ): the rows, and the one-dimensional ℓ.
     fn linear(&self) -> Option<LinearPredictor> {
         None

@@ -93,6 +93,11 @@ impl Family for Linear {
         Ok(())
     }
 
+    /// A parabola, σ being known.
+    fn is_log_concave(&self) -> bool {
+        true
+    }
+
     fn value(&self, eta: f64, y: f64, _exposure: f64) -> f64 {
         let residual = y - eta;
         -0.5 * (residual * residual / self.variance + (2.0 * std::f64::consts::PI * self.variance).ln())

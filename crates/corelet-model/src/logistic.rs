@@ -54,6 +54,11 @@ impl Family for Logistic {
         if y.abs() == 1.0 { Ok(()) } else { Err("-1 or 1") }
     }
 
+    /// log σ is concave.
+    fn is_log_concave(&self) -> bool {
+        true
+    }
+
     fn value(&self, eta: f64, y: f64, _exposure: f64) -> f64 {
         -softplus(-y * eta)
     }

@@ -42,6 +42,10 @@ impl JointFamily for Normal {
         Ok(())
     }
 
+    fn own_predictor(&self, (y, _): (f64, f64)) -> Option<f64> {
+        Some(y)
+    }
+
     fn value(&self, zeta: &[f64], (y, _): (f64, f64)) -> f64 {
         let u = (y - zeta[0]) * bounded_exp(-zeta[1]);
         -0.5 * (u * u + (2.0 * std::f64::consts::PI).ln()) - zeta[1]

@@ -170,6 +170,11 @@ impl JointFamily for Ordinal {
         if possible { Ok(()) } else { Err("the number of a level: 0, 1, …") }
     }
 
+    /// In η and the cutpoints it is, but not in the logarithms of the gaps between them: it is where there is no gap.
+    fn is_log_concave(&self) -> bool {
+        self.levels == 2
+    }
+
     fn value(&self, zeta: &[f64], (y, _): (f64, f64)) -> f64 {
         let [upper, lower] = self.bounds(zeta, y as usize);
         let between = self.own_gap(y as usize).map_or(0.0, |gap| (-(-width(zeta[gap])).exp_m1()).ln());

@@ -126,6 +126,11 @@ impl Family for Poisson {
         if y >= 0.0 && y.fract() == 0.0 { Ok(()) } else { Err("a count: 0, 1, 2, …") }
     }
 
+    /// y log λ − λ with λ convex and log λ concave: λ is e^η, or the integral of σ up to η, which is log-concave since σ is.
+    fn is_log_concave(&self) -> bool {
+        true
+    }
+
     fn value(&self, eta: f64, y: f64, exposure: f64) -> f64 {
         let (log_rate, rate) = match self.link {
             Link::Log => (eta, eta.exp()),

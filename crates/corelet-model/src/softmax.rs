@@ -91,6 +91,11 @@ impl JointFamily for Softmax {
         if possible { Ok(()) } else { Err("the number of a class: 0, 1, …") }
     }
 
+    /// Linear less log Σ exp, which is convex.
+    fn is_log_concave(&self) -> bool {
+        true
+    }
+
     fn value(&self, zeta: &[f64], (y, _): (f64, f64)) -> f64 {
         let own = of_class(zeta, y as usize);
         let apart = || (0..=zeta.len()).filter(|&c| c != y as usize).map(|c| of_class(zeta, c) - own);

@@ -126,6 +126,10 @@ impl JointFamily for Student {
         Ok(())
     }
 
+    fn own_predictor(&self, (y, _): (f64, f64)) -> Option<f64> {
+        Some(y)
+    }
+
     fn value(&self, zeta: &[f64], (y, _): (f64, f64)) -> f64 {
         let u = (y - zeta[0]) * bounded_exp(-zeta[1]);
         let log = (u * u / self.degrees).ln_1p() + beyond(zeta[1], -BOUND);

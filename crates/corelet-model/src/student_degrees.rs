@@ -114,6 +114,10 @@ impl JointFamily for StudentDegrees {
         Ok(())
     }
 
+    fn own_predictor(&self, (y, _): (f64, f64)) -> Option<f64> {
+        Some(y)
+    }
+
     fn value(&self, zeta: &[f64], (y, _): (f64, f64)) -> f64 {
         let Point { nu, log, .. } = Point::new(zeta, y);
         let [constant, ..] = constant(nu);

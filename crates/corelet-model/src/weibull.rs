@@ -96,6 +96,10 @@ impl JointFamily for Weibull {
         }
     }
 
+    fn own_predictor(&self, (y, _): (f64, f64)) -> Option<f64> {
+        Some(y.ln())
+    }
+
     fn value(&self, zeta: &[f64], (time, event): (f64, f64)) -> f64 {
         let (_, z) = risk(zeta, time);
         event * (zeta[1] - time.ln() + z) - z.exp()
@@ -274,6 +278,11 @@ impl JointFamily for Exponential {
 
     fn check_target(&self, target: (f64, f64)) -> Result<(), &'static str> {
         Weibull.check_target(target)
+    }
+
+    /// Linear in η less te^{−η}.
+    fn is_log_concave(&self) -> bool {
+        true
     }
 
     fn value(&self, zeta: &[f64], target: (f64, f64)) -> f64 {

@@ -28,6 +28,8 @@ pub enum Stream {
     Outcomes = 10,
     /// Rows that are candidates for a coreset.
     Pool = 11,
+    /// Where a search for modes starts.
+    Modes = 12,
 }
 
 impl Stream {

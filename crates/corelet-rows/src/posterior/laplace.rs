@@ -185,7 +185,8 @@ impl Point {
 /// divergence that this costs, in nats.
 const STRAIGHT: f64 = 1e-7;
 
-/// Fits N(θ̂, Σ) to the posterior ∝ π₀(θ)·exp(L(θ)) by damped Newton steps from `start`; without one, from the prior mean,
+/// Fits N(θ̂, Σ) to the posterior ∝ π₀(θ)·exp(L(θ)) by damped Newton steps from `start`; without one, from where the prior says
+/// ([`Prior::starting_at`]) or from its mean,
 /// and where the likelihood has a [rough picture](LogLikelihood::rough) of itself from there by way of its mode.
 ///
 /// A step θ + t·P⁻¹g is halved until it gains at least t·10⁻⁴·gᵀP⁻¹g, or, where the gain is below rounding, until
@@ -207,6 +208,7 @@ pub fn laplace(
             return Err(LaplaceError::Length { what, got, expected: dim });
         }
     }
+    let start = start.or(prior.start());
     let rough = if start.is_some() { None } else { rough_mode(likelihood, prior, settings)? };
     let is_dear = rough.is_some();
     let start = start.map(<[f64]>::to_vec).or(rough).unwrap_or_else(|| prior.mean.clone());

@@ -3,11 +3,14 @@
 mod density;
 mod gaussian;
 mod laplace;
+mod modes;
 mod nuts;
 mod prior;
+mod starts;
 
 pub use density::{Density, Jet};
 pub use gaussian::{Gaussian, kl_gaussian};
 pub use laplace::{Laplace, LaplaceError, LaplaceSettings, LaplaceStatus, laplace};
+pub use modes::{Mode, Modes, NEGLIGIBLE_SHARE, has_one_mode, modes, modes_of_weighted};
 pub use nuts::*;
 pub use prior::Prior;

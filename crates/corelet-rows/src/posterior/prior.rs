@@ -14,6 +14,8 @@ pub struct Prior {
     /// log det of it, over the others.
     log_det_precision: f64,
     others: Vec<Other>,
+    /// Where fits start that are told no place, instead of μ₀.
+    start: Option<Vec<f64>>,
 }
 
 /// A parameter that is not normal.
@@ -34,7 +36,7 @@ impl Prior {
             return Err(LaplaceError::Length { what, got: precision.len(), expected: dim * dim });
         }
         let log_det_precision = Cholesky::new(&precision, dim)?.log_determinant();
-        Ok(Prior { mean, precision, log_det_precision, others: Vec::new() })
+        Ok(Prior { mean, precision, log_det_precision, others: Vec::new(), start: None })
     }
 
     /// Independent N(mⱼ, sⱼ²), one a parameter.
@@ -90,6 +92,63 @@ impl Prior {
             }
         }
         self
+    }
+
+    /// The same, under which every fit that is told no place starts here: at the mode of all rows that has the most mass, where they
+    /// have several, so that fits of some rows are of the same one.
+    #[must_use]
+    pub fn starting_at(mut self, theta: Vec<f64>) -> Self {
+        self.start = Some(theta);
+        self
+    }
+
+    /// Where fits start that are told no place, where that is not the mean.
+    pub(super) fn start(&self) -> Option<&[f64]> {
+        self.start.as_deref()
+    }
+
+    /// Whether it is log-concave: normal and Laplace densities are, Student-t ones are not.
+    pub fn is_log_concave(&self) -> bool {
+        self.heavy_tailed().is_empty()
+    }
+
+    /// The parameters whose density is not log-concave.
+    pub(super) fn heavy_tailed(&self) -> Vec<usize> {
+        let heavy = |other: &&Other| matches!(other.density, Density::StudentT { .. });
+        self.others.iter().filter(heavy).map(|other| other.at).collect()
+    }
+
+    /// The width of each parameter's density, others being known.
+    pub(super) fn scales(&self) -> Vec<f64> {
+        let dim = self.dim();
+        let mut scales: Vec<f64> = (0..dim).map(|j| self.precision[j * dim + j].powf(-0.5)).collect();
+        self.others.iter().for_each(|other| scales[other.at] = other.density.scale());
+        scales
+    }
+
+    /// The same with a normal density, many times as wide, in place of each that is not log-concave.
+    pub(super) fn loosened(&self) -> Self {
+        const WIDER: f64 = 100.0;
+        let (mut loose, dim) = (self.clone(), self.dim());
+        loose.others.retain(|other| {
+            let heavy = matches!(other.density, Density::StudentT { .. });
+            if heavy {
+                loose.precision[other.at * dim + other.at] = (WIDER * other.density.scale()).powi(-2);
+            }
+            !heavy
+        });
+        loose
+    }
+
+    /// The same with the first parameters held where they are given, whatever the rows say.
+    pub(super) fn held_at(&self, values: &[f64]) -> Self {
+        const HELD: f64 = 1e12;
+        let (mut held, dim) = (self.clone(), self.dim());
+        for (j, &value) in values.iter().enumerate() {
+            held.mean[j] = value;
+            held.precision[j * dim + j] += HELD;
+        }
+        held
     }
 
     /// Whether it is a Gaussian.

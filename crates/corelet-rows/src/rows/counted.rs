@@ -115,6 +115,10 @@ impl Rows for Counted {
         self.rows.whole()
     }
 
+    fn is_log_concave(&self) -> Result<bool, RowsError> {
+        self.rows.is_log_concave()
+    }
+
     fn groups(&self) -> Option<&dyn Grouped> {
         self.rows.groups()
     }

@@ -148,6 +148,10 @@ impl Rows for Memory {
         Ok(Arc::clone(&self.model))
     }
 
+    fn is_log_concave(&self) -> Result<bool, RowsError> {
+        Ok(self.model.is_log_concave())
+    }
+
     fn groups(&self) -> Option<&dyn Grouped> {
         self.groups.as_ref().map(|groups| groups as &dyn Grouped)
     }

@@ -104,6 +104,11 @@ pub trait Rows: Send + Sync {
         Ok(self.bind(rows)?)
     }
 
+    /// Whether every log-likelihood is concave in θ.
+    fn is_log_concave(&self) -> Result<bool, RowsError> {
+        Ok(self.bind(self.fetch(&[0])?)?.is_log_concave())
+    }
+
     /// Which of them belong together, where whoever holds them was told.
     fn groups(&self) -> Option<&dyn Grouped> {
         None

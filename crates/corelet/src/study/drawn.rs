@@ -2,9 +2,11 @@
 
 use std::time::Instant;
 
+use super::modes::SEED;
 use super::{Listener, Progress, Resolved, Study, StudyError};
 use crate::posterior::{
-    Chains, Diagnostics, LaplaceError, Marginal, SampleProgress, SampleSettings, resample, sample,
+    Chains, Diagnostics, Gaussian, LaplaceError, Marginal, Modes, SampleProgress, SampleSettings,
+    has_one_mode, modes_of_weighted, resample, sample,
 };
 use crate::rows::{All, LogLikelihood, Memory, Observations, Weighted};
 use crate::trust::{Draws, Grade, Verdict, verdict};
@@ -42,15 +44,22 @@ impl Study {
         listener: &mut Listener<'_>,
     ) -> Result<Drawn, StudyError> {
         settings.check()?;
-        let own;
+        let (own, mut own_modes);
+        own_modes = None;
         let (likelihood, start): (&dyn LogLikelihood, _) = match coreset {
             Some(coreset) => {
-                own = match coreset.fit(&self.prior) {
+                let one = has_one_mode(&self.rows, &self.prior)?;
+                if !one {
+                    let full = &self.full(listener)?.posterior;
+                    own_modes = modes_of_weighted(coreset, &self.prior, &[&full.mean], SEED)?;
+                }
+                let fit = match coreset.fit(self.problem().prior) {
                     Ok(fit) => fit.posterior,
                     // A mode without curvature, as of so few rows that noise vanishes: the chains begin where all rows have theirs.
                     Err(LaplaceError::Linalg(_)) => self.full(listener)?.posterior.clone(),
                     Err(error) => return Err(error.into()),
                 };
+                own = best_of(fit, own_modes.as_ref());
                 (coreset, &own)
             }
             None => (&All(&self.rows), &self.full(listener)?.posterior),
@@ -67,12 +76,20 @@ impl Study {
                 let _ = listener(Progress::Judging);
                 let draws = Draws::from_chains(&chains, VERDICT_DRAWS);
                 let judged = verdict(&self.rows, &self.prior, coreset, &draws, chains.divergences())?;
-                Some(judged.with(&self.known))
+                Some(judged.with(&self.known).with(&self.against_draws(own_modes.as_ref(), &chains)))
             }
             None => None,
         };
         let verdict_seconds = clock.elapsed().as_secs_f64();
         Ok(Drawn { chains, diagnostics, verdict, settings: *settings, sample_seconds, verdict_seconds })
+    }
+}
+
+/// The fit of the best mode: the one at hand, where it is of that one.
+fn best_of(fit: Gaussian, modes: Option<&Modes>) -> Gaussian {
+    match modes {
+        Some(modes) if !modes.is_best(&fit) => modes.best().fit.posterior.clone(),
+        _ => fit,
     }
 }
 
@@ -95,6 +112,10 @@ pub fn sample_kept(
     let ids: Vec<usize> = (0..weights.len()).collect();
     let coreset = Weighted::fetch(&memory, &ids, weights)?;
     let start = coreset.fit(&prior)?.posterior;
+    let start = match has_one_mode(&memory, &prior)? {
+        true => start,
+        false => best_of(start.clone(), modes_of_weighted(&coreset, &prior, &[&start.mean], SEED)?.as_ref()),
+    };
     let mut report = |progress: &SampleProgress| listener(Progress::Sampling(progress));
     Ok(sample(&coreset, &prior, &start, settings, seed, &mut report)?)
 }

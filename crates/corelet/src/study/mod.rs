@@ -16,6 +16,7 @@ mod kept;
 mod leverage;
 mod log_likelihoods;
 mod loose;
+mod modes;
 mod predict;
 mod priors;
 mod resolved;
@@ -55,7 +56,7 @@ use crate::coreset::{BuildError, Start, start_fit};
 use crate::data::CoresetFile;
 use crate::data::{Dataset, Outcome, Reading, Source, WeightScale};
 use crate::model::TargetScale;
-use crate::posterior::{Gaussian, Laplace, LaplaceStatus, Prior, SampleProgress};
+use crate::posterior::{Gaussian, Laplace, LaplaceStatus, Modes, Prior, SampleProgress};
 use crate::rows::{All, At, Counted, Grouped, Memory, Problem, Rows, Weighted};
 use crate::trust::Reason;
 use crate::words::{Subject, count, number};
@@ -129,6 +130,11 @@ struct Full {
     seconds: f64,
     /// Whether its predictors tell the classes apart without an error.
     separated: bool,
+    /// The modes of the posterior, of which the fit is the best; where there are several, the prior under which fits of some rows
+    /// start at that one; and whether the climb from the prior mean ended elsewhere.
+    modes: Modes,
+    prior: Option<Prior>,
+    replaced: bool,
 }
 
 /// Rows, wherever they are, under the model that is asked for.
@@ -392,13 +398,15 @@ impl Study {
 
     /// The posterior that is asked about.
     pub fn problem(&self) -> Problem<'_> {
-        Problem { rows: &self.rows, prior: &self.prior }
+        let of_best = self.full.get().and_then(|full| full.prior.as_ref());
+        Problem { rows: &self.rows, prior: of_best.unwrap_or(&self.prior) }
     }
 
     /// What the user should know about data, model and fit.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = self.warnings.clone();
         let Some(Full { fit, separated, .. }) = self.full.get() else { return warnings };
+        warnings.extend(self.other_modes());
         if *separated {
             warnings.push(SEPARATED.to_owned());
         }
@@ -443,11 +451,11 @@ impl Study {
         observations: &[usize],
         weights: &[f64],
     ) -> Result<Option<Gaussian>, StudyError> {
-        let fit = self.weighted(observations, weights)?.fit(&self.prior);
+        let fit = self.weighted(observations, weights)?.fit(self.problem().prior);
         Ok(fit.ok().map(|fit| fit.posterior))
     }
 
-    /// The Laplace fit of all rows, made when it is first asked for.
+    /// The Laplace fit of all rows, made when it is first asked for: of the mode with the most mass, where there are several.
     ///
     /// # Errors
     /// Where there is none.
@@ -456,9 +464,9 @@ impl Study {
             // A fit is not interrupted: it is a few passes.
             let _ = listener(Progress::Fitting);
             let clock = Instant::now();
-            let fit = start_fit(self.problem(), Start::Full, 0)?;
-            let separated = self.separates(&fit)?;
-            let _ = self.full.set(Full { fit, seconds: clock.elapsed().as_secs_f64(), separated });
+            let found = self.look_for_modes(start_fit(self.problem(), Start::Full, 0))?;
+            let separated = self.separates(&found.fit)?;
+            let _ = self.full.set(Full { seconds: clock.elapsed().as_secs_f64(), separated, ..found });
         }
         Ok(&self.full.get().ok_or(BuildError::NoRound)?.fit)
     }

@@ -8,4 +8,4 @@ mod verdict;
 pub use numbers::{count, duration, judgement, number, optional, percent};
 pub use priors::PriorGroup;
 pub use summary::{Judged, NamedShift, Seconds, Subject, Summary};
-pub use verdict::{headline, lines};
+pub use verdict::{another_mode, headline, lines};

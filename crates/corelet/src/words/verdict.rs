@@ -48,11 +48,26 @@ fn fault(reasons: &[Reason]) -> &'static str {
     ];
     if found(&[Reason::PilotNotMixed]) {
         "the chains did not mix on unweighted rows either, so the model or its sampler is at fault, not the coreset"
+    } else if found(&[Reason::SecondMode]) {
+        "the posterior has several modes, so that no chain can speak for all of it"
     } else if found(&of_draws) {
         "the draws are at fault: they are not those of its posterior"
     } else {
         "the coreset is at fault, not the model"
     }
+}
+
+/// A mode besides the best one: where the two are in the parameter that differs most, and the logarithm of the ratio of masses.
+pub fn another_mode(name: &str, best: f64, there: f64, log_ratio: f64) -> String {
+    let share = match log_ratio {
+        log_ratio if log_ratio > -16.0 => number(log_ratio.exp()),
+        log_ratio => format!("e^{log_ratio:.0}"),
+    };
+    format!(
+        "the posterior has another mode, where {name} is {} and not {}, with {share} times the mass of the best one",
+        number(there),
+        number(best)
+    )
 }
 
 /// The figures behind the headline, and what kept it from an A with one thing to do for each, a line each.
@@ -157,6 +172,13 @@ fn why(reason: Reason) -> &'static str {
             "V is far below the residual that was held out in the build, so these draws cover less than those"
         }
         Reason::NoChains => "the draws came without their chains, so that mixing could not be tested",
+        Reason::SecondMode => {
+            "the posterior has several modes, named above, and the chains do not pass between them: how much mass each has is \
+             not known"
+        }
+        Reason::OwnMode => {
+            "the posterior of these few weighted rows has a mode that the posterior of all rows has not"
+        }
     }
 }
 
@@ -180,6 +202,10 @@ fn remedy(reason: Reason) -> Option<&'static str> {
         Reason::OtherData => "build a coreset of these observations",
         Reason::GaussianDraws => "sample the coreset's posterior by NUTS",
         Reason::TightPrior => "a wider prior",
+        Reason::SecondMode => {
+            "look at the data and the model: two kinds of rows, outliers among the features, tails that are too heavy"
+        }
+        Reason::OwnMode => "more points (a larger k)",
         Reason::NotFinite | Reason::Disagrees => return None,
     })
 }

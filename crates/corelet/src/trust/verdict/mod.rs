@@ -84,6 +84,10 @@ pub enum Reason {
     Disagrees,
     /// The draws came without their chains.
     NoChains,
+    /// The posterior of all rows has several modes, and the chains do not pass between them.
+    SecondMode,
+    /// The posterior of the weighted rows has a mode that all rows have not.
+    OwnMode,
 }
 
 impl Reason {
