@@ -47,7 +47,7 @@ mod _lib {
     use crate::predict::{pointwise, predict, score_rows};
 
     #[pymodule_export]
-    use crate::sample::{check, check_errors, diagnose, sample_coreset};
+    use crate::sample::{check, check_errors, diagnose, original_scale, sample_coreset};
     #[pymodule_export]
     use crate::write::{judgement, write_coreset};
 

@@ -1,12 +1,13 @@
 //! Draws of a posterior, what they say of themselves, and the verdict on the coreset they came from.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use super::{Listener, Progress, Resolved, Study, StudyError};
 use crate::posterior::{
     Chains, Diagnostics, LaplaceError, Marginal, SampleProgress, SampleSettings, resample, sample,
 };
-use crate::rows::{All, LogLikelihood, Memory, Observations, Weighted};
+use crate::rows::{All, LogLikelihood, Memory, Observations, Rest, Weighted};
 use crate::trust::{Draws, Grade, Verdict, verdict};
 
 /// Draws on which a verdict rests at most; further ones are thinned.
@@ -88,11 +89,27 @@ pub fn sample_kept(
     seed: u64,
     listener: &mut Listener<'_>,
 ) -> Result<Chains, StudyError> {
+    sample_kept_with_rest((rows, weights, None), model, settings, seed, listener)
+}
+
+/// The same with the Gaussian part of the coreset, which needs no row.
+///
+/// # Errors
+/// See [`StudyError`].
+pub fn sample_kept_with_rest(
+    (rows, weights, rest): (Observations, &[f64], Option<Arc<Rest>>),
+    model: &Resolved,
+    settings: &SampleSettings,
+    seed: u64,
+    listener: &mut Listener<'_>,
+) -> Result<Chains, StudyError> {
     settings.check()?;
-    let memory = Memory::new(model.bind(rows)?);
     let prior = model.prior()?;
     let ids: Vec<usize> = (0..weights.len()).collect();
-    let coreset = Weighted::fetch(&memory, &ids, weights)?;
+    let coreset = match rest {
+        Some(rest) if ids.is_empty() => Weighted::of_rest(rest),
+        rest => Weighted::fetch(&Memory::new(model.bind(rows)?), &ids, weights)?.with_rest(rest)?,
+    };
     let start = coreset.fit(&prior)?.posterior;
     let mut report = |progress: &SampleProgress| listener(Progress::Sampling(progress));
     Ok(sample(&coreset, &prior, &start, settings, seed, &mut report)?)

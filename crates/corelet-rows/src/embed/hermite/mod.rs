@@ -1,7 +1,6 @@
 //! The Hermite embedding: exact inner products of log-likelihoods of a linear predictor, recomputed at every pass.
 
 mod build;
-mod cubature;
 mod expansion;
 mod forms;
 mod joint;
@@ -10,7 +9,6 @@ mod joint_row;
 mod kernel;
 mod lanes;
 mod part;
-mod quadrature;
 mod tail;
 mod tensor;
 
