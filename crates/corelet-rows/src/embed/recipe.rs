@@ -41,6 +41,11 @@ pub enum Recipe {
         /// θₛ − θ̂.
         shifts: Shifts,
     },
+    /// Order 3 alone, of one linear predictor a row: for few parameters, where there is no noise of draws in it.
+    Third {
+        /// π̂.
+        posterior: Arc<Gaussian>,
+    },
     /// Draws of what orders 1 and 2 leave over, alone: for rows beside a Gaussian, which has those.
     Remainder {
         /// π̂.
@@ -109,6 +114,7 @@ impl Recipe {
             Self::Hermite { order, .. } => format!("hermite:{order}"),
             Self::Draws { shifts, .. } => format!("draws:{}", shifts.len()),
             Self::HermiteDraws { shifts, .. } => format!("hermite:2+draws:{}", shifts.len()),
+            Self::Third { .. } => "order:3".to_owned(),
             Self::Remainder { shifts, .. } => format!("remainder:{}", shifts.len()),
             Self::GaussianMean { .. } => "hermite:2".to_owned(),
         }
@@ -118,6 +124,7 @@ impl Recipe {
     pub fn coordinates(&self) -> usize {
         match self {
             Self::Hermite { posterior, order } => coordinates(posterior.dim(), *order),
+            Self::Third { posterior } => coordinates(posterior.dim(), 3),
             Self::Draws { shifts, .. } | Self::Remainder { shifts, .. } => shifts.len(),
             Self::HermiteDraws { posterior, shifts } => coordinates(posterior.dim(), 2) + shifts.len(),
             Self::GaussianMean { posterior } => posterior.dim() + 1,
@@ -163,6 +170,12 @@ impl Recipe {
                 let both = Stacked::beside(&model.observations().features, upper, lower)
                     .map_err(|error| self.unsuited(&error))?;
                 Prepared { dictionary: Box::new(both), dropped: Vec::new() }
+            }
+            Self::Third { posterior } => {
+                let linear = model.linear().ok_or_else(|| self.refusal(&**model))?;
+                let third = Hermite::third(linear, Arc::clone(posterior), first);
+                let third = third.map_err(|error| self.unsuited(&error))?;
+                Prepared { dropped: Exact::dropped(&third).to_vec(), dictionary: Box::new(third) }
             }
             Self::Remainder { posterior, shifts } => {
                 let draws = match self.beyond_order_two(model, posterior)? {
@@ -233,6 +246,11 @@ impl Recipe {
                     out[..cut].copy_from_slice(above);
                     out[cut..].copy_from_slice(below);
                 }
+            }
+            Self::Third { posterior } => {
+                let linear = model.linear().ok_or_else(|| self.refusal(&**model))?;
+                let third = HermiteColumns::third(linear, Arc::clone(posterior));
+                third.map_err(|error| self.unsuited(&error))?.write(&ids, out);
             }
             Self::Remainder { posterior, shifts } => {
                 let anchor = &posterior.mean;

@@ -4,15 +4,15 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use sparse_nnls::{Method, Pursuit, Status, solve};
+use sparse_nnls::{Method, PathPoint, Pursuit, Status, solve};
 
 use super::build::Callback;
 use super::{BuildError, BuildOptions, Built, Coreset, EmbeddedFit, Round, RoundOptions, build_in_rounds};
-use crate::embed::{Description, Embedded, Recipe};
+use crate::embed::{Description, Embedded, Embedding, beyond_order_two};
 use crate::linalg::{Cholesky, congruence, quadratic_form, row_major, symmetric_eigenvalues};
 use crate::posterior::Gaussian;
 use crate::random::Stream;
-use crate::rows::{LogLikelihood, Problem, Rest, RowsError, Under, Weighted};
+use crate::rows::{LogLikelihood, Problem, Rest, Under, Weighted};
 use crate::trust::{Draws, HeldOut, VerdictError, affordable_draws, variances};
 
 /// Whether a Gaussian stands beside the rows of a coreset.
@@ -53,12 +53,12 @@ const STILL: f64 = 0.05;
 /// Multiply-adds of a pass over all rows at all draws that the judge may take before it makes do with fewer draws.
 const AFFORDABLE: f64 = 2e10;
 
-/// Draws of the remainder that rows are chosen by: four a point, but at least and at most so many.
-const FEWEST_DRAWS: usize = 500;
-const MOST_DRAWS: usize = 4000;
-
 /// Rows are kept where they leave less than this share of V.
 const WORTH: f64 = 0.9;
+
+/// Weights that are multiplied by at least this stay nearly what they are. Where it is far less, a few rows of large weights stand for
+/// remainders that cancel, and fewer points do better.
+const AS_IT_IS: f64 = 0.8;
 
 /// How many draws a coreset with a Gaussian is judged on while it is built.
 pub(crate) fn judging_draws(rows: usize, dim: usize) -> usize {
@@ -91,10 +91,16 @@ pub(super) fn build_with_rest(
         if rows.coreset.status == Status::Stopped || residual.powi(2) <= ENOUGH {
             return Ok(rows);
         }
-        let (with_rest, variance) = builder.build(posterior, callback)?;
-        return Ok(if variance < builder.variance_of(&rows)? { with_rest } else { rows });
+        return match builder.build(posterior, callback) {
+            Ok((with_rest, variance)) if variance < builder.variance_of(&rows)? => Ok(with_rest),
+            Ok(_) | Err(BuildError::NoGaussian) => Ok(rows),
+            Err(error) => Err(error),
+        };
     }
-    let (with_rest, variance) = builder.build(posterior, callback)?;
+    let (with_rest, variance) = match builder.build(posterior, callback) {
+        Err(BuildError::NoGaussian) if both => return by_rows(callback),
+        built => built?,
+    };
     let hopeless = dim > MOST_BY_ROWS || options.k < 2 * dim;
     if !both || hopeless || variance <= ENOUGH || with_rest.coreset.status == Status::Stopped {
         return Ok(with_rest);
@@ -232,41 +238,79 @@ impl Builder<'_> {
     ) -> Result<(Coreset, f64), BuildError> {
         let Problem { rows, prior } = self.problem;
         let (k, seed) = (self.options.k, self.options.seed);
-        let count = (4 * k).clamp(FEWEST_DRAWS, MOST_DRAWS);
-        let shifts = projected.under.shifts(count, seed, Stream::Build);
-        let recipe = Recipe::Remainder { posterior: Arc::new(projected.under.clone()), shifts };
+        let recipe = beyond_order_two(rows, &projected.under, k, seed)?;
         let embedding = Embedded::sampled(rows, recipe, seed, Pursuit::default().first_pool(k))?;
         let solution = solve(&embedding, None, self.options.solver()?, &self.options.settings(k), callback)?;
-        let description = crate::embed::Embedding::description(&embedding);
-        let mut coreset = Coreset::new(solution, description, self.options.method.name(), k);
-        let points = Weighted::fetch(rows, &coreset.rows, &coreset.weights)?;
-        let Some((scale, rest, undetermined)) = self.left_over(&points, projected) else {
+        let path = solution.path.clone();
+        let mut coreset = Coreset::new(solution, embedding.description(), self.options.method.name(), k);
+        let Some(held) = self.hold_back(&mut coreset, &path, projected)? else {
             return Ok((coreset, f64::INFINITY));
         };
-        coreset.weights.iter_mut().for_each(|weight| *weight *= scale);
-        let rest = Arc::new(rest);
-        let points =
-            points.with_weights(coreset.weights.clone()).with_rest(Some(Arc::clone(&rest))).map_err(same)?;
-        (coreset.rest, coreset.undetermined) = (Some(rest), undetermined);
+        coreset.weights.iter_mut().for_each(|weight| *weight *= held.scale);
+        let rest = Arc::new(held.rest);
+        let points = held.points.with_weights(coreset.weights.clone()).with_rest(Some(Arc::clone(&rest)))?;
+        (coreset.rest, coreset.undetermined) = (Some(rest), projected.undetermined);
         match points.fit(prior) {
             Ok(fit) => Ok((coreset, self.variance(&points, &fit.posterior)?)),
             Err(_) => Ok((coreset, f64::INFINITY)),
         }
     }
 
-    /// b = g − s·Σwᵢgᵢ and A = H − s·ΣwᵢHᵢ, with the largest s ≤ 1 for which A ⪯ 0: where the rows bend more than all of them together in
-    /// some direction, their weights are held back.
-    fn left_over(&self, points: &Weighted, projected: &Projected) -> Option<(f64, Rest, usize)> {
-        let (under, whole) = (&projected.under, &projected.rest);
-        let chosen = points.expected(&Under::from(under));
-        let scale = 1.0 / most_share(&whole.curvature, &chosen.hessian, under)?.max(1.0);
-        let less = |all: &[f64], some: &[f64]| -> Vec<f64> {
-            all.iter().zip(some).map(|(all, some)| all - scale * some).collect()
-        };
-        let gradient = less(&whole.gradient, &chosen.gradient);
-        let (rest, left) = Rest::of(under, gradient, less(&whole.curvature, &chosen.hessian)).ok()?;
-        Some((scale, rest, left.min(projected.undetermined)))
+    /// The most points on the path, by halves, whose weights need hardly be held back for A ⪯ 0; where there are none, those that need it
+    /// least.
+    fn hold_back(
+        &self,
+        coreset: &mut Coreset,
+        path: &[PathPoint],
+        projected: &Projected,
+    ) -> Result<Option<Held>, BuildError> {
+        let mut best: Option<(Held, Coreset)> = None;
+        let mut next = Some(coreset.clone());
+        while let Some(tried) = next {
+            let points = Weighted::fetch(self.problem.rows, &tried.rows, &tried.weights)?;
+            let half = tried.rows.len() / 2;
+            if let Some(held) = left_over(points, projected)
+                && best.as_ref().is_none_or(|(best, _)| held.scale > best.scale)
+            {
+                best = Some((held, tried.clone()));
+            }
+            if half == 0 || best.as_ref().is_some_and(|(held, _)| held.scale >= AS_IT_IS) {
+                break;
+            }
+            let smaller = path.iter().rev().find(|point| point.weights.len() <= half);
+            next = smaller.filter(|point| !point.weights.ids.is_empty()).map(|point| {
+                let mut smaller = tried;
+                (smaller.rows, smaller.weights) = (point.weights.ids.clone(), point.weights.values.clone());
+                smaller.fit.residual = point.residual;
+                smaller
+            });
+        }
+        Ok(best.map(|(held, chosen)| {
+            *coreset = chosen;
+            held
+        }))
     }
+}
+
+/// Weighted rows, what their weights must be multiplied by, and the Gaussian of what they leave over then.
+struct Held {
+    points: Weighted,
+    scale: f64,
+    rest: Rest,
+}
+
+/// b = g − s·Σwᵢgᵢ and A = H − s·ΣwᵢHᵢ, with the largest s ≤ 1 for which A ⪯ 0: where the rows bend more than all of them together in
+/// some direction, their weights are held back.
+fn left_over(points: Weighted, projected: &Projected) -> Option<Held> {
+    let (under, whole) = (&projected.under, &projected.rest);
+    let chosen = points.expected(&Under::from(under));
+    let scale = 1.0 / most_share(&whole.curvature, &chosen.hessian, under)?.max(1.0);
+    let less = |all: &[f64], some: &[f64]| -> Vec<f64> {
+        all.iter().zip(some).map(|(all, some)| all - scale * some).collect()
+    };
+    let gradient = less(&whole.gradient, &chosen.gradient);
+    let (rest, _) = Rest::of(under, gradient, less(&whole.curvature, &chosen.hessian)).ok()?;
+    Some(Held { points, scale, rest })
 }
 
 /// λ_max(H⁻¹H_w), with a little of the precision of π̂ where H is singular.
@@ -280,10 +324,6 @@ fn most_share(whole: &[f64], chosen: &[f64], under: &Gaussian) -> Option<f64> {
     let bent: Vec<f64> = chosen.iter().map(|h| -h).collect();
     let shares = symmetric_eigenvalues(&congruence(&transposed, &bent, dim), dim).ok()?;
     shares.last().map(|most| most * (1.0 + RIDGE))
-}
-
-fn same(error: RowsError) -> BuildError {
-    error.into()
 }
 
 fn finite(x: f64) -> Option<f64> {
