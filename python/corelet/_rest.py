@@ -75,8 +75,8 @@ class Rest:
         if self._affine is None:
             raise _lib.CoreletError("this coreset does not say how its features were standardised")
         shift, matrix = self._affine
-        gradient = np.linalg.solve(matrix.T, self.gradient)
-        curvature = np.linalg.solve(matrix.T, np.linalg.solve(matrix.T, self.curvature).T)
+        gradient: Numbers = np.linalg.solve(matrix.T, self.gradient).astype(np.float64)
+        curvature: Numbers = np.linalg.solve(matrix.T, np.linalg.solve(matrix.T, self.curvature).T).astype(np.float64)
         centre = shift + matrix @ self.centre
         return Rest(centre, gradient, 0.5 * (curvature + curvature.T), self.names, "original")
 
@@ -95,20 +95,20 @@ class Rest:
         return shift @ self.gradient + 0.5 * ((shift @ self.curvature) * shift).sum(-1)
 
     def pymc(self, theta: Any, name: str = "rest") -> Any:
-        """Adds it to the PyMC model of the context as a `pm.Potential` of the vector θ, whose entries are in the order of `names`."""
+        """Adds it to the PyMC model of the context as a `pm.Potential` of the vector θ, in the order of `names`."""
         import pymc
 
         return pymc.Potential(name, self._term(theta))
 
     def numpyro(self, theta: Any, name: str = "rest") -> None:
-        """Adds it to a NumPyro model as a `numpyro.factor` of the vector θ, whose entries are in the order of `names`."""
+        """Adds it to a NumPyro model as a `numpyro.factor` of the vector θ, in the order of `names`."""
         import jax.numpy
         import numpyro
 
         numpyro.factor(name, self._term(jax.numpy.asarray(theta)))
 
     def stan(self, theta: str = "theta") -> StanRest:
-        """Declarations, the statement and the numbers for a Stan program in which the vector `theta` is in the order of `names`."""
+        """What a Stan program needs for it, in which the vector `theta` is in the order of `names`."""
         data = (
             "  int<lower=1> rest_size;\n  vector[rest_size] rest_centre;\n  vector[rest_size] rest_gradient;\n"
             "  matrix[rest_size, rest_size] rest_curvature;\n"
