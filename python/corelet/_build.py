@@ -57,6 +57,7 @@ def build(
     start: str = "full",
     rounds: Optional[int] = None,
     rounds_by: str = "laplace",
+    rest: str = "none",
     memory: Union[str, int, None] = None,
     scratch: Union[str, PathLike[str], None] = None,
     seed: int = 0,
@@ -134,6 +135,9 @@ def build(
         `full` or `subsample:ROWS`, the rows whose Laplace fit is the first approximation of the posterior; how often to
         build again under the coreset's own posterior (by default up to 4 times, until it no longer helps), which is
         taken by `laplace` or by `nuts`.
+    rest
+        Whether a Gaussian stands beside the rows, or in their place: `none`, `gaussian` (rows, k of them at most and 0 allowed, only
+        for what it leaves over; see `Coreset.rest`), or `auto`, whichever has the smaller divergence at this k.
     memory, scratch
         What the rows may take, such as `"4GiB"` or a number of bytes; by default half of what is available. Rows that take more are
         in a scratch file in the folder `scratch`, by default that of temporary files. The coreset is the same.
@@ -200,6 +204,7 @@ def build(
             start=start,
             rounds=rounds,
             rounds_by=rounds_by,
+            rest=rest,
             memory=memory,
             scratch=scratch,
             seed=seed,

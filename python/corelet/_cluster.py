@@ -12,7 +12,7 @@ import numpy as np
 from . import _lib
 from ._build import BESIDE, _count, native
 from ._columns import parts_of
-from ._coreset import Coreset, coreset_from
+from ._coreset import Coreset, coreset_from, weighted_rows
 from ._progress import ProgressOption, reporter
 from ._types import Data, Execution
 from ._verdict import Verdict, chain_settings, judged_by
@@ -113,7 +113,7 @@ def check_on(
     known = dict(draws=1000, warmup=500, chains=4, target_accept=0.8, max_depth=10, seed=0)
     threads = settings.get("threads")
     chains = chain_settings(**{**known, **{name: value for name, value in settings.items() if name != "threads"}})
-    chosen = (coreset.rows, coreset.weights, coreset.summary.get("fingerprint"))
+    chosen = weighted_rows(coreset)
     with reporter(progress) as report:
         execution = Execution(report, _count("threads", threads))
         data: Data = ("data", parts_of(schema))

@@ -17,6 +17,7 @@ from . import _lib
 from ._columns import column
 from ._formula import Design
 from ._progress import ProgressOption
+from ._rest import REST, Rest
 
 if TYPE_CHECKING:
     from ._predict import Prediction, Score
@@ -95,7 +96,8 @@ class Coreset:
     """Weighted rows that stand in for all rows when a posterior is computed.
 
     Weights are weights on the log-likelihood: fit the model to `rows` with each row's log-likelihood multiplied by its
-    weight, and leave the prior as it is. Weights that the rows had themselves are in them already.
+    weight, and leave the prior as it is. Weights that the rows had themselves are in them already. Where `rest` is not None, add
+    that as well: `rest.pymc`, `rest.numpyro` and `rest.stan` give the line.
     """
 
     rows: NDArray[np.int64]
@@ -138,6 +140,11 @@ class Coreset:
             return
         rest = itertools.dropwhile(lambda line: line.startswith(" " * 17), self.lines[at + 1 :])
         self.lines = [*self.lines[:at], f"  divergence     {words}", *rest]
+
+    @property
+    def rest(self) -> Optional[Rest]:
+        """The Gaussian part, without which the rows mean nothing; None where they stand for all by themselves."""
+        return Rest.of(self.metadata, self.sampling)
 
     @property
     def unit_ids(self) -> NDArray[np.int64]:
@@ -361,6 +368,11 @@ class Coreset:
 
 def _short(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, (float, np.floating)) else str(value)[:20]
+
+
+def weighted_rows(coreset: Coreset) -> tuple[NDArray[np.int64], NDArray[np.float64], Optional[str], Optional[str]]:
+    """What the native part takes for a coreset of data that it is given as well."""
+    return (coreset.rows, coreset.weights, coreset.summary.get("fingerprint"), coreset.metadata.get(REST))
 
 
 def coreset_from(fields: Mapping[str, Any], options: Optional[Mapping[str, Any]] = None) -> Coreset:

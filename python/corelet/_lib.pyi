@@ -29,7 +29,7 @@ def check_partitions(
     schema: Data,
     engine: object,
     build: Mapping[str, object],
-    coreset: tuple[NDArray[np.int64], NDArray[np.float64], Optional[str]],
+    coreset: tuple[NDArray[np.int64], NDArray[np.float64], Optional[str], Optional[str]],
     settings: tuple[Mapping[str, object], Execution],
 ) -> dict[str, Any]: ...
 def solve_dense(
@@ -71,10 +71,11 @@ def sample_coreset(
     keywords: Mapping[str, object],
     execution: Execution,
 ) -> dict[str, Any]: ...
+def original_scale(model: str, standardisation: str, theta: NDArray[np.float64]) -> NDArray[np.float64]: ...
 def check(
     data: Data,
     build: Mapping[str, object],
-    coreset: Optional[tuple[NDArray[np.int64], NDArray[np.float64], Optional[str]]],
+    coreset: Optional[tuple[NDArray[np.int64], NDArray[np.float64], Optional[str], Optional[str]]],
     keywords: Mapping[str, object],
     execution: Execution,
 ) -> dict[str, Any]: ...

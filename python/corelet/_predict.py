@@ -116,6 +116,8 @@ def pointwise(
     kept: Mapping[str, Any], rows: NDArray[np.int64], posterior: Mapping[str, Any], seed: int = 0
 ) -> dict[str, dict[str, Any]]:
     """The groups of ArviZ that are of rows: `log_likelihood`, `posterior_predictive` and `observed_data`."""
+    if len(rows) == 0:
+        return {}
     draws = np.asarray(posterior["standardised"], dtype=np.float64)
     flat = np.ascontiguousarray(draws.reshape(-1, draws.shape[-1]))
     values, outcomes = _lib.pointwise(kept, flat, seed)

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from . import _arviz, _lib
 from ._build import _count, arrays_in, data_parts, paths_of
 from ._columns import cells_of, length, same_cells
-from ._coreset import Coreset
+from ._coreset import Coreset, weighted_rows
 from ._check import check_loglik
 from ._predict import pointwise
 from ._progress import ProgressOption, reporter
@@ -249,7 +249,7 @@ def drawn(
     keywords = dict(options)
     if coreset is not None and coreset.design is not None and given[1] is None:
         given = (coreset.design.table(given[0]), coreset.design.target_of(given[0]), given[2])
-    chosen = None if coreset is None else (coreset.rows, coreset.weights, coreset.summary.get("fingerprint"))
+    chosen = None if coreset is None else weighted_rows(coreset)
     paths = paths_of(*given)
     if paths is not None:
         return _lib.check((paths, format), keywords, chosen, settings, execution)

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser, ValueParser};
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
-use corelet::coreset::{RoundsBy, Selector, Start};
+use corelet::coreset::{RestChoice, RoundsBy, Selector, Start};
 use corelet::embed::Choice;
 use corelet::model::{BuiltIn, Degrees, Link};
 use corelet::study::{BuildSpecification, ModelSpecification, Priors, Specification};
@@ -89,6 +89,7 @@ Examples:
   corelet build trips.csv.gz --model poisson --target count --exposure hours -k 100 -o core.csv
   corelet build data.csv --target bought --positive yes --max-kl 0.01 -o core.csv
   corelet build big.parquet --target y -k 300 --start subsample:2000 -o core.parquet
+  corelet build wide.parquet --target y -k 0 --rest gaussian -o core.parquet
   corelet build 'parts/*.parquet' --target y -o core.parquet
   corelet build visits.csv --target relapse --groups patient -k 100 -o core.csv
   cat data.csv | corelet build - --target y -o core.csv")]
@@ -114,9 +115,13 @@ pub(crate) struct BuildArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Coreset")]
 pub(crate) struct ChooseArgs {
-    /// Most points, or groups with --groups [default: 100; with --max-kl the most to try, 1600]
-    #[arg(short, value_name = "POINTS", value_parser = positive_count())]
+    /// Most points, or groups with --groups; 0 with --rest gaussian [default: 100; with --max-kl the most to try, 1600]
+    #[arg(short, value_name = "POINTS", value_parser = count())]
     k: Option<usize>,
+    /// Whether a Gaussian stands beside the rows, or in their place: none, gaussian, or auto, whichever has the smaller
+    /// divergence [default: none; of fit auto]
+    #[arg(long)]
+    rest: Option<RestArg>,
     /// Take the fewest points whose divergence is at most this, in nats, by held-out draws and by draws of their own
     /// posterior
     #[arg(long, value_name = "NATS", value_parser = positive_number)]
@@ -232,6 +237,16 @@ enum RoundsByArg {
     Nuts,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum RestArg {
+    /// Rows alone
+    None,
+    /// A Gaussian for what it can carry, and rows for the rest
+    Gaussian,
+    /// Whichever has the smaller divergence at this number of rows
+    Auto,
+}
+
 /// One entry of `--methods`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum MethodArg {
@@ -258,7 +273,17 @@ impl ModelArgs {
 impl ChooseArgs {
     /// The build these flags ask for.
     pub(crate) fn specification(&self, seed: u64) -> BuildSpecification {
+        self.specification_or(RestChoice::None, seed)
+    }
+
+    /// The same where `rest` is what is meant if nothing is said of it.
+    pub(crate) fn specification_or(&self, rest: RestChoice, seed: u64) -> BuildSpecification {
         BuildSpecification {
+            rest: self.rest.map_or(rest, |rest| match rest {
+                RestArg::None => RestChoice::None,
+                RestArg::Gaussian => RestChoice::Gaussian,
+                RestArg::Auto => RestChoice::Auto,
+            }),
             method: self.method,
             reference: self.embed.reference,
             k: self.k,
@@ -332,7 +357,10 @@ impl Cli {
             Command::Demo(_) | Command::Predict(_) => Specification::default(),
         };
         if let Err(error) = specification.check() {
-            let flag = |setting: &str| format!("--{}", setting.replace('_', "-"));
+            let flag = |setting: &str| match setting {
+                "k" => "-k".to_owned(),
+                _ => format!("--{}", setting.replace('_', "-")),
+            };
             Self::command().error(ErrorKind::ArgumentConflict, error.worded(flag)).exit();
         }
     }
@@ -365,6 +393,10 @@ fn priors_of_file(path: &str) -> Result<Priors, String> {
         let place = line.map_or_else(String::new, |line| format!("line {line}: "));
         format!("{place}{}", error.message())
     })
+}
+
+fn count() -> ValueParser {
+    clap::value_parser!(u32).map(|count| count as usize).into()
 }
 
 pub(crate) fn positive_count() -> ValueParser {

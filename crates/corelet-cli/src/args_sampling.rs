@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use corelet::coreset::RestChoice;
 use corelet::data::Format;
 use corelet::embed::Choice;
 use corelet::posterior::SampleSettings;
@@ -10,6 +11,7 @@ use corelet::study::{BuildSpecification, PredictedKind, PredictionSettings, Spec
 
 use crate::args::{ChooseArgs, ModelArgs, positive_count, positive_number};
 use crate::args_data::DataArgs;
+use crate::load::has_metadata;
 
 /// Chains and their length.
 #[derive(Debug, Args)]
@@ -192,7 +194,10 @@ impl SampleArgs {
 impl FitArgs {
     /// What these flags ask for.
     pub(crate) fn specification(&self, seed: u64) -> Specification {
-        let (build, sample) = (self.choose.specification(seed), self.chains.settings());
+        // A Gaussian has no place in CSV: where nothing is said of it, rows alone go there.
+        let in_csv = self.coreset.as_ref().is_some_and(|path| !has_metadata(path));
+        let rest = if in_csv { RestChoice::None } else { RestChoice::Auto };
+        let (build, sample) = (self.choose.specification_or(rest, seed), self.chains.settings());
         Specification { build, sample, ..self.data.specification(&self.model) }
     }
 }

@@ -21,6 +21,7 @@ pub(crate) fn run(
 ) -> anyhow::Result<Outcome> {
     check_outputs(args)?;
     let specification = args.specification(seed);
+    load::check_rest(specification.build.rest, &args.output)?;
     let opened = load::open(&args.data, &specification, terminal)?;
     let start = specification.build.start;
     let mut follower = Follower::new(terminal, interrupt);
@@ -34,7 +35,7 @@ pub(crate) fn run(
 
     interrupt.writing();
     let (coreset, summary) = (chosen.coreset(), &chosen.summary);
-    opened.write_coreset(&coreset.rows, &coreset.weights, summary, &args.output)?;
+    opened.write_coreset(coreset, summary, &args.output)?;
     if let Some(json) = &args.json {
         output::write_text(json, &summary.to_json()?)?;
     }

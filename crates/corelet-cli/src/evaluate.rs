@@ -8,7 +8,7 @@ use corelet::data::Source;
 use crate::Outcome;
 use crate::args::EvaluateArgs;
 use crate::interrupt::Interrupt;
-use crate::load::{self, Follower};
+use crate::load::{self, Follower, Points};
 use crate::memory;
 use crate::output;
 use crate::terminal::Terminal;
@@ -25,18 +25,21 @@ pub(crate) fn run(
     output::check(&outputs, &inputs)?;
     let specification = args.specification(seed);
     let mut opened = load::open(&args.data, &specification, terminal)?;
-    let (observations, weights) = opened.coreset(&args.coreset)?;
+    let Points { observations, weights, rest } = opened.coreset(&args.coreset)?;
+    let rest = rest.as_ref();
     let mut follower = Follower::new(terminal, interrupt);
     let summary = opened
         .study
-        .evaluate(&observations, &weights, args.embedding, seed, &mut |progress| follower.heard(progress))
+        .evaluate_with_rest(&observations, &weights, rest, (args.embedding, seed), &mut |progress| {
+            follower.heard(progress)
+        })
         .with_context(|| opened.study.frame().source.clone())?
         .with_peak_memory(memory::peak_bytes());
     let test = args.test.as_ref().map(|path| Source::open(path, args.data.format)).transpose()?;
     let scored = test.as_ref().map(|test| {
         opened
             .study
-            .test(&observations, &weights, test, seed, &mut |progress| follower.heard(progress))
+            .test(&observations, &weights, rest, test, seed, &mut |progress| follower.heard(progress))
             .with_context(|| test.name().to_owned())
     });
     let summary = summary.with_test(scored.transpose()?);

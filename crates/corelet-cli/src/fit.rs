@@ -34,6 +34,9 @@ pub(crate) fn run(
     specification.sample.check()?;
     posterior::check_files(&args.files, &also(args), &args.data.files()?)?;
     args.coreset.as_deref().map_or(Ok(()), ensure_writable)?;
+    if let Some(path) = &args.coreset {
+        load::check_rest(specification.build.rest, path)?;
+    }
     let opened = load::open(&args.data, &specification, terminal)?;
     let source = || opened.study.frame().source.clone();
     let mut follower = Follower::new(terminal, interrupt);
@@ -46,12 +49,13 @@ pub(crate) fn run(
     let Some(chosen) = chosen.map(with_memory) else { return Ok(Outcome::Interrupted) };
     let (coreset, summary) = (chosen.coreset(), &chosen.summary);
     if let Some(path) = &args.coreset {
-        opened.write_coreset(&coreset.rows, &coreset.weights, summary, path)?;
+        opened.write_coreset(coreset, summary, path)?;
     }
     if interrupt.asked() {
         return Ok(stopped(args.coreset.as_deref(), terminal));
     }
-    let weighted = opened.study.weighted(&coreset.rows, &coreset.weights).with_context(source)?;
+    let weighted = opened.study.weighted_with_rest(&coreset.rows, &coreset.weights, coreset.rest.as_ref());
+    let weighted = weighted.with_context(source)?;
     let Some(drawn) =
         posterior::draw(&opened, Some(&weighted), &specification.sample, seed, terminal, interrupt)?
     else {

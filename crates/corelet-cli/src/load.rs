@@ -2,16 +2,41 @@
 
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Context;
+use corelet::coreset::{Coreset, RestChoice};
 use corelet::data::{Bytes, Extra, Reading, Source, read_coreset, write_rows};
-use corelet::study::{Progress, Specification, Study};
+use corelet::rows::Rest;
+use corelet::study::{Progress, Specification, Study, rest_of};
 use corelet::words::{Summary, count, duration};
 
 use crate::args_data::DataArgs;
 use crate::interrupt::Interrupt;
 use crate::terminal::{self, Terminal};
+
+/// What a coreset file has of these data.
+pub(crate) struct Points {
+    pub(crate) observations: Vec<usize>,
+    pub(crate) weights: Vec<f64>,
+    pub(crate) rest: Option<Arc<Rest>>,
+}
+
+/// Whether a file has a place for what goes with a coreset beside its rows.
+pub(crate) fn has_metadata(path: &Path) -> bool {
+    path.extension().is_none_or(|extension| !extension.eq_ignore_ascii_case("csv"))
+}
+
+/// Refuses, before any work is done, a Gaussian part where the file has no place for it.
+pub(crate) fn check_rest(rest: RestChoice, path: &Path) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        rest == RestChoice::None || has_metadata(path),
+        "{}: CSV has no place for the Gaussian part of a coreset; write .parquet or .json, or build with --rest none",
+        path.display()
+    );
+    Ok(())
+}
 
 /// A data file and the study of it.
 pub(crate) struct Opened {
@@ -87,28 +112,28 @@ fn paced(name: &str, reading: &Reading, seconds: f64) -> String {
 }
 
 impl Opened {
-    /// The observations of a coreset file, and their weights.
-    pub(crate) fn coreset(&mut self, path: &Path) -> anyhow::Result<(Vec<usize>, Vec<f64>)> {
+    /// The observations of a coreset file, their weights, and its Gaussian part.
+    pub(crate) fn coreset(&mut self, path: &Path) -> anyhow::Result<Points> {
         let coreset = read_coreset(path)?;
+        let rest = rest_of(&coreset, &path.display().to_string())?;
         let named = || path.display().to_string();
         let observations = self.study.frame().observations_of(&coreset.rows).with_context(named)?;
         coreset.check_rows(&self.source)?;
         self.study.expect_file(&coreset).with_context(named)?;
-        Ok((observations, coreset.weights))
+        Ok(Points { observations, weights: coreset.weights, rest })
     }
 
     /// Writes the chosen rows with their weights and original columns, the summary in the file's metadata.
     pub(crate) fn write_coreset(
         &self,
-        observations: &[usize],
-        weights: &[f64],
+        coreset: &Coreset,
         summary: &Summary,
         path: &Path,
     ) -> anyhow::Result<()> {
         let frame = self.study.frame();
-        let rows = self.study.frame().rows_of(observations);
-        let weights = Extra::Float(weights.to_vec());
-        let metadata = frame.metadata(summary, self.study.resolved())?;
+        let rows = self.study.frame().rows_of(&coreset.rows);
+        let weights = Extra::Float(coreset.weights.clone());
+        let metadata = frame.metadata(summary, self.study.resolved(), coreset.rest.as_deref())?;
         Ok(write_rows(&self.source.cells(&rows)?, &[("weight", weights)], &metadata, path)?)
     }
 

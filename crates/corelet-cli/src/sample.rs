@@ -44,7 +44,9 @@ pub(crate) fn run(
     let mut opened = load::open(&args.data, &specification, terminal)?;
     let coreset = args.coreset.as_ref().map(|path| opened.coreset(path)).transpose()?;
     let named = || args.coreset.as_ref().map_or_else(String::new, |path| path.display().to_string());
-    let weighted = coreset.as_ref().map(|(rows, weights)| opened.study.weighted(rows, weights));
+    let weighted = coreset.as_ref().map(|points| {
+        opened.study.weighted_with_rest(&points.observations, &points.weights, points.rest.as_ref())
+    });
     let weighted = weighted.transpose().with_context(named)?;
     let drawn =
         posterior::draw(&opened, weighted.as_ref(), &specification.sample, seed, terminal, interrupt)?;
@@ -54,7 +56,7 @@ pub(crate) fn run(
     interrupt.writing();
     let summary = PosteriorSummary::new(&opened.study, &drawn);
     posterior::write(&opened.study, &drawn, &summary, &args.files)?;
-    let points = coreset.as_ref().map(|(observations, _)| observations.len());
+    let points = coreset.as_ref().map(|points| points.observations.len());
     if let Some(json) = &args.files.json {
         output::write_text(json, &to_json(&opened.study, points, seed, &summary)?)?;
     }

@@ -1,9 +1,12 @@
-//! Dense symmetric matrices, row-major and small: Cholesky, inverse, eigenvalues, by faer in one thread.
+//! Dense symmetric matrices, row-major: Cholesky, inverse, eigenvalues, by faer in one thread, and products on all of them.
 
+use faer::linalg::matmul::matmul;
 use faer::linalg::matmul::triangular::{self, BlockStructure};
 use faer::linalg::solvers::{Llt, SolveCore};
 use faer::prelude::{MatMut, MatRef};
 use faer::{Accum, Conj, Mat, Par, Side};
+
+use crate::parallel;
 
 /// Why a factorisation does not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -100,6 +103,60 @@ pub fn add_cross_product(sum: &mut [f64], b: &[f64], c: &[f64], rows: usize, dim
     );
 }
 
+/// Rows of a product that are one task, whatever the number of threads: its bits do not depend on that.
+const PRODUCT_ROWS: usize = 64;
+
+/// BC of a row-major B with rows of `dim` numbers and a row-major `dim` × `dim` matrix C, of which only the lower triangle counts where it
+/// is `lower`; on all threads.
+pub fn product(b: &[f64], c: &[f64], dim: usize, lower: bool) -> Vec<f64> {
+    let mut out = vec![0.0; b.len()];
+    let parts = b.chunks(PRODUCT_ROWS * dim.max(1)).zip(out.chunks_mut(PRODUCT_ROWS * dim.max(1)));
+    parallel::map(parts, |(b, out)| write_product(b, c, dim, lower, out));
+    out
+}
+
+/// The same into `out`, in this thread.
+pub fn write_product(b: &[f64], c: &[f64], dim: usize, lower: bool, out: &mut [f64]) {
+    let rows = b.len() / dim.max(1);
+    let structure = if lower { BlockStructure::TriangularLower } else { BlockStructure::Rectangular };
+    triangular::matmul(
+        MatMut::from_row_major_slice_mut(out, rows, dim),
+        BlockStructure::Rectangular,
+        Accum::Replace,
+        MatRef::from_row_major_slice(b, rows, dim),
+        BlockStructure::Rectangular,
+        MatRef::from_row_major_slice(c, dim, dim),
+        structure,
+        1.0,
+        Par::Seq,
+    );
+}
+
+/// Adds the lower triangle of BᵀC to `sum`, as [`add_cross_product`] does but on all threads: tiles of the sum, which are fixed, are the
+/// tasks, so that there is one sum and its bits do not depend on the number of threads.
+pub fn add_cross_product_in_tiles(sum: &mut [f64], b: &[f64], c: &[f64], rows: usize, dim: usize) {
+    let side = match dim {
+        0..512 => 64,
+        512..1024 => 128,
+        _ => 256,
+    };
+    let (b, c) = (MatRef::from_row_major_slice(b, rows, dim), MatRef::from_row_major_slice(c, rows, dim));
+    let mut tiles = Vec::new();
+    for (row, stripe) in sum.chunks_mut(side * dim.max(1)).enumerate() {
+        let height = stripe.len() / dim;
+        let mut rest = MatMut::from_row_major_slice_mut(stripe, height, dim);
+        for column in 0..=row {
+            let (tile, after) = rest.split_at_col_mut(side.min(dim - column * side));
+            tiles.push((row * side, column * side, tile));
+            rest = after;
+        }
+    }
+    parallel::map(tiles, |(row, column, tile)| {
+        let (left, right) = (b.subcols(row, tile.nrows()), c.subcols(column, tile.ncols()));
+        matmul(tile, Accum::Add, left.transpose(), right, 1.0, Par::Seq);
+    });
+}
+
 /// Copies the lower triangle of a row-major matrix onto the upper one.
 pub fn mirror_lower(a: &mut [f64], dim: usize) {
     for i in 0..dim {
@@ -127,6 +184,19 @@ pub fn symmetric_eigenvalues(a: &[f64], dim: usize) -> Result<Vec<f64>, LinalgEr
     MatRef::from_row_major_slice(a, dim, dim)
         .self_adjoint_eigenvalues(Side::Lower)
         .map_err(|_| LinalgError::NoEigenvalues { dim })
+}
+
+/// The eigenvalues of a row-major symmetric matrix, ascending, and its eigenvectors, one after the other.
+pub fn symmetric_eigen(a: &[f64], dim: usize) -> Result<(Vec<f64>, Vec<f64>), LinalgError> {
+    if a.iter().any(|x| !x.is_finite()) {
+        return Err(LinalgError::NoEigenvalues { dim });
+    }
+    let eigen = MatRef::from_row_major_slice(a, dim, dim)
+        .self_adjoint_eigen(Side::Lower)
+        .map_err(|_| LinalgError::NoEigenvalues { dim })?;
+    let (vectors, values) = (eigen.U(), eigen.S().column_vector());
+    let entries = (0..dim).flat_map(|k| (0..dim).map(move |i| (i, k)));
+    Ok(((0..dim).map(|k| values[k]).collect(), entries.map(|place| vectors[place]).collect()))
 }
 
 /// The eigenvectors of the `count` largest eigenvalues of a row-major symmetric matrix, largest first, one after the
@@ -241,6 +311,29 @@ mod tests {
                     assert!((dot(ci, cj) - a[i * dim + j]).abs() < 1e-13);
                     let column: Vec<f64> = (0..dim).map(|l| inverse[l * dim + j]).collect();
                     assert!((dot(&a[i * dim..][..dim], &column) - unit).abs() < 1e-13);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn products_on_all_threads_are_products() {
+        for (rows, dim) in [(5, 3), (70, 65), (130, 200)] {
+            let b: Vec<f64> = (0..rows * dim).map(|i| (0.37 * i as f64).sin()).collect();
+            let c: Vec<f64> = (0..rows * dim).map(|i| (0.61 * i as f64).cos()).collect();
+            let (mut plain, mut tiled) = (vec![0.5; dim * dim], vec![0.5; dim * dim]);
+            add_cross_product(&mut plain, &b, &c, rows, dim);
+            add_cross_product_in_tiles(&mut tiled, &b, &c, rows, dim);
+            for (i, j) in (0..dim).flat_map(|i| (0..=i).map(move |j| (i, j))) {
+                assert!((plain[i * dim + j] - tiled[i * dim + j]).abs() < 1e-11, "{dim}: {i} {j}");
+            }
+            let square = example(dim);
+            for lower in [false, true] {
+                let out = product(&b, &square, dim, lower);
+                for (i, j) in [(0, 0), (rows - 1, dim / 2), (rows / 2, dim - 1)] {
+                    let entry = |k: usize| if lower && j > k { 0.0 } else { square[k * dim + j] };
+                    let want: f64 = (0..dim).map(|k| b[i * dim + k] * entry(k)).sum();
+                    assert!((out[i * dim + j] - want).abs() < 1e-12, "{dim} {lower}: {i} {j}");
                 }
             }
         }

@@ -3,7 +3,7 @@
 use super::blocks::sum_in_blocks;
 use super::built_in::{Card, NONE};
 use super::glm::check_features;
-use super::{Derivatives, Differences, Model, ModelError, Over, Predictive, Shifts};
+use super::{Derivatives, Differences, Model, ModelError, Over, Predictive, Shifts, Spread};
 use corelet_data::Outcome;
 use corelet_data::linalg::{Cholesky, dot, multiply, quadratic_form, row_major};
 use corelet_data::observations::Observations;
@@ -197,6 +197,18 @@ impl Model for GaussianMean {
             hessian.iter_mut().zip(&self.precision).for_each(|(h, p)| *h = -total * p);
         }
         total * self.constant - 0.5 * square
+    }
+
+    fn expected(&self, rows: Over<'_>, under: &Spread<'_>, derivatives: Derivatives<'_>) -> f64 {
+        // Quadratic: its derivatives have the mean that they have at the mean, and its value is less by half the trace of Σ⁻¹LLᵀ a row.
+        let dim = self.dim();
+        let total = match rows {
+            Over::All => self.len() as f64,
+            Over::Weighted { weights, .. } => weights.iter().sum(),
+        };
+        let columns = (0..dim).map(|j| (0..dim).map(|i| under.factor[i * dim + j]).collect::<Vec<f64>>());
+        let trace: f64 = columns.map(|column| quadratic_form(&self.precision, &column)).sum();
+        self.evaluate(rows, under.mean, derivatives) - 0.5 * total * trace
     }
 
     fn differences(&self, rows: Range<usize>, anchor: &[f64], shifts: &Shifts, out: &mut [f32]) {

@@ -3,7 +3,12 @@
 use super::at_hand::{AtHand, Picked};
 use super::blocks::{PART, sum_in_blocks};
 use super::prepared::PreparedGlm;
-use super::{Derivatives, Differences, Family, Jets, LinearPredictor, Model, ModelError, Over, Shifts};
+use super::quadrature::Rules;
+use super::spread::{Widths, mean_jets};
+use super::tiled::{self, Piece, Tiled};
+use super::{
+    Derivatives, Differences, Family, Jets, LinearPredictor, Model, ModelError, Over, Shifts, Spread,
+};
 use crate::vector_math::WIDTH;
 use corelet_data::linalg::{dot, mirror_lower};
 use corelet_data::observations::Observations;
@@ -33,24 +38,30 @@ impl<F: Family + 'static> Glm<F> {
     }
 
     /// Adds the log-likelihoods of some rows, whose features are given, to `sums`.
-    fn accumulate(&self, features: &[f32], rows: &Picked<'_>, theta: &[f64], sums: &mut Sums) {
+    fn accumulate(&self, features: &[f32], rows: &Picked<'_>, at: &Place<'_>, sums: &mut Sums) {
         let Observations { target, exposure, weights, offset, .. } = &*self.observations;
-        let Sums { value, gradient, hessian, at_hand, jets, weights: factors } = sums;
+        let Sums { value, gradient, hessian, apart, at_hand, jets, weights: factors, widths, spreads } = sums;
         at_hand.load(features, self.dim());
-        at_hand.products(theta, &mut jets.eta);
+        at_hand.products(at.theta, &mut jets.eta);
         if let Some(offset) = offset {
             rows.ids().zip(&mut jets.eta).for_each(|(i, eta)| *eta += offset[i]);
         }
         rows.column(Some(target), 0.0, &mut jets.y);
         rows.column(exposure.as_ref(), 1.0, &mut jets.exposure);
         rows.factors(weights.as_ref(), factors);
-        if gradient.is_empty() && hessian.is_empty() {
+        if gradient.is_empty() && hessian.is_empty() && at.around.is_none() {
             let of = |((eta, y), exposure): ((&f64, &f64), &f64)| self.family.value(*eta, *y, *exposure);
             let values = jets.eta.iter().zip(&jets.y).zip(&jets.exposure).map(of);
             *value += values.zip(&*factors).map(|(value, factor)| factor * value).sum::<f64>();
             return;
         }
-        self.family.jets(jets.asked());
+        match &at.around {
+            None => self.family.jets(jets.asked()),
+            Some((factor, rules)) => {
+                widths.of(features, factor, self.dim(), spreads);
+                mean_jets(&*self.family, rules, jets, spreads);
+            }
+        }
         *value += dot(&jets.value, factors);
         for derivative in [&mut jets.first, &mut jets.second] {
             derivative.iter_mut().zip(&*factors).for_each(|(derivative, factor)| *derivative *= factor);
@@ -58,26 +69,28 @@ impl<F: Family + 'static> Glm<F> {
         if !gradient.is_empty() {
             at_hand.add_scaled_rows(gradient, &jets.first);
         }
-        if !hessian.is_empty() {
+        if let Some([curvatures]) = apart {
+            curvatures.extend_from_slice(&jets.second);
+        } else if !hessian.is_empty() {
             at_hand.add_outer_products(hessian, &jets.second);
         }
     }
 
-    fn accumulate_range(&self, rows: Range<usize>, theta: &[f64], sums: &mut Sums) {
+    fn accumulate_range(&self, rows: Range<usize>, at: &Place<'_>, sums: &mut Sums) {
         let dim = self.dim();
         for start in rows.clone().step_by(CHUNK) {
             let end = rows.end.min(start + CHUNK);
             let features = &self.observations.features[start * dim..end * dim];
-            self.accumulate(features, &Picked::Range(start..end), theta, sums);
+            self.accumulate(features, &Picked::Range(start..end), at, sums);
         }
     }
 
-    fn accumulate_weighted(&self, ids: &[usize], weights: &[f64], theta: &[f64], sums: &mut Sums) {
+    fn accumulate_weighted(&self, ids: &[usize], weights: &[f64], at: &Place<'_>, sums: &mut Sums) {
         let mut features = Vec::with_capacity(CHUNK * self.dim());
         for (ids, weights) in ids.chunks(CHUNK).zip(weights.chunks(CHUNK)) {
             features.clear();
             ids.iter().for_each(|&i| features.extend_from_slice(self.observations.row(i)));
-            self.accumulate(&features, &Picked::Weighted { ids, weights }, theta, sums);
+            self.accumulate(&features, &Picked::Weighted { ids, weights }, at, sums);
         }
     }
 }
@@ -85,15 +98,107 @@ impl<F: Family + 'static> Glm<F> {
 /// Rows that are summed at a time.
 const CHUNK: usize = WIDTH;
 
+impl<F: Family + 'static> Glm<F> {
+    fn sum(&self, rows: Over<'_>, at: &Place<'_>, derivatives: Derivatives<'_>) -> f64 {
+        let dim = self.dim();
+        let zero = || Sums::new(dim, derivatives.gradient.is_some(), derivatives.hessian.is_some());
+        let large = dim >= tiled::LEAST && derivatives.hessian.is_some();
+        let mut sums = zero();
+        match rows {
+            Over::Weighted { ids, weights } if ids.len() <= PART => {
+                self.accumulate_weighted(ids, weights, at, &mut sums);
+            }
+            _ if large => sums = tiled::sum(&InTiles { model: self, at }, self.len(), rows),
+            Over::All => {
+                let partial = |block| {
+                    let mut sums = zero();
+                    self.accumulate_range(block, at, &mut sums);
+                    sums
+                };
+                sums = sum_in_blocks(self.len(), zero, partial, |total, sums| total.add(&sums));
+            }
+            Over::Weighted { ids, weights } => {
+                let partials = parallel::map(ids.chunks(PART).zip(weights.chunks(PART)), |(ids, weights)| {
+                    let mut sums = zero();
+                    self.accumulate_weighted(ids, weights, at, &mut sums);
+                    sums
+                });
+                partials.iter().for_each(|partial| sums.add(partial));
+            }
+        }
+        if let Some(gradient) = derivatives.gradient {
+            gradient.copy_from_slice(&sums.gradient);
+        }
+        if let Some(hessian) = derivatives.hessian {
+            hessian.copy_from_slice(&sums.hessian);
+            mirror_lower(hessian, dim);
+        }
+        sums.value
+    }
+}
+
+/// The sums of a model with a large Hessian.
+struct InTiles<'a, F> {
+    model: &'a Glm<F>,
+    at: &'a Place<'a>,
+}
+
+impl<F: Family + 'static> Tiled for InTiles<'_, F> {
+    type Sum = Sums;
+
+    fn zero(&self) -> Sums {
+        Sums::new(self.model.dim(), true, true)
+    }
+
+    fn piece(&self, rows: &Piece<'_>) -> Sums {
+        let mut sums = Sums::new(self.model.dim(), true, false);
+        sums.apart = Some(Default::default());
+        match rows {
+            Piece::Range(rows) => self.model.accumulate_range(rows.clone(), self.at, &mut sums),
+            Piece::Weighted(ids, weights) => {
+                self.model.accumulate_weighted(ids, weights, self.at, &mut sums);
+            }
+        }
+        sums
+    }
+
+    fn add(&self, sum: &mut Sums, other: &Sums) {
+        sum.add(other);
+    }
+
+    fn row(&self, i: usize) -> &[f32] {
+        self.model.observations.row(i)
+    }
+
+    fn scales(of_piece: &Sums) -> &[Vec<f64>] {
+        of_piece.apart.as_ref().map_or(&[], |curvatures| curvatures)
+    }
+
+    fn squares(sum: &mut Sums) -> Vec<&mut [f64]> {
+        vec![&mut sum.hessian]
+    }
+}
+
+/// Where log-likelihoods are wanted: at θ, or on average over N(θ, LLᵀ).
+struct Place<'a> {
+    theta: &'a [f64],
+    /// L, and the rules of quadrature.
+    around: Option<(&'a [f64], Rules)>,
+}
+
 /// Partial sums of one block; an empty derivative is not asked for.
 struct Sums {
     value: f64,
     gradient: Vec<f64>,
     hessian: Vec<f64>,
+    /// ℓ″ of each row, where the Hessian is summed elsewhere.
+    apart: Option<[Vec<f64>; 1]>,
     /// Of the rows at hand, with what the log-likelihood of each is multiplied by.
     at_hand: AtHand,
     jets: Jets,
     weights: Vec<f64>,
+    widths: Widths,
+    spreads: Vec<f64>,
 }
 
 impl Sums {
@@ -103,9 +208,12 @@ impl Sums {
             value: 0.0,
             gradient: zeros(gradient, dim),
             hessian: zeros(hessian, dim * dim),
+            apart: None,
             at_hand: AtHand::default(),
             jets: Jets::default(),
             weights: Vec::new(),
+            widths: Widths::default(),
+            spreads: Vec::new(),
         }
     }
 
@@ -136,38 +244,15 @@ impl<F: Family + 'static> Model for Glm<F> {
     }
 
     fn evaluate(&self, rows: Over<'_>, theta: &[f64], derivatives: Derivatives<'_>) -> f64 {
-        let dim = self.dim();
-        let zero = || Sums::new(dim, derivatives.gradient.is_some(), derivatives.hessian.is_some());
-        let mut sums = zero();
-        match rows {
-            Over::All => {
-                let partial = |block| {
-                    let mut sums = zero();
-                    self.accumulate_range(block, theta, &mut sums);
-                    sums
-                };
-                sums = sum_in_blocks(self.len(), zero, partial, |total, sums| total.add(&sums));
-            }
-            Over::Weighted { ids, weights } if ids.len() <= PART => {
-                self.accumulate_weighted(ids, weights, theta, &mut sums);
-            }
-            Over::Weighted { ids, weights } => {
-                let partials = parallel::map(ids.chunks(PART).zip(weights.chunks(PART)), |(ids, weights)| {
-                    let mut sums = zero();
-                    self.accumulate_weighted(ids, weights, theta, &mut sums);
-                    sums
-                });
-                partials.iter().for_each(|partial| sums.add(partial));
-            }
-        }
-        if let Some(gradient) = derivatives.gradient {
-            gradient.copy_from_slice(&sums.gradient);
-        }
-        if let Some(hessian) = derivatives.hessian {
-            hessian.copy_from_slice(&sums.hessian);
-            mirror_lower(hessian, dim);
-        }
-        sums.value
+        self.sum(rows, &Place { theta, around: None }, derivatives)
+    }
+
+    fn expected(&self, rows: Over<'_>, under: &Spread<'_>, derivatives: Derivatives<'_>) -> f64 {
+        self.sum(
+            rows,
+            &Place { theta: under.mean, around: Some((under.factor, Rules::default())) },
+            derivatives,
+        )
     }
 
     fn differences(&self, rows: Range<usize>, anchor: &[f64], shifts: &Shifts, out: &mut [f32]) {

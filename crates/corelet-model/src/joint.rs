@@ -6,7 +6,9 @@ use super::glm::{check_column, check_features, check_weights};
 use super::joint_family::{Inputs, JointFamily, Layout};
 use super::joint_jets::{JointJets, pairs};
 use super::joint_prepared::Prepared;
-use super::{Derivatives, Differences, JointPredictors, Model, ModelError, Over, Shifts};
+use super::joint_spread::Around;
+use super::tiled::{self, Piece, Tiled};
+use super::{Derivatives, Differences, JointPredictors, Model, ModelError, Over, Shifts, Spread};
 use crate::vector_math::WIDTH;
 use corelet_data::linalg::dot;
 use corelet_data::observations::Observations;
@@ -57,10 +59,10 @@ impl<F: JointFamily + 'static> Joint<F> {
     }
 
     /// Adds the log-likelihoods of some rows, whose features are given, to `sums`.
-    fn accumulate(&self, features: &[f32], rows: &Picked<'_>, theta: &[f64], sums: &mut Sums) {
+    fn accumulate(&self, features: &[f32], rows: &Picked<'_>, at: &Place<'_>, sums: &mut Sums) {
         let Observations { target, exposure, weights, offset, dim, .. } = &*self.observations;
         sums.at_hand.load(features, *dim);
-        sums.predict(&self.layout, theta);
+        sums.predict(&self.layout, at.theta);
         let Sums { jets, factors, .. } = sums;
         if let (Some(offset), Some(zeta)) = (offset, jets.zeta.first_mut()) {
             rows.ids().zip(zeta).for_each(|(i, zeta)| *zeta += offset[i]);
@@ -68,7 +70,7 @@ impl<F: JointFamily + 'static> Joint<F> {
         rows.column(Some(target), 0.0, &mut jets.y);
         rows.column(exposure.as_ref(), 1.0, &mut jets.exposure);
         rows.factors(weights.as_ref(), factors);
-        if sums.wanted == Wanted::Value {
+        if sums.wanted == Wanted::Value && at.around.is_none() {
             let mut zeta = vec![0.0; self.layout.predictors()];
             for (at, factor) in factors.iter().enumerate() {
                 jets.predictors(at, &mut zeta);
@@ -76,31 +78,40 @@ impl<F: JointFamily + 'static> Joint<F> {
             }
             return;
         }
-        self.family.jets(jets.asked());
+        match &at.around {
+            None => self.family.jets(jets.asked()),
+            Some(around) => around.mean_jets(&*self.family, &self.layout, features, jets),
+        }
         sums.add_rows(&self.layout);
     }
 
-    fn accumulate_range(&self, rows: Range<usize>, theta: &[f64], sums: &mut Sums) {
+    fn accumulate_range(&self, rows: Range<usize>, at: &Place<'_>, sums: &mut Sums) {
         let dim = self.observations.dim;
         for start in rows.clone().step_by(CHUNK) {
             let end = rows.end.min(start + CHUNK);
             let features = &self.observations.features[start * dim..end * dim];
-            self.accumulate(features, &Picked::Range(start..end), theta, sums);
+            self.accumulate(features, &Picked::Range(start..end), at, sums);
         }
     }
 
-    fn accumulate_weighted(&self, ids: &[usize], weights: &[f64], theta: &[f64], sums: &mut Sums) {
+    fn accumulate_weighted(&self, ids: &[usize], weights: &[f64], at: &Place<'_>, sums: &mut Sums) {
         let mut features = Vec::with_capacity(CHUNK * self.observations.dim);
         for (ids, weights) in ids.chunks(CHUNK).zip(weights.chunks(CHUNK)) {
             features.clear();
             ids.iter().for_each(|&i| features.extend_from_slice(self.observations.row(i)));
-            self.accumulate(&features, &Picked::Weighted { ids, weights }, theta, sums);
+            self.accumulate(&features, &Picked::Weighted { ids, weights }, at, sums);
         }
     }
 }
 
 /// Rows that are summed at a time.
 const CHUNK: usize = WIDTH;
+
+/// Where log-likelihoods are wanted: at θ, or on average over a Gaussian around it.
+struct Place<'a> {
+    theta: &'a [f64],
+    around: Option<Around<'a>>,
+}
 
 /// How many derivatives are asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -117,10 +128,19 @@ struct Sums {
     gradient: Vec<f64>,
     /// For each pair a ≥ b of predictors Σ wᵢ(∂²ℓ/∂ζₐ∂ζ_b)·aₐa_bᵀ: the lower triangle for two blocks of features.
     hessian: Vec<Vec<f64>>,
+    /// ∂²ℓ/∂ζₐ∂ζ_b of each row for each pair of predictors with features, where these parts of the Hessian are summed elsewhere.
+    apart: Option<Vec<Vec<f64>>>,
+    /// Which pairs are of two predictors with features.
+    squares: Vec<bool>,
     /// Of the rows at hand, with what the log-likelihood of each is multiplied by.
     at_hand: AtHand,
     jets: JointJets,
     factors: Vec<f64>,
+}
+
+/// Whether both predictors of a pair have features.
+fn is_square(layout: &Layout, (a, b): (usize, usize)) -> bool {
+    [a, b].iter().all(|&predictor| layout.inputs()[predictor] == Inputs::Features)
 }
 
 impl Sums {
@@ -132,10 +152,25 @@ impl Sums {
             value: 0.0,
             gradient: vec![0.0; if wanted == Wanted::Value { 0 } else { layout.dim() }],
             hessian: pairs(all).map(|(a, b)| vec![0.0; widths[a] * widths[b]]).collect(),
+            apart: None,
+            squares: pairs(layout.predictors()).map(|pair| is_square(layout, pair)).collect(),
             at_hand: AtHand::default(),
             jets: JointJets::new(layout.inputs()),
             factors: Vec::new(),
         }
+    }
+
+    /// The sums of a piece of rows, whose Hessian is summed elsewhere but for the predictors with a constant input.
+    fn apart(layout: &Layout) -> Sums {
+        let inputs = layout.inputs();
+        let both = |pair: &(usize, usize)| is_square(layout, *pair);
+        let count = pairs(inputs.len()).filter(both).count();
+        let mut sums = Sums::new(layout, Wanted::Gradient);
+        let widths: Vec<usize> = layout.blocks().map(|(_, block)| block.len()).collect();
+        let size = |(a, b): (usize, usize)| if both(&(a, b)) { 0 } else { widths[a] * widths[b] };
+        sums.hessian = pairs(inputs.len()).map(|pair| vec![0.0; size(pair)]).collect();
+        sums.apart = Some(vec![Vec::new(); count]);
+        sums
     }
 
     /// Aθ of the rows at hand.
@@ -156,12 +191,15 @@ impl Sums {
 
     /// Adds what the rows at hand come to, given their derivatives.
     fn add_rows(&mut self, layout: &Layout) {
-        let Sums { value, gradient, hessian, at_hand, jets, factors, .. } = self;
+        let Sums { value, gradient, hessian, apart, at_hand, jets, factors, .. } = self;
         *value += dot(&jets.value, factors);
         for derivative in jets.gradient.iter_mut().chain(&mut jets.hessian) {
             derivative.iter_mut().zip(&*factors).for_each(|(derivative, factor)| *derivative *= factor);
         }
         let blocks: Vec<(Inputs, Range<usize>)> = layout.blocks().collect();
+        if gradient.is_empty() {
+            return;
+        }
         for ((input, block), slopes) in blocks.iter().zip(&jets.gradient) {
             let gradient = &mut gradient[block.clone()];
             match input {
@@ -169,9 +207,13 @@ impl Sums {
                 Inputs::Constant => gradient[0] += slopes.iter().sum::<f64>(),
             }
         }
+        let mut apart = apart.iter_mut().flatten();
         for (((a, b), curvatures), sum) in pairs(blocks.len()).zip(&jets.hessian).zip(hessian) {
             match (blocks[a].0, blocks[b].0) {
-                (Inputs::Features, Inputs::Features) => at_hand.add_outer_products(sum, curvatures),
+                (Inputs::Features, Inputs::Features) => match apart.next() {
+                    Some(apart) => apart.extend_from_slice(curvatures),
+                    None => at_hand.add_outer_products(sum, curvatures),
+                },
                 (Inputs::Constant, Inputs::Constant) => sum[0] += curvatures.iter().sum::<f64>(),
                 _ => at_hand.add_scaled_rows(sum, curvatures),
             }
@@ -207,6 +249,83 @@ impl Sums {
     }
 }
 
+impl<F: JointFamily + 'static> Joint<F> {
+    fn sum(&self, rows: Over<'_>, at: &Place<'_>, derivatives: Derivatives<'_>) -> f64 {
+        let wanted = match (&derivatives.gradient, &derivatives.hessian) {
+            (None, None) => Wanted::Value,
+            (_, None) => Wanted::Gradient,
+            _ => Wanted::Hessian,
+        };
+        let zero = || Sums::new(&self.layout, wanted);
+        let large = self.dim() >= tiled::LEAST && wanted == Wanted::Hessian;
+        let sums = match rows {
+            _ if large => tiled::sum(&InTiles { model: self, at }, self.len(), rows),
+            Over::All => {
+                let partial = |block| {
+                    let mut sums = zero();
+                    self.accumulate_range(block, at, &mut sums);
+                    sums
+                };
+                sum_in_blocks(self.len(), zero, partial, |total, sums| total.add(&sums))
+            }
+            Over::Weighted { ids, weights } => {
+                let mut sums = zero();
+                self.accumulate_weighted(ids, weights, at, &mut sums);
+                sums
+            }
+        };
+        if let Some(gradient) = derivatives.gradient {
+            gradient.copy_from_slice(&sums.gradient);
+        }
+        if let Some(hessian) = derivatives.hessian {
+            sums.write_hessian(&self.layout, hessian);
+        }
+        sums.value
+    }
+}
+
+/// The sums of a model with a large Hessian.
+struct InTiles<'a, F> {
+    model: &'a Joint<F>,
+    at: &'a Place<'a>,
+}
+
+impl<F: JointFamily + 'static> Tiled for InTiles<'_, F> {
+    type Sum = Sums;
+
+    fn zero(&self) -> Sums {
+        Sums::new(&self.model.layout, Wanted::Hessian)
+    }
+
+    fn piece(&self, rows: &Piece<'_>) -> Sums {
+        let mut sums = Sums::apart(&self.model.layout);
+        match rows {
+            Piece::Range(rows) => self.model.accumulate_range(rows.clone(), self.at, &mut sums),
+            Piece::Weighted(ids, weights) => {
+                self.model.accumulate_weighted(ids, weights, self.at, &mut sums);
+            }
+        }
+        sums
+    }
+
+    fn add(&self, sum: &mut Sums, other: &Sums) {
+        sum.add(other);
+    }
+
+    fn row(&self, i: usize) -> &[f32] {
+        self.model.observations.row(i)
+    }
+
+    fn scales(of_piece: &Sums) -> &[Vec<f64>] {
+        of_piece.apart.as_deref().unwrap_or_default()
+    }
+
+    fn squares(sum: &mut Sums) -> Vec<&mut [f64]> {
+        let features = sum.squares.clone();
+        sum.hessian.iter_mut().zip(features).filter(|(_, both)| *both).map(|(sum, _)| &mut sum[..]).collect()
+    }
+}
+
 impl<F: JointFamily + 'static> Model for Joint<F> {
     fn name(&self) -> &'static str {
         self.family.name()
@@ -227,34 +346,12 @@ impl<F: JointFamily + 'static> Model for Joint<F> {
     }
 
     fn evaluate(&self, rows: Over<'_>, theta: &[f64], derivatives: Derivatives<'_>) -> f64 {
-        let wanted = match (&derivatives.gradient, &derivatives.hessian) {
-            (None, None) => Wanted::Value,
-            (_, None) => Wanted::Gradient,
-            _ => Wanted::Hessian,
-        };
-        let zero = || Sums::new(&self.layout, wanted);
-        let sums = match rows {
-            Over::All => {
-                let partial = |block| {
-                    let mut sums = zero();
-                    self.accumulate_range(block, theta, &mut sums);
-                    sums
-                };
-                sum_in_blocks(self.len(), zero, partial, |total, sums| total.add(&sums))
-            }
-            Over::Weighted { ids, weights } => {
-                let mut sums = zero();
-                self.accumulate_weighted(ids, weights, theta, &mut sums);
-                sums
-            }
-        };
-        if let Some(gradient) = derivatives.gradient {
-            gradient.copy_from_slice(&sums.gradient);
-        }
-        if let Some(hessian) = derivatives.hessian {
-            sums.write_hessian(&self.layout, hessian);
-        }
-        sums.value
+        self.sum(rows, &Place { theta, around: None }, derivatives)
+    }
+
+    fn expected(&self, rows: Over<'_>, under: &Spread<'_>, derivatives: Derivatives<'_>) -> f64 {
+        let around = Some(Around::new(&self.layout, under.factor));
+        self.sum(rows, &Place { theta: under.mean, around }, derivatives)
     }
 
     fn differences(&self, rows: Range<usize>, anchor: &[f64], shifts: &Shifts, out: &mut [f32]) {

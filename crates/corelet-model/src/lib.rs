@@ -4,6 +4,7 @@ mod at_hand;
 pub mod binomial;
 mod blocks;
 mod built_in;
+pub mod cubature;
 mod family;
 pub mod gamma;
 pub mod gaussian;
@@ -13,6 +14,7 @@ mod joint_curves;
 mod joint_family;
 mod joint_jets;
 mod joint_prepared;
+mod joint_spread;
 pub mod linear;
 pub mod logistic;
 pub mod negative_binomial;
@@ -22,12 +24,15 @@ mod outer;
 pub mod poisson;
 mod predictive;
 mod prepared;
+pub mod quadrature;
 pub mod rbf;
 mod shifts;
 pub mod softmax;
 pub mod special;
+mod spread;
 pub mod student;
 mod student_degrees;
+mod tiled;
 mod total;
 pub mod vector_math;
 pub mod weibull;
@@ -56,6 +61,7 @@ pub use prepared::{Differences, Scratch};
 pub use rbf::RbfMap;
 pub use shifts::Shifts;
 pub use softmax::Softmax;
+pub use spread::{Spread, expected_slopes};
 pub use student::{Degrees, Student};
 pub use student_degrees::StudentDegrees;
 pub use total::{total_differences, weighted_differences};
@@ -91,6 +97,12 @@ pub trait Model: Send + Sync {
     ///
     /// Over all rows it uses every thread of the current rayon pool, and gives the same bits for any number of them.
     fn evaluate(&self, rows: Over<'_>, theta: &[f64], derivatives: Derivatives<'_>) -> f64;
+
+    /// The means over θ ~ N(μ, LLᵀ) of Σᵢ wᵢ ℓᵢ(θ) over `rows`, and of its derivatives into the buffers that are given.
+    ///
+    /// Predictors are Gaussian then, so that these are integrals of as many dimensions as a row has predictors, by quadrature. Threads and
+    /// bits as in [`evaluate`](Model::evaluate).
+    fn expected(&self, rows: Over<'_>, under: &Spread<'_>, derivatives: Derivatives<'_>) -> f64;
 
     /// ℓᵢ(θ̂ + Δₛ) − ℓᵢ(θ̂) for each row i of `rows` and each shift Δₛ, row-major, to full *relative* precision.
     ///

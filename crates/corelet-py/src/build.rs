@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 use std::time::Instant;
 
 use corelet::data::{Dataset, Reading, Source};
+use corelet::rows::Observations;
 use corelet::study::{BuildSpecification, Chosen, Specification, Study};
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
@@ -83,7 +84,7 @@ pub(crate) fn fields<'py>(py: Python<'py>, study: &Study, chosen: &Chosen) -> Py
     fields.set_item("summary", summary.to_json().map_err(failed)?)?;
     fields.set_item("lines", summary.lines())?;
     fields.set_item("warnings", warnings)?;
-    let metadata = frame.metadata(summary, study.resolved()).map_err(failed)?;
+    let metadata = frame.metadata(summary, study.resolved(), coreset.rest.as_deref()).map_err(failed)?;
     fields.set_item("metadata", metadata)?;
     fields.set_item("names", frame.names.clone())?;
     fields.set_item("target", frame.target.clone())?;
@@ -98,11 +99,13 @@ pub(crate) fn fields<'py>(py: Python<'py>, study: &Study, chosen: &Chosen) -> Py
 fn kept<'py>(py: Python<'py>, study: &Study, chosen: &Chosen) -> PyResult<Bound<'py, PyDict>> {
     let coreset = chosen.coreset();
     let kept = PyDict::new(py);
-    if coreset.rows.is_empty() {
+    if coreset.rows.is_empty() && coreset.rest.is_none() {
         return Ok(kept);
     }
-    let weighted = study.weighted(&coreset.rows, &coreset.weights).map_err(|error| Failure::new(&error))?;
-    let observations = weighted.model().observations();
+    let weighted = study.weighted_with_rest(&coreset.rows, &coreset.weights, coreset.rest.as_ref());
+    let weighted = weighted.map_err(|error| Failure::new(&error))?;
+    let none = Observations { dim: study.frame().features, ..Observations::default() };
+    let observations = weighted.model().map_or(&none, |model| model.observations());
     let features = PyArray1::from_slice(py, &observations.features);
     let shape = [coreset.rows.len(), observations.dim];
     kept.set_item("features", features.reshape(shape)?)?;
@@ -113,6 +116,8 @@ fn kept<'py>(py: Python<'py>, study: &Study, chosen: &Chosen) -> PyResult<Bound<
     kept.set_item("offset", offset)?;
     let json = |value: serde_json::Result<String>| value.map_err(|error| refuse(error.to_string()));
     kept.set_item("model", json(serde_json::to_string(study.resolved()))?)?;
+    let rest = coreset.rest.as_deref().map(serde_json::to_string).transpose();
+    kept.set_item("rest", rest.map_err(|error| refuse(error.to_string()))?)?;
     kept.set_item("standardisation", json(serde_json::to_string(&study.frame().standardisation))?)?;
     Ok(kept)
 }

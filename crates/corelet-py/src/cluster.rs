@@ -192,9 +192,9 @@ pub(crate) fn check_partitions<'py>(
     let known = known(&coreset)?;
     let points = known.0.len();
     let (study, drawn) = studied(py, &schema, engine, &asked, &execution, |mut study, here| {
-        let (rows, weights) = chosen(&mut study, &known)?;
+        let (rows, weights, rest) = chosen(&mut study, &known)?;
         let draw = || -> Result<_, StudyError> {
-            let weighted = study.weighted(&rows, &weights)?;
+            let weighted = study.weighted_with_rest(&rows, &weights, rest.as_ref())?;
             study.sample(Some(&weighted), &settings, seed, &mut |progress| here.heard(progress))
         };
         let drawn = draw().map_err(|error| Failure::new(&error))?;

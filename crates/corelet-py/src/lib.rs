@@ -50,7 +50,7 @@ mod _lib {
     #[pymodule_export]
     use crate::fit::{block_size, draws_of_pass, fit, fit_target, gather, judge};
     #[pymodule_export]
-    use crate::sample::{check, sample_coreset};
+    use crate::sample::{check, original_scale, sample_coreset};
     #[pymodule_export]
     use crate::write::{judgement, write_coreset};
 

@@ -1,14 +1,15 @@
 //! `Coreset.sample` and `corelet.check`: draws of the coreset's posterior, and whether they can be trusted.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use corelet::data::Standardisation;
 use corelet::posterior::{Chains, Phase, Stats};
-use corelet::rows::Observations;
-use corelet::study::{Drawn, Resolved, Study, StudyError, sample_kept};
+use corelet::rows::{Observations, Rest};
+use corelet::study::{Drawn, Resolved, Study, StudyError, sample_kept_with_rest};
 use corelet::trust::{Fidelity, Mixing, Verdict};
 use corelet::words;
-use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
+use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -27,6 +28,7 @@ pub(crate) struct Kept<'py> {
     exposure: Option<PyReadonlyArray1<'py, f64>>,
     offset: Option<PyReadonlyArray1<'py, f64>>,
     model: String,
+    rest: Option<String>,
     standardisation: String,
 }
 
@@ -50,6 +52,10 @@ impl Kept<'_> {
         serde_json::from_str(&self.model).map_err(|error| refuse(format!("the coreset's model: {error}")))
     }
 
+    fn rest(&self) -> PyResult<Option<Arc<Rest>>> {
+        rest(self.rest.as_deref())
+    }
+
     fn scale(&self) -> PyResult<Scale> {
         let standardisation = serde_json::from_str(&self.standardisation)
             .map_err(|error| refuse(format!("the coreset's standardisation: {error}")))?;
@@ -57,10 +63,33 @@ impl Kept<'_> {
     }
 }
 
+/// The Gaussian part of a coreset, as its file has it.
+fn rest(text: Option<&str>) -> PyResult<Option<Arc<Rest>>> {
+    let read = text.map(serde_json::from_str).transpose();
+    let read = read.map_err(|error| refuse(format!("the coreset's Gaussian part: {error}")))?;
+    Ok(read.map(Arc::new))
+}
+
 /// The way back to the original scale.
 struct Scale {
     model: Resolved,
     standardisation: Standardisation,
+}
+
+/// Parameters, one a line, on the original scale of the data.
+#[pyfunction]
+pub(crate) fn original_scale<'py>(
+    py: Python<'py>,
+    model: &str,
+    standardisation: &str,
+    theta: PyReadonlyArray2<'py, f64>,
+) -> PyResult<Bound<'py, PyArray2<f64>>> {
+    let failed = |error: serde_json::Error| refuse(error.to_string());
+    let model: Resolved = serde_json::from_str(model).map_err(failed)?;
+    let standardisation: Standardisation = serde_json::from_str(standardisation).map_err(failed)?;
+    let dim = theta.shape()[1].max(1);
+    let lines = theta.as_slice()?.chunks_exact(dim).map(|line| model.to_original(&standardisation, line));
+    PyArray2::from_vec2(py, &lines.collect::<Vec<_>>()).map_err(|error| refuse(error.to_string()))
 }
 
 /// NUTS draws of a coreset's posterior.
@@ -73,11 +102,12 @@ pub(crate) fn sample_coreset<'py>(
     execution: Execution<'py>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let (settings, seed) = sampling(keywords)?;
-    let (observations, model, scale) = (kept.observations()?, kept.model()?, kept.scale()?);
+    let (observations, model, scale, rest) =
+        (kept.observations()?, kept.model()?, kept.scale()?, kept.rest()?);
     let weights = weights.as_slice()?.to_vec();
     let chains = run(py, &execution, move |control| {
         let mut heard = |progress: corelet::study::Progress<'_>| control.heard(progress);
-        sample_kept(observations, &weights, &model, &settings, seed, &mut heard)
+        sample_kept_with_rest((observations, &weights, rest), &model, &settings, seed, &mut heard)
             .map_err(|error| Failure::new(&error))
     })?;
     fields(py, &chains, &scale, true)
@@ -103,10 +133,12 @@ pub(crate) fn check<'py>(
     let mut study = study.map_err(|error| Failure::new(&error))?;
     let coreset =
         coreset.map(|coreset| Ok::<_, PyErr>(chosen(&mut study, &known(&coreset)?)?)).transpose()?;
-    let points = coreset.as_ref().map_or(study.len(), |(rows, _)| rows.len());
+    let points = coreset.as_ref().map_or(study.len(), |(rows, ..)| rows.len());
     let (study, drawn) = run(py, &execution, move |control| {
         let draw = || -> Result<_, StudyError> {
-            let weighted = coreset.map(|(rows, weights)| study.weighted(&rows, &weights)).transpose()?;
+            let weighted =
+                coreset.map(|(rows, weights, rest)| study.weighted_with_rest(&rows, &weights, rest.as_ref()));
+            let weighted = weighted.transpose()?;
             study.sample(weighted.as_ref(), &settings, seed, &mut |progress| control.heard(progress))
         };
         let drawn = draw().map_err(|error| Failure::new(&error))?;
@@ -115,26 +147,27 @@ pub(crate) fn check<'py>(
     drawn_fields(py, &study, &drawn, points)
 }
 
-/// Rows as the data number them, their weights, and what tells the observations that they were chosen from from others.
-pub(crate) type WeightedRows<'py> = (PyReadonlyArray1<'py, i64>, PyReadonlyArray1<'py, f64>, Option<String>);
+/// Rows as the data number them, their weights, what tells the observations that they were chosen from from others, and the Gaussian part.
+pub(crate) type WeightedRows<'py> =
+    (PyReadonlyArray1<'py, i64>, PyReadonlyArray1<'py, f64>, Option<String>, Option<String>);
 
 /// The same without Python.
-pub(crate) type KnownRows = (Vec<usize>, Vec<f64>, Option<String>);
+pub(crate) type KnownRows = (Vec<usize>, Vec<f64>, Option<String>, Option<Arc<Rest>>);
 
-pub(crate) fn known((rows, weights, fingerprint): &WeightedRows<'_>) -> PyResult<KnownRows> {
+pub(crate) fn known((rows, weights, fingerprint, text): &WeightedRows<'_>) -> PyResult<KnownRows> {
     let rows: Result<Vec<usize>, _> = rows.as_slice()?.iter().map(|&row| usize::try_from(row)).collect();
     let rows = rows.map_err(|_| refuse("a row of the coreset is negative"))?;
-    Ok((rows, weights.as_slice()?.to_vec(), fingerprint.clone()))
+    Ok((rows, weights.as_slice()?.to_vec(), fingerprint.clone(), rest(text.as_deref())?))
 }
 
-/// The observations and weights of a coreset of these data.
+/// The observations, the weights and the Gaussian part of a coreset of these data.
 pub(crate) fn chosen(
     study: &mut Study,
-    (rows, weights, fingerprint): &KnownRows,
-) -> Result<(Vec<usize>, Vec<f64>), Failure> {
+    (rows, weights, fingerprint, rest): &KnownRows,
+) -> Result<(Vec<usize>, Vec<f64>, Option<Arc<Rest>>), Failure> {
     let observations = study.frame().observations_of(rows).map_err(|error| Failure::new(&error))?;
     study.expect(fingerprint.as_deref());
-    Ok((observations, weights.clone()))
+    Ok((observations, weights.clone(), rest.clone()))
 }
 
 /// The verdict, where there is one, with the draws that it allows to use.

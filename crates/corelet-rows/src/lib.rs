@@ -1,6 +1,6 @@
 //! Rows under a model, wherever they are, and what is asked of them: posteriors and embeddings.
 //!
-//! [`rows`] answer six questions; [`posterior`] fits and samples by them; [`embed`] makes of them a dictionary for a solver of sparse,
+//! [`rows`] answer seven questions; [`posterior`] fits and samples by them; [`embed`] makes of them a dictionary for a solver of sparse,
 //! non-negative least squares. `corelet` re-exports all of it and builds coresets on it.
 
 use corelet_data::{self as data, linalg, parallel};

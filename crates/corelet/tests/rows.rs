@@ -19,7 +19,7 @@ use corelet::posterior::{LaplaceSettings, Prior, laplace};
 use corelet::random::Stream;
 use corelet::rows::{
     All, At, Found, Gather, Gathered, Memory, Moments, Newton, Observations, Problem, Rows, RowsError, Top,
-    Totals, Weighted,
+    Totals, Under, Weighted,
 };
 use corelet::trust::{Draws, evaluate, verdict};
 use sparse_nnls::{Batch, Ranking, Score};
@@ -81,6 +81,10 @@ impl Rows for Parts {
 
     fn newton(&self, question: &At<'_>) -> Result<Newton, RowsError> {
         self.merged(|part| part.newton(question), |all, part| all.add(&part))
+    }
+
+    fn expect(&self, question: &Under<'_>) -> Result<Newton, RowsError> {
+        self.merged(|part| part.expect(question), |all, part| all.add(&part))
     }
 
     fn gather(&self, question: &Gather) -> Result<Gathered, RowsError> {
@@ -163,6 +167,11 @@ fn every_question_has_the_same_answer_from_parts() {
             for derivatives in 0..=2 {
                 let at = At { theta: &[0.2, -0.1, 0.4], derivatives };
                 assert_eq!(whole.newton(&at), parts.newton(&at), "{}", model.name());
+            }
+            if whole.dim() == 3 {
+                let factor = [0.1, 0.0, 0.0, 0.02, 0.05, 0.0, -0.01, 0.03, 0.2];
+                let under = Under { mean: &[0.2, -0.1, 0.4], factor: &factor };
+                assert_eq!(whole.expect(&under), parts.expect(&under), "{}", model.name());
             }
         }
         let ids = [0, n - 1, 5, BLOCK, BLOCK - 1];

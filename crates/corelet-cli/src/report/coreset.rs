@@ -34,12 +34,13 @@ pub(crate) struct Subject<'a> {
 pub(crate) fn to_html(subject: &Subject<'_>) -> anyhow::Result<String> {
     let Subject { study, chosen, .. } = subject;
     let coreset = chosen.coreset();
-    let (full, own) = (&chosen.start, study.own_posterior(&coreset.rows, &coreset.weights)?);
+    let own = study.own_posterior(&coreset.rows, &coreset.weights, coreset.rest.as_ref())?;
+    let full = &chosen.start;
     let sections = [
         Some(verdict(subject)),
         path(subject)?,
         own.as_ref().map(|own| parameters(subject, full, own)).transpose()?,
-        Some(chosen_rows(subject, full)?),
+        (!coreset.rows.is_empty()).then(|| chosen_rows(subject, full)).transpose()?,
         Some(repeat(subject)?),
     ];
     let (points, n) = (count(coreset.rows.len()), count(study.all_rows()));

@@ -17,6 +17,7 @@ mod predictions;
 mod priors;
 mod real_data;
 mod reports;
+mod rest;
 mod sampling;
 mod scale;
 mod weights;

@@ -20,6 +20,9 @@ use crate::table::{Column, Table, Values};
 /// Under this name a file's metadata have the summary of what is in it.
 const SUMMARY: &str = "corelet";
 
+/// Under this name they have the Gaussian part of a coreset, without which its rows mean nothing.
+pub(super) const REST: &str = "corelet.rest";
+
 /// A weight stands for so many rows; beyond this it is a slip.
 const MOST_WEIGHT: f64 = 1e30;
 
@@ -57,7 +60,8 @@ pub fn read_coreset(path: &Path) -> Result<CoresetFile, DataError> {
         }
     };
     let Written { rows, weights, cells, notes } = written;
-    check(&rows, &weights).map_err(|reason| DataError::NotCoreset { file: file.clone(), reason })?;
+    check(&rows, &weights, notes.contains_key(REST))
+        .map_err(|reason| DataError::NotCoreset { file: file.clone(), reason })?;
     let rows = rows.into_iter().map(|row| row as usize).collect();
     let known = notes.get(SUMMARY).map(|summary| Known::of_summary(summary)).unwrap_or_default();
     let Known { fingerprint } = known;
@@ -219,8 +223,8 @@ fn numbers(source: &Source<'_>, name: &str) -> Result<Vec<f64>, DataError> {
     })
 }
 
-fn check(rows: &[f64], weights: &[f64]) -> Result<(), String> {
-    if rows.is_empty() {
+fn check(rows: &[f64], weights: &[f64], has_rest: bool) -> Result<(), String> {
+    if rows.is_empty() && !has_rest {
         return Err("it has no row".to_owned());
     }
     let mut seen = HashSet::new();

@@ -14,6 +14,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::cell_text::{CellTexts, json_values};
 use super::cells::RowCells;
+use super::coreset::REST;
 use super::output::{Sink, ensure_place, write_whole};
 use crate::error::DataError;
 
@@ -77,6 +78,12 @@ pub fn write_rows(
     path: &Path,
 ) -> Result<(), DataError> {
     let output = Output::from_path(path)?;
+    if output == Output::Csv && metadata.contains_key(REST) {
+        return Err(DataError::write(
+            path,
+            &"CSV has no place for the Gaussian part of a coreset; write .parquet or .json",
+        ));
+    }
     let numbers = Int64Array::from_iter_values(cells.rows.iter().map(|&row| row as i64));
     let mut columns: Vec<(String, ArrayRef)> = vec![("row".to_owned(), Arc::new(numbers))];
     columns.extend(extra.iter().map(|(name, values)| ((*name).to_owned(), values.to_array())));

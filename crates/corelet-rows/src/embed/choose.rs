@@ -91,6 +91,28 @@ pub fn embed<'a>(
     }
 }
 
+/// What rows are chosen by beside a Gaussian, which has the orders 1 and 2: the remainders beyond them. Of one predictor a row and few
+/// parameters order 3 exactly, where that has at most 6000 coordinates (D ≤ 31); else draws of the remainders, whose number does not grow
+/// with D.
+///
+/// # Errors
+/// See [`EmbedError`].
+pub fn beyond_order_two(
+    rows: &dyn Rows,
+    posterior: &Gaussian,
+    k: usize,
+    seed: u64,
+) -> Result<Recipe, EmbedError> {
+    let recipes = Recipes::new(posterior, Choice::Auto, k, seed)?;
+    let one_predictor = matches!(Kind::of(rows, posterior)?, Kind::Linear { .. });
+    let posterior = Arc::clone(&recipes.posterior);
+    Ok(if one_predictor && recipes.size(3) <= MOST_COORDINATES {
+        Recipe::Third { posterior }
+    } else {
+        Recipe::Remainder { posterior, shifts: recipes.shifts() }
+    })
+}
+
 /// Whether an embedding is one that `auto` may go on from: order 2, and more than nothing dropped.
 pub fn may_be_richer(embedding: &Embedded<'_>) -> bool {
     matches!(**embedding.recipe(), Recipe::Hermite { order: 2, .. }) && embedding.description().tail > 0.0

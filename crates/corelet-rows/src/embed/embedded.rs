@@ -1,4 +1,4 @@
-//! The dictionary that methods ask: every answer comes from rows, wherever they are, by one of the six questions.
+//! The dictionary that methods ask: every answer comes from rows, wherever they are, by one of the questions.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

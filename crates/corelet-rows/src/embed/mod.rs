@@ -19,7 +19,7 @@ mod tiles;
 
 pub use blocks::{Blocks, Source};
 pub use choice::Choice;
-pub use choose::{embed, may_be_richer, richer};
+pub use choose::{beyond_order_two, embed, may_be_richer, richer};
 pub use draws::{ByDraws, RowPolynomials};
 pub use embedded::Embedded;
 pub use hermite::{Hermite, JointHermite, JointPolynomials};

@@ -9,8 +9,11 @@ use super::draws::{columns_of, joint_remainder, remainder};
 use super::gaussian::GaussianColumns;
 use super::hermite::{HermiteColumns, JointColumns, coordinates};
 use super::tiles::Tiles;
-use super::{ByDraws, EmbedError, Embedding, Hermite, JointHermite, Stacked};
-use crate::model::{Differences, Model, Shifts};
+use super::{
+    ByDraws, EmbedError, Embedding, Hermite, JointHermite, JointPolynomials, RowPolynomials, Stacked,
+};
+use crate::model::{BLOCK, Differences, Model, Shifts, Spread, expected_slopes};
+use crate::parallel;
 use crate::posterior::Gaussian;
 use crate::rows::RowsError;
 
@@ -33,6 +36,18 @@ pub enum Recipe {
     },
     /// Hermite polynomials up to order 2 above draws of what they leave over.
     HermiteDraws {
+        /// π̂.
+        posterior: Arc<Gaussian>,
+        /// θₛ − θ̂.
+        shifts: Shifts,
+    },
+    /// Order 3 alone, of one linear predictor a row: for few parameters, where there is no noise of draws in it.
+    Third {
+        /// π̂.
+        posterior: Arc<Gaussian>,
+    },
+    /// Draws of what orders 1 and 2 leave over, alone: for rows beside a Gaussian, which has those.
+    Remainder {
         /// π̂.
         posterior: Arc<Gaussian>,
         /// θₛ − θ̂.
@@ -99,6 +114,8 @@ impl Recipe {
             Self::Hermite { order, .. } => format!("hermite:{order}"),
             Self::Draws { shifts, .. } => format!("draws:{}", shifts.len()),
             Self::HermiteDraws { shifts, .. } => format!("hermite:2+draws:{}", shifts.len()),
+            Self::Third { .. } => "order:3".to_owned(),
+            Self::Remainder { shifts, .. } => format!("remainder:{}", shifts.len()),
             Self::GaussianMean { .. } => "hermite:2".to_owned(),
         }
     }
@@ -107,7 +124,8 @@ impl Recipe {
     pub fn coordinates(&self) -> usize {
         match self {
             Self::Hermite { posterior, order } => coordinates(posterior.dim(), *order),
-            Self::Draws { shifts, .. } => shifts.len(),
+            Self::Third { posterior } => coordinates(posterior.dim(), 3),
+            Self::Draws { shifts, .. } | Self::Remainder { shifts, .. } => shifts.len(),
             Self::HermiteDraws { posterior, shifts } => coordinates(posterior.dim(), 2) + shifts.len(),
             Self::GaussianMean { posterior } => posterior.dim() + 1,
         }
@@ -152,6 +170,23 @@ impl Recipe {
                 let both = Stacked::beside(&model.observations().features, upper, lower)
                     .map_err(|error| self.unsuited(&error))?;
                 Prepared { dictionary: Box::new(both), dropped: Vec::new() }
+            }
+            Self::Third { posterior } => {
+                let linear = model.linear().ok_or_else(|| self.refusal(&**model))?;
+                let third = Hermite::third(linear, Arc::clone(posterior), first);
+                let third = third.map_err(|error| self.unsuited(&error))?;
+                Prepared { dropped: Exact::dropped(&third).to_vec(), dictionary: Box::new(third) }
+            }
+            Self::Remainder { posterior, shifts } => {
+                let draws = match self.beyond_order_two(model, posterior)? {
+                    Beyond::One(polynomials) => {
+                        ByDraws::remainder(model, &posterior.mean, shifts.clone(), polynomials, first)
+                    }
+                    Beyond::Joint(polynomials) => {
+                        ByDraws::joint_remainder(model, &posterior.mean, shifts, polynomials, first)
+                    }
+                }?;
+                Prepared { dictionary: Box::new(draws), dropped: Vec::new() }
             }
             Self::GaussianMean { posterior } => {
                 let gaussian = model.gaussian_mean().ok_or_else(|| self.refusal(&**model))?;
@@ -212,6 +247,19 @@ impl Recipe {
                     out[cut..].copy_from_slice(below);
                 }
             }
+            Self::Third { posterior } => {
+                let linear = model.linear().ok_or_else(|| self.refusal(&**model))?;
+                let third = HermiteColumns::third(linear, Arc::clone(posterior));
+                third.map_err(|error| self.unsuited(&error))?.write(&ids, out);
+            }
+            Self::Remainder { posterior, shifts } => {
+                let anchor = &posterior.mean;
+                let differences = match self.beyond_order_two(model, posterior)? {
+                    Beyond::One(polynomials) => remainder(model, anchor, shifts.clone(), polynomials),
+                    Beyond::Joint(polynomials) => joint_remainder(model, anchor, shifts, polynomials),
+                }?;
+                columns_of(&*differences, &ids, length, out);
+            }
             Self::GaussianMean { posterior } => {
                 let gaussian = model.gaussian_mean().ok_or_else(|| self.refusal(&**model))?;
                 let columns = GaussianColumns::new(gaussian, posterior, 0);
@@ -236,6 +284,29 @@ impl Recipe {
         made.map_err(|error| self.unsuited(&error))
     }
 
+    /// The orders 1 and 2 of every row as a polynomial of its own predictors; nothing of them has a length that grows like D².
+    fn beyond_order_two(
+        &self,
+        model: &Arc<dyn Model>,
+        posterior: &Arc<Gaussian>,
+    ) -> Result<Beyond, RowsError> {
+        if let Some(joint) = model.joint() {
+            let columns = JointColumns::new(joint, Arc::clone(posterior), 2);
+            return Ok(Beyond::Joint(columns.map_err(|error| self.unsuited(&error))?.polynomials()?));
+        }
+        let linear = model.linear().ok_or_else(|| self.refusal(&**model))?;
+        let (rows, under) =
+            (&linear.observations, Spread { mean: &posterior.mean, factor: &posterior.factor });
+        let (mut slope, mut curvature) =
+            (rows.features.beside(rows.len())?, rows.features.beside(rows.len())?);
+        for block in parallel::parts(rows.len(), BLOCK) {
+            let of_block = expected_slopes(&linear, &under, block);
+            slope.push(&of_block.iter().map(|row| row[0]).collect::<Vec<f64>>())?;
+            curvature.push(&of_block.iter().map(|row| 0.5 * row[1]).collect::<Vec<f64>>())?;
+        }
+        Ok(Beyond::One(RowPolynomials { slope: slope.finish()?, curvature: curvature.finish()? }))
+    }
+
     fn refusal(&self, model: &dyn Model) -> RowsError {
         RowsError::NoEmbedding { model: model.name(), embedding: self.name() }
     }
@@ -243,6 +314,12 @@ impl Recipe {
     fn unsuited(&self, error: &EmbedError) -> RowsError {
         RowsError::Place { place: self.name(), reason: error.to_string() }
     }
+}
+
+/// Orders 1 and 2 of rows with one predictor or several.
+enum Beyond {
+    One(RowPolynomials),
+    Joint(JointPolynomials),
 }
 
 /// Columns of Hermite polynomials, of one predictor a row or of several.

@@ -4,7 +4,7 @@ use rand_distr::{Distribution, StandardNormal};
 use serde::{Deserialize, Serialize};
 
 use crate::linalg::{
-    Cholesky, LinalgError, congruence, dot, gram, power_of_two_below, quadratic_form, row_major,
+    Cholesky, LinalgError, congruence, dot, gram, power_of_two_below, product, quadratic_form, row_major,
     symmetric_eigenvalues, to_multiple,
 };
 use crate::model::Shifts;
@@ -78,14 +78,26 @@ impl Gaussian {
 
     /// The same, where one purpose needs draws again and again: each index is a stream of its own.
     pub fn shifts_at(&self, count: usize, seed: u64, stream: Stream, index: u64) -> Shifts {
+        /// From this dimension on the draws are a product of matrices.
+        const LARGE: usize = 256;
         let dim = self.dim();
         let mut rng = stream.rng(seed, index);
+        if dim >= LARGE {
+            let z: Vec<f64> = StandardNormal.sample_iter(&mut rng).take(count * dim).collect();
+            return Shifts::new(product(&z, &self.transposed_factor(), dim, false), dim);
+        }
         let mut rows = Vec::with_capacity(count * dim);
         for _ in 0..count {
             let z: Vec<f64> = StandardNormal.sample_iter(&mut rng).take(dim).collect();
             rows.extend((0..dim).map(|i| (0..=i).map(|j| self.factor[i * dim + j] * z[j]).sum::<f64>()));
         }
         Shifts::new(rows, dim)
+    }
+
+    /// Lᵀ, row-major.
+    pub(super) fn transposed_factor(&self) -> Vec<f64> {
+        let dim = self.dim();
+        row_major(dim, |i, j| self.factor[j * dim + i])
     }
 
     /// z = L⁻¹`shift`: where θ = μ + `shift` is, in standard deviations of independent directions.

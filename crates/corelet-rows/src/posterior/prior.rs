@@ -13,6 +13,8 @@ pub struct Prior {
     pub precision: Vec<f64>,
     /// log det of it, over the others.
     log_det_precision: f64,
+    /// Whether the precision has nothing beside its diagonal, so that a density costs D and not D².
+    is_diagonal: bool,
     others: Vec<Other>,
     /// Where fits start that are told no place, instead of μ₀.
     start: Option<Vec<f64>>,
@@ -36,7 +38,8 @@ impl Prior {
             return Err(LaplaceError::Length { what, got: precision.len(), expected: dim * dim });
         }
         let log_det_precision = Cholesky::new(&precision, dim)?.log_determinant();
-        Ok(Prior { mean, precision, log_det_precision, others: Vec::new(), start: None })
+        let is_diagonal = precision.iter().enumerate().all(|(at, p)| at / dim == at % dim || *p == 0.0);
+        Ok(Prior { mean, precision, log_det_precision, is_diagonal, others: Vec::new(), start: None })
     }
 
     /// Independent N(mⱼ, sⱼ²), one a parameter.
@@ -233,7 +236,12 @@ impl Prior {
     fn gaussian_part(&self, theta: &[f64], gradient: Option<&mut [f64]>) -> f64 {
         let shift: Vec<f64> = theta.iter().zip(&self.mean).map(|(t, m)| t - m).collect();
         let mut scaled = vec![0.0; shift.len()];
-        multiply(&self.precision, &shift, &mut scaled);
+        if self.is_diagonal {
+            let diagonal = self.precision.iter().step_by(self.dim() + 1);
+            scaled.iter_mut().zip(diagonal.zip(&shift)).for_each(|(scaled, (p, x))| *scaled = p * x);
+        } else {
+            multiply(&self.precision, &shift, &mut scaled);
+        }
         if let Some(gradient) = gradient {
             gradient.iter_mut().zip(&scaled).for_each(|(g, s)| *g -= s);
         }

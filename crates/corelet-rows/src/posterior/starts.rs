@@ -10,6 +10,8 @@
 //! | fits of few rows | the same where a row has no number of its own |
 //! | the fit without heavy-tailed priors, and with one of their parameters at its centre | prior against data |
 
+use std::sync::Arc;
+
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
@@ -95,7 +97,8 @@ fn against_the_prior(sample: &Weighted, prior: &Prior, known: &[&[f64]]) -> Vec<
 
 /// Fits of few rows, each standing for all.
 fn few_rows(sample: &Weighted, prior: &Prior, rng: &mut ChaCha8Rng) -> Vec<Vec<f64>> {
-    let (rows, weights) = (Memory::new(sample.model().clone()), sample.weights());
+    let Some(model) = sample.model() else { return Vec::new() };
+    let (rows, weights) = (Memory::new(Arc::clone(model)), sample.weights());
     let total: f64 = weights.iter().sum();
     let all: Vec<usize> = (0..weights.len()).collect();
     let pick = Pick::new(&all, weights);
@@ -155,7 +158,7 @@ struct Picture<'a> {
 
 impl<'a> Picture<'a> {
     fn of(sample: &'a Weighted, prior: &'a Prior) -> Option<Self> {
-        let model = &**sample.model();
+        let model = &**sample.model()?;
         let joint = model.joint()?;
         let predictors = joint.layout.inputs();
         let plain = predictors.iter().skip(1).all(|&inputs| inputs == Inputs::Constant);

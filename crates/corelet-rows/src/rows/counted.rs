@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    At, Found, Gather, Gathered, Grouped, Moments, Newton, Observations, Rows, RowsError, Top, Totals,
+    At, Found, Gather, Gathered, Grouped, Moments, Newton, Observations, Rows, RowsError, Top, Totals, Under,
 };
 use crate::linalg::to_multiple;
 use crate::model::{Model, ModelError};
@@ -20,7 +20,7 @@ use crate::model::{Model, ModelError};
 pub struct Looks {
     /// Cross-products.
     pub moments: usize,
-    /// Log-likelihood and derivatives.
+    /// Log-likelihood and derivatives, or their means.
     pub newton: usize,
     /// Sums of an embedding, and samples.
     pub gather: usize,
@@ -88,6 +88,10 @@ impl Rows for Counted {
 
     fn newton(&self, question: &At<'_>) -> Result<Newton, RowsError> {
         self.count(1).newton(question)
+    }
+
+    fn expect(&self, question: &Under<'_>) -> Result<Newton, RowsError> {
+        self.count(1).expect(question)
     }
 
     fn gather(&self, question: &Gather) -> Result<Gathered, RowsError> {

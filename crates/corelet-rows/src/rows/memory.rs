@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use sparse_nnls::{Candidate, Query};
 
-use super::weighted::evaluate;
+use super::weighted::{evaluate, expected};
 use super::{
     At, Found, Gather, Gathered, Grouped, GroupsAtHand, Moments, Newton, Observations, Rows, RowsError, Top,
-    Totals,
+    Totals, Under,
 };
 use crate::data::Groups;
 use crate::embed::{Prepared, Recipe};
@@ -103,6 +103,10 @@ impl Rows for Memory {
 
     fn newton(&self, question: &At<'_>) -> Result<Newton, RowsError> {
         Ok(evaluate(&*self.model, Over::All, question))
+    }
+
+    fn expect(&self, question: &Under<'_>) -> Result<Newton, RowsError> {
+        Ok(expected(&*self.model, Over::All, question))
     }
 
     fn gather(&self, question: &Gather) -> Result<Gathered, RowsError> {

@@ -1,9 +1,10 @@
-//! The six questions that are all anybody asks of n rows, wherever the rows are.
+//! The seven questions that are all anybody asks of n rows, wherever the rows are.
 //!
 //! | question | answer |
 //! | --- | --- |
 //! | [`moments`](Rows::moments) | the triangular factor of [X y]: cross-products without a loss of digits |
 //! | [`newton`](Rows::newton) | log-likelihood, gradient, Hessian at θ |
+//! | [`expect`](Rows::expect) | their means over θ ~ N(μ, LLᵀ) |
 //! | [`gather`](Rows::gather) | y = Σφᵢ, Σ‖φᵢ‖, what the embedding drops, and a sample of rows ∝ ‖φᵢ‖ |
 //! | [`top`](Rows::top) | the best columns of each ranking, with their rows |
 //! | [`totals`](Rows::totals) | Σᵢ ℓᵢ(θₛ) − ℓᵢ(θ̂) for each draw |
@@ -17,12 +18,14 @@
 mod counted;
 mod grouped;
 mod memory;
+mod rest;
 mod weighted;
 
 pub use corelet_data::observations::{Distinct, Growing, Held, Moments, Observations};
 pub use counted::{Counted, Looks};
 pub use grouped::{Grouped, GroupsAtHand, Put};
 pub use memory::Memory;
+pub use rest::Rest;
 pub use weighted::{All, LogLikelihood, Summed, Weighted};
 
 use std::sync::Arc;
@@ -34,7 +37,7 @@ use thiserror::Error;
 
 use crate::data::{available, size};
 use crate::embed::Recipe;
-use crate::model::{Model, ModelError, Shifts};
+use crate::model::{Model, ModelError, Shifts, Spread};
 use crate::parallel;
 use crate::posterior::Prior;
 
@@ -81,6 +84,9 @@ pub trait Rows: Send + Sync {
 
     /// The log-likelihood and as many of its derivatives as are asked for.
     fn newton(&self, question: &At<'_>) -> Result<Newton, RowsError>;
+
+    /// The means of the log-likelihood, its gradient and its Hessian under a Gaussian.
+    fn expect(&self, question: &Under<'_>) -> Result<Newton, RowsError>;
 
     /// The sum of the columns of an embedding, and a sample of them.
     fn gather(&self, question: &Gather) -> Result<Gathered, RowsError>;
@@ -131,6 +137,28 @@ pub struct At<'a> {
     pub theta: &'a [f64],
     /// 0: the value alone; 1: the gradient too; 2: the Hessian too.
     pub derivatives: u8,
+}
+
+/// The Gaussian N(μ, LLᵀ) of θ that means are over.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Under<'a> {
+    /// μ.
+    pub mean: &'a [f64],
+    /// L, lower triangular, row-major.
+    pub factor: &'a [f64],
+}
+
+impl<'a> Under<'a> {
+    /// The same as a model takes it.
+    pub(crate) fn spread(&self) -> Spread<'a> {
+        Spread { mean: self.mean, factor: self.factor }
+    }
+}
+
+impl<'a> From<&'a crate::posterior::Gaussian> for Under<'a> {
+    fn from(gaussian: &'a crate::posterior::Gaussian) -> Self {
+        Self { mean: &gaussian.mean, factor: &gaussian.factor }
+    }
 }
 
 /// Σ wᵢℓᵢ(θ) and its derivatives.

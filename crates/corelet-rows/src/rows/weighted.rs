@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{At, Newton, Rows, RowsError};
+use super::{At, Newton, Rest, Rows, RowsError, Under, add};
 use crate::model::{Derivatives, Model, Over, Shifts, weighted_differences};
-use crate::posterior::{Laplace, LaplaceError, LaplaceSettings, Prior, laplace};
+use crate::posterior::{Laplace, LaplaceError, LaplaceSettings, LaplaceStatus, Prior, laplace};
 
 /// A log-likelihood L(θ) of D parameters.
 pub trait LogLikelihood: Sync {
@@ -16,6 +16,11 @@ pub trait LogLikelihood: Sync {
     /// # Errors
     /// Where the rows did not answer.
     fn evaluate(&self, question: &At<'_>) -> Result<Newton, RowsError>;
+
+    /// All of it, where it is a quadratic function: under a Gaussian prior its posterior needs no chains.
+    fn quadratic(&self) -> Option<&Rest> {
+        None
+    }
 
     /// A few weighted rows that stand roughly for all, where these are many.
     ///
@@ -58,11 +63,14 @@ impl LogLikelihood for All<'_> {
     }
 }
 
-/// The rows of a coreset, fetched, and their weights: L_w(θ) = Σ wⱼℓⱼ(θ) at the cost of k rows, wherever the others are.
+/// The rows of a coreset, fetched, their weights, and the Gaussian part where there is one: L̃(θ) = Σ wⱼℓⱼ(θ) + bᵀ(θ − c) + ½(θ − c)ᵀA(θ − c)
+/// at the cost of k rows, wherever the others are.
 #[derive(Clone)]
 pub struct Weighted {
-    model: Arc<dyn Model>,
+    model: Option<Arc<dyn Model>>,
     weights: Vec<f64>,
+    rest: Option<Arc<Rest>>,
+    dim: usize,
 }
 
 impl Weighted {
@@ -81,18 +89,63 @@ impl Weighted {
         }
         // No row is one of weight 0: the posterior is then the prior.
         let (ids, weights) = if ids.is_empty() { (&[0][..], &[0.0][..]) } else { (ids, weights) };
-        Ok(Self { model: rows.bind(rows.fetch(ids)?)?, weights: weights.to_vec() })
+        let model = rows.bind(rows.fetch(ids)?)?;
+        Ok(Self { dim: model.dim(), model: Some(model), weights: weights.to_vec(), rest: None })
+    }
+
+    /// The same with a Gaussian part, where given; with one, no row is needed.
+    ///
+    /// # Errors
+    /// As [`fetch`](Self::fetch), and where the Gaussian part is one of another number of parameters.
+    pub fn fetch_with_rest(
+        rows: &dyn Rows,
+        ids: &[usize],
+        weights: &[f64],
+        rest: Option<Arc<Rest>>,
+    ) -> Result<Self, RowsError> {
+        match rest {
+            Some(rest) if ids.is_empty() && rest.dim() == rows.dim() => Ok(Self::of_rest(rest)),
+            rest => Self::fetch(rows, ids, weights)?.with_rest(rest),
+        }
+    }
+
+    /// A Gaussian part without any row.
+    pub fn of_rest(rest: Arc<Rest>) -> Self {
+        Self { dim: rest.dim(), model: None, weights: Vec::new(), rest: Some(rest) }
+    }
+
+    /// The same rows with this Gaussian part, or with none.
+    ///
+    /// # Errors
+    /// Where it is one of another number of parameters.
+    pub fn with_rest(self, rest: Option<Arc<Rest>>) -> Result<Self, RowsError> {
+        if let Some(got) = rest.as_ref().map(|rest| rest.dim()).filter(|dim| *dim != self.dim) {
+            return Err(RowsError::Length { what: "the Gaussian part", got, expected: self.dim });
+        }
+        Ok(Self { rest, ..self })
     }
 
     /// The same rows with other weights, as many, finite and ≥ 0.
     pub fn with_weights(&self, weights: Vec<f64>) -> Self {
         debug_assert_eq!(weights.len(), self.weights.len());
-        Self { model: Arc::clone(&self.model), weights }
+        Self { weights, ..self.clone() }
     }
 
-    /// The rows, in the order of their weights.
-    pub fn model(&self) -> &Arc<dyn Model> {
-        &self.model
+    /// The rows, in the order of their weights; none where there is a Gaussian part alone.
+    pub fn model(&self) -> Option<&Arc<dyn Model>> {
+        self.model.as_ref()
+    }
+
+    /// The Gaussian part.
+    pub fn rest(&self) -> Option<&Arc<Rest>> {
+        self.rest.as_ref()
+    }
+
+    /// The means of Σ wⱼℓⱼ and its derivatives under a Gaussian, without the Gaussian part.
+    pub fn expected(&self, under: &Under<'_>) -> Newton {
+        let ids: Vec<usize> = (0..self.weights.len()).collect();
+        let over = Over::Weighted { ids: &ids, weights: &self.weights };
+        self.model.as_ref().map_or_else(|| zeros(self.dim, 2), |model| expected(&**model, over, under))
     }
 
     /// The weights.
@@ -105,31 +158,56 @@ impl Weighted {
     /// # Errors
     /// See [`laplace`].
     pub fn fit(&self, prior: &Prior) -> Result<Laplace, LaplaceError> {
-        laplace(self, prior, None, &LaplaceSettings::default())
+        match self.quadratic().filter(|_| prior.is_gaussian()) {
+            Some(rest) => {
+                let posterior = rest.posterior(prior)?;
+                let log_posterior = rest.value(&posterior.mean) + prior.log_density(&posterior.mean);
+                let status = LaplaceStatus::Converged;
+                Ok(Laplace { posterior, log_posterior, gradient_norm: 0.0, iterations: 1, status })
+            }
+            None => laplace(self, prior, None, &LaplaceSettings::default()),
+        }
     }
 
     /// The features of which these rows know little: (Σx²)²/Σx⁴, of an indicator the rows that have it, is below `least`.
     pub fn scarce_features(&self, least: f64) -> Vec<usize> {
-        let rows = self.model.observations();
+        let Some(model) = &self.model else { return Vec::new() };
+        let rows = model.observations();
         let power =
             |j: usize, p: i32| (0..rows.len()).map(|i| f64::from(rows.row(i)[j]).powi(p)).sum::<f64>();
         (0..rows.dim).filter(|&j| power(j, 2).powi(2) < least * power(j, 4)).collect()
     }
 
-    /// L_w(θ̂ + Δₛ) − L_w(θ̂) for each shift, in f64.
+    /// L̃(θ̂ + Δₛ) − L̃(θ̂) for each shift, in f64.
     pub fn differences(&self, anchor: &[f64], shifts: &Shifts) -> Vec<f64> {
-        weighted_differences(&self.model, anchor, shifts, &self.weights)
+        let of_rows = |model| weighted_differences(model, anchor, shifts, &self.weights);
+        let mut differences = self.model.as_ref().map_or_else(|| vec![0.0; shifts.len()], of_rows);
+        if let Some(rest) = &self.rest {
+            add(&mut differences, &rest.differences(anchor, shifts));
+        }
+        differences
     }
 }
 
 impl LogLikelihood for Weighted {
     fn dim(&self) -> usize {
-        self.model.dim()
+        self.dim
     }
 
     fn evaluate(&self, question: &At<'_>) -> Result<Newton, RowsError> {
         let ids: Vec<usize> = (0..self.weights.len()).collect();
-        Ok(evaluate(&*self.model, Over::Weighted { ids: &ids, weights: &self.weights }, question))
+        let over = Over::Weighted { ids: &ids, weights: &self.weights };
+        let of_rows = |model: &Arc<dyn Model>| evaluate(&**model, over, question);
+        let mut newton = self.model.as_ref().map_or_else(|| zeros(self.dim, question.derivatives), of_rows);
+        if let Some(rest) = &self.rest {
+            rest.add_to(question.theta, &mut newton);
+        }
+        Ok(newton)
+    }
+
+    fn quadratic(&self) -> Option<&Rest> {
+        let no_rows = self.weights.iter().all(|weight| *weight == 0.0);
+        self.rest.as_deref().filter(|_| no_rows)
     }
 }
 
@@ -152,11 +230,21 @@ impl LogLikelihood for Summed<'_> {
     }
 }
 
+/// Nothing, with so many derivatives.
+fn zeros(dim: usize, derivatives: u8) -> Newton {
+    let zeros = |least: u8, len: usize| if derivatives >= least { vec![0.0; len] } else { Vec::new() };
+    Newton { value: 0.0, gradient: zeros(1, dim), hessian: zeros(2, dim * dim) }
+}
+
+pub(super) fn expected(model: &dyn Model, over: Over<'_>, under: &Under<'_>) -> Newton {
+    let mut newton = zeros(model.dim(), 2);
+    let derivatives = Derivatives::both(&mut newton.gradient, &mut newton.hessian);
+    newton.value = model.expected(over, &under.spread(), derivatives);
+    newton
+}
+
 pub(super) fn evaluate(model: &dyn Model, over: Over<'_>, question: &At<'_>) -> Newton {
-    let dim = model.dim();
-    let zeros =
-        |least: u8, len: usize| if question.derivatives >= least { vec![0.0; len] } else { Vec::new() };
-    let mut newton = Newton { value: 0.0, gradient: zeros(1, dim), hessian: zeros(2, dim * dim) };
+    let mut newton = zeros(model.dim(), question.derivatives);
     let derivatives = match question.derivatives {
         0 => Derivatives::none(),
         1 => Derivatives::gradient(&mut newton.gradient),

@@ -9,7 +9,7 @@ use crate::data::{available, locate};
 use crate::model::{BuiltIn, Model, ModelError, Numbers};
 use crate::rows::{
     At, Distinct, Found, Gather, Gathered, Grouped, Moments, Newton, Observations, Rows, RowsError, Top,
-    Totals, add,
+    Totals, Under, add,
 };
 
 /// n rows in partitions, whose answers are merged in their order.
@@ -81,6 +81,10 @@ impl Rows for Partitions {
     }
 
     fn newton(&self, question: &At<'_>) -> Result<Newton, RowsError> {
+        self.shards.merged(&Question::from(question), |all: &mut Newton, part| all.add(&part))
+    }
+
+    fn expect(&self, question: &Under<'_>) -> Result<Newton, RowsError> {
         self.shards.merged(&Question::from(question), |all: &mut Newton, part| all.add(&part))
     }
 

@@ -10,7 +10,9 @@ use super::wire::{Fault, Look, Made, NameBlock, Plan, Question, Reply, fingerpri
 use crate::data::{DataError, NamedGroups, PartRows, Source, Twofold};
 use crate::embed::Recipe;
 use crate::model::{BuiltIn, Numbers};
-use crate::rows::{At, Distinct, Grouped, GroupsAtHand, Memory, Observations, Rows, RowsError, Totals};
+use crate::rows::{
+    At, Distinct, Grouped, GroupsAtHand, Memory, Observations, Rows, RowsError, Totals, Under,
+};
 
 /// What a partition as it came answers; its name is what errors call it.
 pub fn look(partition: &Source<'_>, question: &[u8]) -> Vec<u8> {
@@ -82,6 +84,9 @@ impl Shard {
             Question::Moments => self.replied(|held| held.rows.moments()),
             Question::Newton { theta, derivatives } => {
                 self.replied(|held| held.rows.newton(&At { theta: &theta, derivatives }))
+            }
+            Question::Expect { mean, factor } => {
+                self.replied(|held| held.rows.expect(&Under { mean: &mean, factor: &factor }))
             }
             Question::Gather(mut gather) => self.replied(|held| {
                 held.keep(&mut gather.recipe);

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::data::{NamedGroups, PartColumns, PartEncoding};
 use crate::embed::Recipe;
 use crate::model::{BuiltIn, Numbers, Shifts};
-use crate::rows::{At, Gather, RowsError, Top, Totals};
+use crate::rows::{At, Gather, RowsError, Top, Totals, Under};
 
 /// Both sides must be of one version: bytes do not say what they mean.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -71,13 +71,18 @@ fn hash(words: impl Iterator<Item = u64>) -> u64 {
     })
 }
 
-/// One of the six, or of those about equal rows and groups, asked of a shard.
+/// One of the seven, or of those about equal rows and groups, asked of a shard.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Question {
     Moments,
     Newton {
         theta: Vec<f64>,
         derivatives: u8,
+    },
+    /// Means over N(mean, factor·factorᵀ).
+    Expect {
+        mean: Vec<f64>,
+        factor: Vec<f64>,
     },
     Gather(Gather),
     Top(Top),
@@ -104,6 +109,12 @@ pub(super) enum Question {
 impl From<&At<'_>> for Question {
     fn from(&At { theta, derivatives }: &At<'_>) -> Self {
         Self::Newton { theta: theta.to_vec(), derivatives }
+    }
+}
+
+impl From<&Under<'_>> for Question {
+    fn from(&Under { mean, factor }: &Under<'_>) -> Self {
+        Self::Expect { mean: mean.to_vec(), factor: factor.to_vec() }
     }
 }
 

@@ -26,6 +26,8 @@ pub fn build_of_all(rows: &dyn Rows, options: &BuildOptions) -> Result<Built, Bu
         reached: None,
         too_few: None,
         groups: None,
+        rest: None,
+        undetermined: 0,
     };
     let rounds = vec![Round { points: n, variance: None }];
     Ok(Built { coreset, groups: None, posterior: None, rounds, chosen: 0 })

@@ -1,6 +1,7 @@
 //! Embeds, solves, and says what came out.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use sparse_nnls::{Info, PathPoint, Solution, Status, solve};
@@ -10,7 +11,7 @@ use crate::coreset::need::{Aim, Need, Sought};
 use crate::coreset::{BuildOptions, TooFew};
 use crate::embed::{Description, EmbedError, Embedding};
 use crate::posterior::Gaussian;
-use crate::rows::{Rows, RowsError};
+use crate::rows::{Rest, Rows, RowsError};
 use crate::sparse_vi::SparseViError;
 use crate::trust::{Columns, HeldOut};
 
@@ -51,6 +52,20 @@ pub enum BuildError {
         /// The method's name.
         method: &'static str,
     },
+    /// What a Gaussian does not go with.
+    #[error(
+        "a Gaussian beside the rows goes with the method pursuit and a number of points, not with {method} or a divergence to stay below"
+    )]
+    NoRest {
+        /// The method's name.
+        method: &'static str,
+    },
+    /// No Gaussian stands for the rows.
+    #[error(
+        "the log-likelihood has no Gaussian under the fit of the posterior: a mean of its derivatives is not finite, or nothing bounds a \
+         direction; look for columns with extreme values, or build with rows alone"
+    )]
+    NoGaussian,
     /// No round came to an end.
     #[error("no round of the build came to an end")]
     NoRound,
@@ -96,6 +111,12 @@ pub struct Coreset {
     /// Where groups of rows were chosen: how many. `k` and the path count them; `rows` are all of theirs.
     #[serde(default)]
     pub groups: Option<usize>,
+    /// The Gaussian part, without which the rows mean nothing; none where they stand for all by themselves.
+    #[serde(default)]
+    pub rest: Option<Arc<Rest>>,
+    /// Directions that the data do not determine, which the Gaussian part leaves to the prior.
+    #[serde(default)]
+    pub undetermined: usize,
 }
 
 /// How well weighted rows fit y, the sum of all, in an embedding.
@@ -131,6 +152,8 @@ impl Coreset {
             reached: None,
             too_few: None,
             groups: None,
+            rest: None,
+            undetermined: 0,
         }
     }
 

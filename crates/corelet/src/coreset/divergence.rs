@@ -36,7 +36,7 @@ const RIDGE: f64 = 1e-9;
 
 /// Weights of a smaller KL(π̂‖π_w), both by their Laplace fits; none where there are none, or too many points to tell.
 pub(super) fn descend(points: &Weighted, prior: &Prior, target: &Gaussian, seed: u64) -> Option<Vec<f64>> {
-    if points.weights().len() * DRAWS_A_POINT > DRAWS {
+    if points.weights().len() * DRAWS_A_POINT > DRAWS || points.model().is_none() {
         return None;
     }
     let descent = Descent { points, target, expected: expectations(points, target, seed).0, seed };
@@ -122,7 +122,8 @@ impl Descent<'_> {
 
 /// E[ℓᵢ] and Cov(ℓᵢ, ℓⱼ) of the points under a Gaussian.
 fn expectations(points: &Weighted, gaussian: &Gaussian, seed: u64) -> (Vec<f64>, Vec<f64>) {
-    let (model, k) = (points.model(), points.weights().len());
+    let k = points.weights().len();
+    let Some(model) = points.model() else { return (Vec::new(), Vec::new()) };
     let shifts = gaussian.shifts(DRAWS, seed, Stream::Descent);
     let mut differences = vec![0.0; k * DRAWS];
     model.differences_f64(0..k, &gaussian.mean, &shifts, &mut differences);

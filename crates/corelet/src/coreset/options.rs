@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 use sparse_nnls::{Limits, Method, Settings};
 
-use crate::coreset::{BuildError, Selector};
+use crate::coreset::rest::suits;
+use crate::coreset::{BuildError, RestChoice, Selector};
 use crate::embed::Choice;
 
 /// How a coreset is built.
@@ -11,13 +12,14 @@ use crate::embed::Choice;
 /// | field | default | purpose | range |
 /// | --- | --- | --- | --- |
 /// | `method` | pursuit | how points are chosen | see [`Selector`] |
-/// | `k` | 100 | most points | 1 … n |
+/// | `k` | 100 | most points | 1 … n; 0 … n with a Gaussian |
 /// | `max_kl` | none | take the fewest points whose held-out estimate ½‖r‖² is at most this, in nats | > 0 |
 /// | `embedding` | `auto` | how a datum becomes a vector | see [`Choice`] |
 /// | `seed` | 0 | of everything random | any |
 /// | `total` | none | hold Σw fixed (hard thresholding only) | > 0 |
 /// | `polish` | false | solve NNLS on the final points | |
 /// | `limits` | none | when to stop early | see [`Limits`] |
+/// | `rest` | none | whether a Gaussian stands beside the rows (pursuit only) | see [`RestChoice`] |
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BuildOptions {
@@ -37,6 +39,8 @@ pub struct BuildOptions {
     pub polish: bool,
     /// When to stop early.
     pub limits: Limits,
+    /// Whether a Gaussian stands beside the rows.
+    pub rest: RestChoice,
 }
 
 impl Default for BuildOptions {
@@ -50,6 +54,7 @@ impl Default for BuildOptions {
             total: None,
             polish: false,
             limits: Limits::default(),
+            rest: RestChoice::default(),
         }
     }
 }
@@ -60,7 +65,8 @@ impl BuildOptions {
     /// # Errors
     /// See [`BuildError`].
     pub fn check(&self, rows: usize) -> Result<(), BuildError> {
-        if self.k == 0 || self.k > rows {
+        let least = usize::from(self.rest == RestChoice::None);
+        if self.k < least || self.k > rows {
             return Err(BuildError::PointsOutOfRange { k: self.k, rows });
         }
         if let Some(max_kl) = self.max_kl {
@@ -70,6 +76,9 @@ impl BuildOptions {
             if !matches!(self.method, Selector::Embedded(Method::Pursuit(_))) {
                 return Err(BuildError::NoPath { method: self.method.name() });
             }
+        }
+        if self.rest == RestChoice::Gaussian && (!suits(self) || self.max_kl.is_some()) {
+            return Err(BuildError::NoRest { method: self.method.name() });
         }
         match &self.method {
             Selector::Embedded(method) => Ok(method.check()?),

@@ -6,7 +6,8 @@ use sparse_nnls::{Method, Status};
 use crate::coreset::build::{Callback, Confirm, build, select};
 use crate::coreset::divergence::descend;
 use crate::coreset::need::Aim;
-use crate::coreset::{BuildError, BuildOptions, Coreset, Selector, select_by_sparse_vi};
+use crate::coreset::rest::{build_with_rest, suits};
+use crate::coreset::{BuildError, BuildOptions, Coreset, RestChoice, Selector, select_by_sparse_vi};
 use crate::embed::{Choice, Embedded, Recipe, embed};
 #[cfg(feature = "sampling")]
 use crate::linalg::{Cholesky, LinalgError, gram};
@@ -126,7 +127,7 @@ struct Centre {
 /// Automatic mode ends where V stalls. From a fit of all rows it does not start a second round where the first coreset
 /// is good on the held-out draws, so that it costs nothing where there is nothing to gain, nor where it has far too few
 /// points, since only more of them can help there. A round whose V means nothing never takes the place of an earlier one. With `options.max_kl` the
-/// smallest coreset is one whose ½V meets it too.
+/// smallest coreset is one whose ½V meets it too. With `options.rest` a Gaussian stands beside the rows, or in their place.
 ///
 /// # Errors
 /// See [`BuildError`].
@@ -141,6 +142,9 @@ pub fn build_in_rounds(
     options.check(problem.rows.len())?;
     if let Selector::SparseVi(settings) = &options.method {
         return build_by_sparse_vi(problem, posterior, settings, options, callback);
+    }
+    if options.rest != RestChoice::None && suits(options) && options.max_kl.is_none() {
+        return build_with_rest(problem, posterior, held_out, options, rounds, callback);
     }
     let most = rounds.rounds.unwrap_or(MOST_ROUNDS).max(1);
     let judge = Judge { problem, held_out, by: rounds.by, seed: options.seed };

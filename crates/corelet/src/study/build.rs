@@ -1,19 +1,21 @@
 //! Building coresets of a study's rows, and judging them.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use sparse_nnls::{Info, Status};
 
 use super::{BuildSpecification, Listener, Progress, Study, StudyError, score};
 use crate::coreset::{
-    BuildOptions, Built, Coreset, PathTable, Selector, Start, build_in_rounds, build_of_all, build_of_groups,
-    path, start_fit,
+    BuildOptions, Built, Coreset, PathTable, RestChoice, Selector, Start, build_in_rounds, build_of_all,
+    build_of_groups, judging_draws, path, start_fit,
 };
 use crate::data::{Besides, Source};
-use crate::embed::{Choice, Embedding, embed};
+use crate::embed::{Choice, Description, Embedding, embed};
 use crate::posterior::{Gaussian, Laplace};
 use crate::random::Stream;
-use crate::trust::{Evaluation, HeldOut, TestScores, evaluate, residual_in};
+use crate::rows::{Rest, Rows};
+use crate::trust::{Evaluation, HeldOut, TestScores, evaluate_with_rest, residual_in};
 use crate::words::{Judged, Seconds, Summary};
 
 /// Draws of a Gaussian fit under which test rows are scored.
@@ -87,7 +89,7 @@ impl Study {
         let clock = Instant::now();
         let _ = listener(Progress::Embedding);
         let posterior = &start.posterior.rounded();
-        let held_out = HeldOut::new(&self.rows, posterior, options.seed);
+        let held_out = self.held_out(posterior, &options);
         let (problem, rounds) = (self.problem(), specification.rounds());
         let mut callback =
             |info: &Info| listener(Progress::Choosing { info, run: (1, 1), method: &options.method });
@@ -99,12 +101,13 @@ impl Study {
             }
         }?;
         let build = clock.elapsed().as_secs_f64();
-        if built.coreset.status == Status::Stopped && built.coreset.rows.is_empty() {
+        let nothing = built.coreset.rows.is_empty() && built.coreset.rest.is_none();
+        if built.coreset.status == Status::Stopped && nothing {
             return Ok(None);
         }
         let clock = Instant::now();
         let _ = listener(Progress::Evaluating);
-        let evaluation = self.evaluate_built(full, &held_out, &built, options.seed)?;
+        let evaluation = self.evaluate_built(full, &held_out, &built, &options)?;
         let evaluate = clock.elapsed().as_secs_f64();
         built.coreset.weights = self.written(&built.coreset.rows, &built.coreset.weights)?;
         let seconds = Seconds { read: self.read_seconds, laplace, build, evaluate };
@@ -123,12 +126,23 @@ impl Study {
         full: Option<&Laplace>,
         held_out: &HeldOut<'_>,
         built: &Built,
-        seed: u64,
+        options: &BuildOptions,
     ) -> Result<Evaluation, StudyError> {
-        let Coreset { rows, weights, status, .. } = &built.coreset;
-        let last = built.posterior.as_ref().map(|last| HeldOut::new(&self.rows, last, seed));
+        let Coreset { rows, weights, status, rest, .. } = &built.coreset;
+        let last = built.posterior.as_ref().map(|last| self.held_out(last, options));
         let held_out = (*status != Status::Stopped).then_some(last.as_ref().unwrap_or(held_out));
-        Ok(evaluate(self.problem(), full, held_out, rows, weights)?)
+        Ok(evaluate_with_rest(self.problem(), full, held_out, (rows, weights), rest.as_ref())?)
+    }
+
+    /// Draws that no method sees; of many parameters fewer where a Gaussian carries these.
+    fn held_out(&self, posterior: &Gaussian, options: &BuildOptions) -> HeldOut<'_> {
+        match options.rest {
+            RestChoice::None => HeldOut::new(&self.rows, posterior, options.seed),
+            _ => {
+                let count = judging_draws(self.rows.len(), posterior.dim());
+                HeldOut::with_draws(&self.rows, posterior, options.seed, count)
+            }
+        }
     }
 
     /// Judges a coreset that came from elsewhere; weights are as [`weighted`](Study::weighted) takes them.
@@ -143,22 +157,55 @@ impl Study {
         seed: u64,
         listener: &mut Listener<'_>,
     ) -> Result<Summary, StudyError> {
-        if observations.is_empty() {
+        self.evaluate_with_rest(observations, weights, None, (choice, seed), listener)
+    }
+
+    /// The same with the Gaussian part of the coreset, beside which its rows are judged by held-out draws alone.
+    ///
+    /// # Errors
+    /// See [`StudyError`].
+    pub fn evaluate_with_rest(
+        &self,
+        observations: &[usize],
+        weights: &[f64],
+        rest: Option<&Arc<Rest>>,
+        (choice, seed): (Choice, u64),
+        listener: &mut Listener<'_>,
+    ) -> Result<Summary, StudyError> {
+        if observations.is_empty() && rest.is_none() {
             return Err(StudyError::EmptyCoreset);
         }
         let full = self.full(listener)?;
         let clock = Instant::now();
         let _ = listener(Progress::Evaluating);
         let posterior = &full.posterior.rounded();
-        let embedding = embed(&self.rows, posterior, choice, observations.len(), seed)?;
         let multiples = self.multiples(observations, weights)?;
-        let residual = residual_in(&embedding, observations, &multiples)?;
-        let held_out = HeldOut::new(&self.rows, posterior, seed);
-        let evaluation = evaluate(self.problem(), Some(full), Some(&held_out), observations, &multiples)?;
+        let by = BuildOptions {
+            seed,
+            rest: rest.map_or(RestChoice::None, |_| RestChoice::Gaussian),
+            ..BuildOptions::default()
+        };
+        let own = match rest {
+            Some(_) => self.own_posterior(observations, weights, rest)?,
+            None => None,
+        };
+        let held_out = self.held_out(own.as_ref().unwrap_or(posterior), &by);
+        let points = (observations, &multiples[..]);
+        let evaluation = evaluate_with_rest(self.problem(), Some(full), Some(&held_out), points, rest)?;
+        let (description, residual) = match rest {
+            None => {
+                let embedding = embed(&self.rows, posterior, choice, observations.len(), seed)?;
+                (embedding.description().clone(), residual_in(&embedding, observations, &multiples)?)
+            }
+            Some(_) => {
+                let description = Description { name: "gaussian".to_owned(), coordinates: 0, tail: 0.0 };
+                (description, evaluation.heldout_residual.unwrap_or(f64::NAN))
+            }
+        };
         let (read, evaluate) = (self.read_seconds, clock.elapsed().as_secs_f64());
         let seconds = Seconds { read, laplace: self.laplace_seconds(), build: 0.0, evaluate };
-        let judged = Judged { embedding: embedding.description(), residual, weights, seed };
-        Ok(Summary::of_file(&self.subject(), &judged, &evaluation, seconds))
+        let judged = Judged { embedding: &description, residual, weights, seed };
+        Ok(Summary::of_file(&self.subject(), &judged, &evaluation, seconds).with_rest(rest.is_some(), 0))
     }
 
     /// How the Gaussian fits of a coreset's posterior and of that of all rows predict test rows, on the same draws of noise.
@@ -169,6 +216,7 @@ impl Study {
         &self,
         observations: &[usize],
         weights: &[f64],
+        rest: Option<&Arc<Rest>>,
         test: &Source<'_>,
         seed: u64,
         listener: &mut Listener<'_>,
@@ -180,7 +228,7 @@ impl Study {
             let draws: Vec<f64> = (0..TEST_DRAWS).flat_map(draw).collect();
             score(&self.model, rows.clone(), &draws)
         };
-        let own = self.own_posterior(observations, weights)?;
+        let own = self.own_posterior(observations, weights, rest)?;
         let full = scored(&self.full(listener)?.posterior)?;
         Ok(TestScores::new(test.name(), own.as_ref().map(scored).transpose()?, full))
     }

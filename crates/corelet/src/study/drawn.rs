@@ -1,5 +1,6 @@
 //! Draws of a posterior, what they say of themselves, and the verdict on the coreset they came from.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use super::modes::SEED;
@@ -8,7 +9,7 @@ use crate::posterior::{
     Chains, Diagnostics, Gaussian, LaplaceError, Marginal, Modes, SampleProgress, SampleSettings,
     has_one_mode, modes_of_weighted, resample, sample,
 };
-use crate::rows::{All, LogLikelihood, Memory, Observations, Weighted};
+use crate::rows::{All, LogLikelihood, Memory, Observations, Rest, Weighted};
 use crate::trust::{Draws, Grade, Verdict, verdict};
 
 /// Draws on which a verdict rests at most; further ones are thinned.
@@ -106,13 +107,33 @@ pub fn sample_kept(
     seed: u64,
     listener: &mut Listener<'_>,
 ) -> Result<Chains, StudyError> {
+    sample_kept_with_rest((rows, weights, None), model, settings, seed, listener)
+}
+
+/// The same with the Gaussian part of the coreset, which needs no row.
+///
+/// # Errors
+/// See [`StudyError`].
+pub fn sample_kept_with_rest(
+    (rows, weights, rest): (Observations, &[f64], Option<Arc<Rest>>),
+    model: &Resolved,
+    settings: &SampleSettings,
+    seed: u64,
+    listener: &mut Listener<'_>,
+) -> Result<Chains, StudyError> {
     settings.check()?;
-    let memory = Memory::new(model.bind(rows)?);
     let prior = model.prior()?;
     let ids: Vec<usize> = (0..weights.len()).collect();
-    let coreset = Weighted::fetch(&memory, &ids, weights)?;
+    let (coreset, one_mode) = match rest {
+        // A Gaussian under a log-concave prior.
+        Some(rest) if ids.is_empty() => (Weighted::of_rest(rest), prior.is_log_concave()),
+        rest => {
+            let memory = Memory::new(model.bind(rows)?);
+            (Weighted::fetch(&memory, &ids, weights)?.with_rest(rest)?, has_one_mode(&memory, &prior)?)
+        }
+    };
     let start = coreset.fit(&prior)?.posterior;
-    let start = match has_one_mode(&memory, &prior)? {
+    let start = match one_mode {
         true => start,
         false => best_of(start.clone(), modes_of_weighted(&coreset, &prior, &[&start.mean], SEED)?.as_ref()),
     };

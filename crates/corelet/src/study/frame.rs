@@ -3,13 +3,18 @@
 use super::{Resolved, StudyError};
 use std::collections::BTreeMap;
 
+use serde::Serialize;
+
 use crate::data::{Besides, DataError, Encoding, KeptRows, Source, Standardisation, TextLevels};
-use crate::rows::Observations;
+use crate::rows::{Observations, Rest};
 use crate::words::Summary;
 
 /// Under these names a coreset's metadata have its encoding and its model.
 pub(super) const ENCODING: &str = "corelet.encoding";
 pub(super) const MODEL: &str = "corelet.model";
+
+/// And under this one its Gaussian part, in the coordinates of the standardised features.
+pub(super) const REST: &str = "corelet.rest";
 
 /// What the rows were made of: the names of the parameters, and the way back to the data.
 #[derive(Debug, Clone)]
@@ -36,6 +41,14 @@ pub struct Frame {
     pub classes: Vec<String>,
     /// How cells became numbers.
     pub encoding: Encoding,
+}
+
+/// A Gaussian part with the names of its parameters.
+#[derive(Serialize)]
+struct NamedRest<'a> {
+    names: &'a [String],
+    #[serde(flatten)]
+    rest: &'a Rest,
 }
 
 /// How the rows of the input became observations.
@@ -87,10 +100,15 @@ impl Frame {
         &self,
         summary: &Summary,
         model: &Resolved,
+        rest: Option<&Rest>,
     ) -> serde_json::Result<BTreeMap<String, String>> {
         let mut metadata = summary.metadata(&self.levels, &self.standardisation)?;
         metadata.insert(ENCODING.to_owned(), serde_json::to_string(&self.encoding)?);
         metadata.insert(MODEL.to_owned(), serde_json::to_string(model)?);
+        if let Some(rest) = rest {
+            let named = NamedRest { names: &self.names, rest };
+            metadata.insert(REST.to_owned(), serde_json::to_string(&named)?);
+        }
         Ok(metadata)
     }
 

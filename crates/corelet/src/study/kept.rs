@@ -2,18 +2,19 @@
 
 #[cfg(feature = "files")]
 use std::path::Path;
+use std::sync::Arc;
 
 #[cfg(feature = "files")]
 use serde::de::DeserializeOwned;
 
 #[cfg(feature = "files")]
-use super::frame::{ENCODING, MODEL};
-use super::{Listener, Resolved, StudyError, sample_kept};
+use super::frame::{ENCODING, MODEL, REST};
+use super::{Listener, Resolved, StudyError, sample_kept_with_rest};
 use crate::data::{Besides, DataError, Encoding, Source, Standardisation, TextLevels};
 #[cfg(feature = "files")]
 use crate::data::{CoresetFile, read_coreset};
 use crate::posterior::{Chains, SampleSettings};
-use crate::rows::Observations;
+use crate::rows::{Observations, Rest};
 
 /// What a coreset file holds beside its cells.
 #[derive(Debug, Clone)]
@@ -22,6 +23,8 @@ pub struct KeptCoreset {
     pub rows: Observations,
     /// Their weights.
     pub weights: Vec<f64>,
+    /// The Gaussian part, without which the rows mean nothing.
+    pub rest: Option<Arc<Rest>>,
     /// The model and its prior.
     pub model: Resolved,
     /// How cells become numbers.
@@ -43,9 +46,13 @@ impl KeptCoreset {
         let levels: Vec<TextLevels> = note(&file, &name, "corelet.levels")?;
         let standardisation: Standardisation = note(&file, &name, "corelet.standardisation")?;
         let model = note(&file, &name, MODEL)?;
-        let source = file.source(&encoding)?;
-        let rows = encoding.encode(&source, Besides::Target, &levels, &standardisation)?;
-        Ok(Self { rows, weights: file.weights, model, encoding, levels, standardisation })
+        let rest = rest_of(&file, &name)?;
+        let rows = if file.rows.is_empty() {
+            Observations::default()
+        } else {
+            encoding.encode(&file.source(&encoding)?, Besides::Target, &levels, &standardisation)?
+        };
+        Ok(Self { rows, weights: file.weights, rest, model, encoding, levels, standardisation })
     }
 
     /// Other rows, encoded as its own.
@@ -66,8 +73,18 @@ impl KeptCoreset {
         seed: u64,
         listener: &mut Listener<'_>,
     ) -> Result<Chains, StudyError> {
-        sample_kept(self.rows.clone(), &self.weights, &self.model, settings, seed, listener)
+        let points = (self.rows.clone(), &self.weights[..], self.rest.clone());
+        sample_kept_with_rest(points, &self.model, settings, seed, listener)
     }
+}
+
+/// The Gaussian part of a coreset file, where it has one.
+///
+/// # Errors
+/// Names the file, where what it says there cannot be read.
+#[cfg(feature = "files")]
+pub fn rest_of(coreset: &CoresetFile, file: &str) -> Result<Option<Arc<Rest>>, StudyError> {
+    coreset.notes.contains_key(REST).then(|| note(coreset, file, REST).map(Arc::new)).transpose()
 }
 
 /// What a file says under a key.

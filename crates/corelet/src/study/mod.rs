@@ -27,13 +27,15 @@ pub use assign::{Parameters, PriorError};
 pub use build::Chosen;
 pub use compare::{Cell, Comparison};
 #[cfg(feature = "sampling")]
-pub use drawn::{Drawn, sample_kept};
+pub use drawn::{Drawn, sample_kept, sample_kept_with_rest};
 pub use error::StudyError;
 #[cfg(feature = "sampling")]
 pub use fit::{FitSpecification, StudyFit};
 pub use frame::{Frame, Lineage};
 #[cfg(feature = "sampling")]
 pub use kept::KeptCoreset;
+#[cfg(all(feature = "sampling", feature = "files"))]
+pub use kept::rest_of;
 pub use leverage::Leverages;
 pub use log_likelihoods::{ChosenData, LogLikelihoodStudy, PooledLogLikelihoods};
 pub use predict::{PredictedKind, Prediction, PredictionSettings, predict, predictive_draws, score};
@@ -45,7 +47,7 @@ use self::assign::some_of;
 use self::loose::loose_levels;
 
 use std::ops::ControlFlow;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use sparse_nnls::Info;
@@ -57,7 +59,7 @@ use crate::data::CoresetFile;
 use crate::data::{Dataset, Outcome, Reading, Source, WeightScale};
 use crate::model::TargetScale;
 use crate::posterior::{Gaussian, Laplace, LaplaceStatus, Modes, Prior, SampleProgress};
-use crate::rows::{All, At, Counted, Grouped, Memory, Problem, Rows, Weighted};
+use crate::rows::{All, At, Counted, Grouped, Memory, Problem, Rest, Rows, Weighted};
 use crate::trust::Reason;
 use crate::words::{Subject, count, number};
 
@@ -435,11 +437,24 @@ impl Study {
     /// # Errors
     /// Where there is none, or rows or weights cannot be used.
     pub fn weighted(&self, observations: &[usize], weights: &[f64]) -> Result<Weighted, StudyError> {
-        if observations.is_empty() {
+        self.weighted_with_rest(observations, weights, None)
+    }
+
+    /// The same with the Gaussian part of the coreset, which needs no row.
+    ///
+    /// # Errors
+    /// Where there is neither, or rows, weights or the Gaussian part cannot be used.
+    pub fn weighted_with_rest(
+        &self,
+        observations: &[usize],
+        weights: &[f64],
+        rest: Option<&Arc<Rest>>,
+    ) -> Result<Weighted, StudyError> {
+        if observations.is_empty() && rest.is_none() {
             return Err(StudyError::EmptyCoreset);
         }
         let multiples = self.multiples(observations, weights)?;
-        Ok(Weighted::fetch(&self.rows, observations, &multiples)?)
+        Ok(Weighted::fetch_with_rest(&self.rows, observations, &multiples, rest.cloned())?)
     }
 
     /// The Gaussian fit of a coreset's own posterior, where there is one.
@@ -450,8 +465,9 @@ impl Study {
         &self,
         observations: &[usize],
         weights: &[f64],
+        rest: Option<&Arc<Rest>>,
     ) -> Result<Option<Gaussian>, StudyError> {
-        let fit = self.weighted(observations, weights)?.fit(self.problem().prior);
+        let fit = self.weighted_with_rest(observations, weights, rest)?.fit(self.problem().prior);
         Ok(fit.ok().map(|fit| fit.posterior))
     }
 

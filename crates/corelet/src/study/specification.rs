@@ -8,7 +8,7 @@ use sparse_nnls::Method;
 use thiserror::Error;
 
 use super::Priors;
-use crate::coreset::{BuildOptions, RoundOptions, RoundsBy, Selector, Start};
+use crate::coreset::{BuildOptions, RestChoice, RoundOptions, RoundsBy, Selector, Start};
 use crate::data::{DesignOptions, Storage};
 use crate::embed::Choice;
 use crate::model::{BuiltIn, Degrees, Link, Numbers};
@@ -90,6 +90,7 @@ impl ModelSpecification {
 /// | `polish` | false | solve NNLS on the final points | |
 /// | `start` | `full` | the rows whose Laplace fit is the first π̂ | see [`Start`] |
 /// | `rounds` | automatic | how often to build | ≥ 1 |
+/// | `rest` | `none`; `fit` takes `auto` | whether a Gaussian stands beside the rows | see [`RestChoice`] |
 /// | `rounds_by` | `laplace` | what the π̂ of a further round is taken from | `laplace`, `nuts` |
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -115,6 +116,8 @@ pub struct BuildSpecification {
     pub rounds: Option<usize>,
     /// What the π̂ of a further round is taken from.
     pub rounds_by: RoundsBy,
+    /// Whether a Gaussian stands beside the rows.
+    pub rest: RestChoice,
 }
 
 fn name_of_selector<S: Serializer>(selector: &Selector, serializer: S) -> Result<S::Ok, S::Error> {
@@ -294,6 +297,17 @@ impl BuildSpecification {
         if self.max_kl.is_some() && self.rounds_by != RoundsBy::Laplace {
             return only("max_kl", "rounds_by", &["laplace"]);
         }
+        if self.rest == RestChoice::Gaussian {
+            if !matches!(self.method, Selector::Embedded(Method::Pursuit(_))) {
+                return only("rest", "method", &["pursuit"]);
+            }
+            if self.max_kl.is_some() {
+                return Err(UsageError::Apart { setting: "max_kl", other: "rest", value: Some("gaussian") });
+            }
+        }
+        if self.k == Some(0) && self.rest == RestChoice::None {
+            return Err(UsageError::Zero { setting: "k" });
+        }
         if self.rounds == Some(0) {
             return Err(UsageError::Zero { setting: "rounds" });
         }
@@ -307,6 +321,7 @@ impl BuildSpecification {
             ("max_kl", None, self.max_kl.is_some()),
             ("rounds", None, self.rounds.is_some_and(|rounds| rounds > 1)),
             ("rounds_by", None, self.rounds_by != RoundsBy::Laplace),
+            ("rest", Some("gaussian"), self.rest == RestChoice::Gaussian),
         ];
         match given.into_iter().find(|&(.., given)| given) {
             Some((other, value, _)) => Err(UsageError::Apart { setting: "groups", other, value }),
@@ -329,6 +344,7 @@ impl BuildSpecification {
             embedding: self.embedding,
             seed: self.seed,
             polish: self.polish,
+            rest: self.rest,
             ..BuildOptions::default()
         }
     }

@@ -1,12 +1,14 @@
 //! How good a coreset is: residuals on draws that no method saw, and divergences between Laplace fits, all in nats.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use sparse_nnls::{Oracle, Weights, residual_norm};
 
 use super::HeldOut;
 use crate::embed::Embedding;
 use crate::posterior::{Gaussian, Laplace, LaplaceError, LaplaceStatus, kl_gaussian};
-use crate::rows::{Problem, Weighted};
+use crate::rows::{Problem, Rest, Weighted};
 
 /// How the fit of the coreset's own posterior ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,12 +85,30 @@ pub fn evaluate(
     ids: &[usize],
     weights: &[f64],
 ) -> Result<Evaluation, LaplaceError> {
-    let fit = match Weighted::fetch(problem.rows, ids, weights)?.fit(problem.prior) {
+    evaluate_with_rest(problem, full, held_out, (ids, weights), None)
+}
+
+/// The same of weighted rows with a Gaussian part beside them, which has the means of derivatives and not those at the mode: so it is compared
+/// with no fit of all rows.
+///
+/// # Errors
+/// As [`evaluate`].
+pub fn evaluate_with_rest(
+    problem: Problem<'_>,
+    full: Option<&Laplace>,
+    held_out: Option<&HeldOut<'_>>,
+    (ids, weights): (&[usize], &[f64]),
+    rest: Option<&Arc<Rest>>,
+) -> Result<Evaluation, LaplaceError> {
+    let full = full.filter(|_| rest.is_none());
+    let points = Weighted::fetch_with_rest(problem.rows, ids, weights, rest.cloned())?;
+    let fit = match points.fit(problem.prior) {
         Ok(fit) => Some(fit),
         Err(LaplaceError::Start | LaplaceError::Linalg(_)) => None,
         Err(error) => return Err(error),
     };
-    let estimate = held_out.map(|draws| draws.estimate(ids, weights)).transpose()?;
+    let rest = rest.map(|rest| &**rest);
+    let estimate = held_out.map(|draws| draws.estimate_with_rest(ids, weights, rest)).transpose()?;
     let residual = estimate.and_then(|estimate| finite(estimate.residual));
     let divergence = |first: &Gaussian, second: &Gaussian| kl_gaussian(first, second).ok().and_then(finite);
     let both = full.map(|full| &full.posterior).zip(fit.as_ref().map(|fit| &fit.posterior));

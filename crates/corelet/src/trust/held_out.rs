@@ -11,7 +11,7 @@ use crate::model::Shifts;
 use crate::parallel;
 use crate::posterior::Gaussian;
 use crate::random::Stream;
-use crate::rows::{Rows, RowsError, Totals};
+use crate::rows::{Rest, Rows, RowsError, Totals, add};
 
 /// How many draws a coreset is judged on, where the rows are not too many for it.
 pub const HELD_OUT_DRAWS: usize = 1000;
@@ -120,6 +120,24 @@ impl<'a> HeldOut<'a> {
     /// # Errors
     /// Where the rows did not answer.
     pub fn estimate(&self, ids: &[usize], weights: &[f64]) -> Result<Estimate, RowsError> {
+        self.estimate_with_rest(ids, weights, None)
+    }
+
+    /// The same of weighted rows with a Gaussian part beside them.
+    ///
+    /// # Errors
+    /// Where the rows did not answer.
+    pub fn estimate_with_rest(
+        &self,
+        ids: &[usize],
+        weights: &[f64],
+        rest: Option<&Rest>,
+    ) -> Result<Estimate, RowsError> {
+        if let Some(rest) = rest {
+            let mut sum = self.weighted_sum(ids, weights)?;
+            add(&mut sum, &rest.differences(&self.anchor, &self.shifts));
+            return self.estimate_of(&sum);
+        }
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(judged) = last.as_ref().filter(|judged| judged.ids == ids && judged.weights == weights) {
             return Ok(judged.estimate);

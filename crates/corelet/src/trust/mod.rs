@@ -5,7 +5,7 @@ mod held_out;
 mod score;
 mod verdict;
 
-pub use evaluation::{Evaluation, FitStatus, ParameterShift, evaluate, residual_in};
+pub use evaluation::{Evaluation, FitStatus, ParameterShift, evaluate, evaluate_with_rest, residual_in};
 pub(crate) use held_out::affordable_draws;
 pub use held_out::{Columns, Estimate, HELD_OUT_DRAWS, HeldOut};
 pub use score::{Score, TestScores};

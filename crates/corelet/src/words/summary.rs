@@ -84,6 +84,9 @@ struct OfPoints {
     tail: f64,
     residual: f64,
     seed: u64,
+    /// The kind of the Gaussian part, and how many directions it leaves to the prior.
+    rest: Option<&'static str>,
+    undetermined: usize,
 }
 
 /// How they were chosen; all null for a coreset that came from a file.
@@ -160,6 +163,7 @@ impl Summary {
             path: coreset.fit.path.clone(),
         };
         Self { build, ..Self::of_file(subject, &judged, evaluation, seconds) }
+            .with_rest(coreset.rest.is_some(), coreset.undetermined)
     }
 
     /// Of a coreset that came from a file.
@@ -192,6 +196,8 @@ impl Summary {
                 tail: judged.embedding.tail,
                 residual: judged.residual,
                 seed: judged.seed,
+                rest: None,
+                undetermined: 0,
             },
             build: OfBuild::default(),
             rounds: OfRounds::default(),
@@ -215,6 +221,12 @@ impl Summary {
             seconds: Some(seconds),
             peak_memory_bytes: None,
         }
+    }
+
+    /// The same with a Gaussian part or without, which leaves so many directions to the prior.
+    pub fn with_rest(mut self, is_there: bool, undetermined: usize) -> Self {
+        (self.points.rest, self.points.undetermined) = (is_there.then_some("gaussian"), undetermined);
+        self
     }
 
     /// The same with what the rounds came to.
@@ -301,9 +313,15 @@ impl Summary {
             .subject
             .distinct
             .map_or_else(String::new, |distinct| format!(", {} distinct,", count(distinct)));
-        let mut lines = vec![format!(
-            "{points} of {n} rows{distinct}{groups} stand for all ({by}{embedding}{coordinates})"
-        )];
+        let mut lines = vec![match (self.points.rest, self.points.points) {
+            (Some(_), 0) => format!("a Gaussian stands for all {n} rows, and none of them beside it"),
+            (Some(_), _) => format!(
+                "{points} of {n} rows and a Gaussian stand for all ({by}{embedding}{coordinates}); the rows mean nothing without it"
+            ),
+            _ => {
+                format!("{points} of {n} rows{distinct}{groups} stand for all ({by}{embedding}{coordinates})")
+            }
+        }];
         let priors = self.subject.priors.iter().enumerate();
         lines.extend(
             priors.map(|(i, prior)| format!("  {:<15}{}", if i == 0 { "prior" } else { "" }, prior.line())),
@@ -351,7 +369,9 @@ impl Summary {
             None => held_out,
         };
         let alone = self.rounds.start.as_ref().is_some_and(|start| start != "full");
-        let numbers = if alone {
+        let numbers = if self.points.rest.is_some() {
+            format!("  divergence     {held_out} nats estimated on {draws}")
+        } else if alone {
             format!(
                 "  divergence     {held_out} nats estimated on {draws}; no fit of all rows to compare with"
             )
@@ -368,6 +388,7 @@ impl Summary {
         };
         let judged = match self.quality.coreset_fit {
             FitStatus::NotFitted => self.quality.heldout_nats,
+            _ if self.points.rest.is_some() => self.quality.heldout_nats,
             _ if alone => None,
             _ => self.quality.kl_forward,
         };
@@ -393,6 +414,12 @@ impl Summary {
                 None => "far more are needed".to_owned(),
             };
             warnings.push(format!("{k} points are too few for {parameters} parameters: {advice}"));
+        }
+        if self.points.undetermined > 0 {
+            warnings.push(format!(
+                "the data say nothing of {} directions of the parameters: the Gaussian leaves them to the prior",
+                count(self.points.undetermined)
+            ));
         }
         match self.quality.coreset_fit {
             FitStatus::Converged | FitStatus::Stalled | FitStatus::NotFitted => {}

@@ -25,6 +25,8 @@ pub(in crate::embed) struct RowMaker {
     pub(super) model: LinearPredictor,
     pub(super) posterior: Arc<Gaussian>,
     pub(super) order: usize,
+    /// Whether orders 1 and 2 are left out: something else has them.
+    pub(super) without_two: bool,
     pub(super) expansion: Expansion,
 }
 
@@ -64,6 +66,9 @@ impl RowMaker {
             row.h.iter_mut().for_each(|h| *h *= weights[i]);
         }
         row.c = [row.h[0], std::f64::consts::SQRT_2 * row.h[1], 6.0_f64.sqrt() * row.h[2]];
+        if self.without_two {
+            (row.c[0], row.c[1]) = (0.0, 0.0);
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The Hermite coefficients of one row's log-likelihood.
 
-use super::quadrature::Rule;
+use crate::model::quadrature::{LADDER, Rule};
 use crate::model::{Family, Slopes};
 use crate::vector_math::{Kernel, dispatch};
 
@@ -9,9 +9,6 @@ pub(super) const HIGHEST: usize = 6;
 
 /// Coefficients are kept below this, so that their squares and sums are numbers.
 const LARGEST: f64 = 1e100;
-
-/// Widths up to which a Gauss rule of so many nodes is used: its error is about n!·(s/π)²ⁿ, here below 10⁻¹⁴.
-const LADDER: [(f64, usize); 4] = [(0.005, 3), (0.02, 4), (0.12, 8), (0.28, 13)];
 
 /// Computes hₘ = E[ℓ(η̂ + sz)Heₘ(z)]/m! for z ~ N(0, 1).
 ///

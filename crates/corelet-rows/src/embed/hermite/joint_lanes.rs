@@ -1,9 +1,9 @@
 //! Rows with several predictors side by side: what [`JointColumns::fill`] does for one row, for many at a time.
 
 use super::build::careful_length;
-use super::cubature::Nodes;
 use super::joint_row::{DEPENDENT, JointColumns, LARGEST};
 use super::lanes::Powers;
+use crate::model::cubature::Nodes;
 use crate::model::{Inputs, JointJets, JointPredictors};
 use crate::rows::{Held, add};
 use crate::vector_math::{Kernel, Planes, WIDTH, dispatch};

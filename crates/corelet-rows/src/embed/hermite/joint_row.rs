@@ -3,10 +3,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::cubature::Ladder;
 use super::tensor::{add_powers, coordinates, multiplicities};
 use crate::embed::EmbedError;
 use crate::linalg::dot;
+use crate::model::cubature::Ladder;
 use crate::model::{BLOCK, Inputs, JointPredictors};
 use crate::parallel;
 use crate::posterior::Gaussian;

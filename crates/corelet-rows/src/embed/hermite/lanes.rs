@@ -67,6 +67,9 @@ impl Lanes {
             c.clear();
             c.extend(h.iter().map(|h| root * h));
         }
+        if maker.without_two {
+            self.c[..2].iter_mut().for_each(|c| c.fill(0.0));
+        }
     }
 
     /// ‖φ‖ = √(Σ m!hₘ²) of a row, since v has unit length.

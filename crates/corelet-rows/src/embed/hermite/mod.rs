@@ -1,7 +1,6 @@
 //! The Hermite embedding: exact inner products of log-likelihoods of a linear predictor, recomputed at every pass.
 
 mod build;
-mod cubature;
 mod expansion;
 mod forms;
 mod joint;
@@ -10,7 +9,6 @@ mod joint_row;
 mod kernel;
 mod lanes;
 mod part;
-mod quadrature;
 mod tail;
 mod tensor;
 
@@ -104,8 +102,14 @@ impl HermiteColumns {
         if posterior.dim() != dim {
             return Err(EmbedError::Dimension { posterior: posterior.dim(), model: dim });
         }
-        let maker = RowMaker { model, posterior, order, expansion: Expansion::new() };
+        let maker = RowMaker { model, posterior, order, without_two: false, expansion: Expansion::new() };
         Ok(Self { maker, coordinates: coordinates(dim, order), multiplicities: multiplicities(dim, order) })
+    }
+
+    /// Order 3 alone: the coordinates of orders 1 and 2 are there, and 0.
+    pub(super) fn third(model: LinearPredictor, posterior: Arc<Gaussian>) -> Result<Self, EmbedError> {
+        let columns = Self::new(model, posterior, 3)?;
+        Ok(Self { maker: RowMaker { without_two: true, ..columns.maker }, ..columns })
     }
 
     pub(super) fn write(&self, ids: &[usize], out: &mut [f64]) {
@@ -191,6 +195,18 @@ impl Hermite {
         first: usize,
     ) -> Result<Self, EmbedError> {
         Ok(Self::packed(HermiteColumns::new(model, posterior, order)?, first, MOST_PACKED)?)
+    }
+
+    /// Order 3 alone, for rows beside a Gaussian that has the orders below.
+    ///
+    /// # Errors
+    /// As [`Hermite::new`].
+    pub(super) fn third(
+        model: LinearPredictor,
+        posterior: Arc<Gaussian>,
+        first: usize,
+    ) -> Result<Self, EmbedError> {
+        Ok(Self::packed(HermiteColumns::third(model, posterior)?, first, MOST_PACKED)?)
     }
 
     /// With at most so many bytes of packed rows.

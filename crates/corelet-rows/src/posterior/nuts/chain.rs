@@ -10,7 +10,7 @@ use nuts_rs::{
 use rand_distr::{Distribution, StandardNormal};
 use thiserror::Error;
 
-use super::{Chain, Chains, SampleCallback, SampleError, SampleProgress, SampleSettings};
+use super::{Chain, Chains, SampleCallback, SampleError, SampleProgress, SampleSettings, exact};
 use crate::parallel;
 use crate::posterior::{Gaussian, Prior};
 use crate::random::Stream;
@@ -27,6 +27,8 @@ const START_SPREAD: f64 = 2.0;
 /// `start` = N(θ̂, LLᵀ) is a Gaussian fit of it, usually the Laplace fit of these very rows: the chains run over z with
 /// θ = θ̂ + Lz, where the posterior is nearly N(0, I), and start at z ~ N(0, 4I). A gradient over weighted rows costs
 /// what these rows cost, whatever the number of all rows. A chain is a function of (seed, its number) alone.
+///
+/// Where log-likelihood and log prior are quadratic functions the posterior is a Gaussian, and the draws are independent ones of it.
 ///
 /// Divergences, saturated trajectories and chains that have not mixed are in the result, for
 /// [`Diagnostics`](super::Diagnostics) to report; they are no errors.
@@ -47,6 +49,11 @@ pub fn sample(
         if got != dim {
             return Err(SampleError::Length { what, got, expected: dim });
         }
+    }
+    if let Some(rest) = likelihood.quadratic().filter(|_| prior.is_gaussian())
+        && let Ok(posterior) = rest.posterior(prior)
+    {
+        return Ok(exact::draw(rest, prior, &posterior, settings, seed));
     }
     let (callback, stopped) = (Mutex::new(callback), AtomicBool::new(false));
     let report = |progress: &SampleProgress| {

@@ -5,6 +5,8 @@ mod arviz;
 mod chain;
 mod chains;
 mod diagnostics;
+#[cfg(feature = "sampling")]
+mod exact;
 mod normal;
 mod weighted;
 

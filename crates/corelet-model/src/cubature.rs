@@ -1,12 +1,14 @@
 //! Cubature for E[f(z)], z ~ N(0, I) in r dimensions: products of Gauss rules where r is small, else a few points by symmetry.
 
-use super::quadrature::Rule;
+use crate::quadrature::Rule;
 
 /// Points and weights for E[f(z)], z ~ N(0, I) in r dimensions.
 #[derive(Debug)]
-pub(super) struct Nodes {
-    pub(super) points: Vec<f64>,
-    pub(super) weights: Vec<f64>,
+pub struct Nodes {
+    /// Their coordinates, point after point.
+    pub points: Vec<f64>,
+    /// One a point, of sum 1.
+    pub weights: Vec<f64>,
 }
 
 impl Nodes {
@@ -60,7 +62,7 @@ fn push(points: &mut Vec<f64>, r: usize, coordinates: &[(usize, f64)]) {
 ///
 /// Whatever the nodes, φᵢ is linear in ℓᵢ: weights that match Σφᵢ match the log-likelihood as the nodes see it.
 #[derive(Debug)]
-pub(super) struct Ladder {
+pub struct Ladder {
     predictors: usize,
     /// The cross; then the planes, or every product of rules.
     rungs: Vec<Nodes>,
@@ -76,7 +78,8 @@ const COUNTS: [usize; 4] = [2, 3, 4, 8];
 const MOST_PREDICTORS: usize = 3;
 
 impl Ladder {
-    pub(super) fn new(r: usize) -> Self {
+    /// For r predictors.
+    pub fn new(r: usize) -> Self {
         let mut rungs = vec![Nodes::cross(r)];
         if r <= MOST_PREDICTORS {
             let count =
@@ -90,7 +93,7 @@ impl Ladder {
     }
 
     /// Where a row stands whose predictor a varies by `factor`(a, b) along the axis b.
-    pub(super) fn rung(&self, factor: impl Fn(usize, usize) -> f64) -> usize {
+    pub fn rung(&self, factor: impl Fn(usize, usize) -> f64) -> usize {
         let r = self.predictors;
         let square = |a: usize| (0..r).map(|axis| factor(a, axis).powi(2)).sum::<f64>();
         if (0..r).all(|a| square(a) <= WIDTHS[0] * WIDTHS[0]) {
@@ -104,7 +107,8 @@ impl Ladder {
         1 + (0..r).map(|axis| code(axis) * COUNTS.len().pow(axis as u32)).sum::<usize>()
     }
 
-    pub(super) fn of_rung(&self, rung: usize) -> &Nodes {
+    /// The nodes of a rung.
+    pub fn of_rung(&self, rung: usize) -> &Nodes {
         &self.rungs[rung]
     }
 }

@@ -1,12 +1,12 @@
 //! Quadrature for E[f(z)], z ~ N(0, 1): Gauss–Hermite rules of a few nodes, and the trapezoidal rule for wide rows.
 
-use crate::linalg::{row_major, symmetric_eigenvalues};
+use corelet_data::linalg::{row_major, symmetric_eigenvalues};
 
 /// Nodes zₖ and weights wₖ with E[f(z)] ≈ Σ wₖ f(zₖ).
 #[derive(Debug, Clone, Default)]
-pub(super) struct Rule {
+pub struct Rule {
     /// (zₖ, wₖ), ascending and symmetric about 0.
-    pub(super) nodes: Vec<(f64, f64)>,
+    pub nodes: Vec<(f64, f64)>,
 }
 
 impl Rule {
@@ -14,7 +14,7 @@ impl Rule {
     ///
     /// The nodes are the eigenvalues of the Jacobi matrix with √1, √2, … beside its diagonal, sharpened by Newton
     /// steps; the weights are 1/Σₖ pₖ(z)² over the orthonormal polynomials p₀ … pₙ₋₁.
-    pub(super) fn gauss(n: usize) -> Rule {
+    pub fn gauss(n: usize) -> Rule {
         let jacobi = row_major(n, |i, j| if i.abs_diff(j) == 1 { (i.max(j) as f64).sqrt() } else { 0.0 });
         let guesses = symmetric_eigenvalues(&jacobi, n).unwrap_or_default();
         let mut nodes: Vec<(f64, f64)> = guesses
@@ -44,12 +44,39 @@ impl Rule {
     /// Its error is about e^{−2π²/h²} + e^{−2π²/(sh)} for the step h, so h = min(0.6, 0.53/s) leaves 10⁻¹⁶. The
     /// window |z| ≤ 10 + s holds the peak of φ(z)e^{sz}, at z = s. There are at most [`MOST_NODES`] nodes, which is
     /// enough up to s ≈ 6; beyond, accuracy falls off gently.
-    pub(super) fn trapezoidal(s: f64) -> Rule {
+    pub fn trapezoidal(s: f64) -> Rule {
         let window = (10.0 + s).min(37.0);
         let step = 0.6_f64.min(0.53 / s).max(2.0 * window / MOST_NODES as f64);
         let half = (window / step).floor() as i64;
         let density = |z: f64| step * (-0.5 * z * z).exp() / (2.0 * std::f64::consts::PI).sqrt();
         Rule { nodes: (-half..=half).map(|k| (k as f64 * step, density(k as f64 * step))).collect() }
+    }
+}
+
+/// Widths up to which a Gauss rule of so many nodes is used: its error is about n!·(s/π)²ⁿ, here below 10⁻¹⁴.
+pub const LADDER: [(f64, usize); 4] = [(0.005, 3), (0.02, 4), (0.12, 8), (0.28, 13)];
+
+/// The rule for a predictor of any standard deviation.
+#[derive(Debug)]
+pub struct Rules {
+    rules: [Rule; LADDER.len()],
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self { rules: LADDER.map(|(_, nodes)| Rule::gauss(nodes)) }
+    }
+}
+
+impl Rules {
+    /// The rules of the ladder, in its order.
+    pub fn gauss(&self) -> &[Rule] {
+        &self.rules
+    }
+
+    /// Which rule of the ladder is for the standard deviation s; none where only a trapezoidal one is.
+    pub fn rung(s: f64) -> Option<usize> {
+        LADDER.iter().position(|(width, _)| s <= *width)
     }
 }
 

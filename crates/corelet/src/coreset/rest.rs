@@ -1,0 +1,336 @@
+//! k rows and one Gaussian: what a Gaussian can carry of the log-likelihood it carries, and rows are chosen for what is left over.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use sparse_nnls::{Method, PathPoint, Pursuit, Status, solve};
+
+use super::build::Callback;
+use super::{BuildError, BuildOptions, Built, Coreset, EmbeddedFit, Round, RoundOptions, build_in_rounds};
+use crate::embed::{Description, Embedded, Embedding, beyond_order_two};
+use crate::linalg::{Cholesky, congruence, quadratic_form, row_major, symmetric_eigenvalues};
+use crate::posterior::Gaussian;
+use crate::random::Stream;
+use crate::rows::{LogLikelihood, Problem, Rest, Under, Weighted};
+use crate::trust::{Draws, HeldOut, VerdictError, affordable_draws, variances};
+
+/// Whether a Gaussian stands beside the rows of a coreset.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RestChoice {
+    /// Rows alone.
+    #[default]
+    None,
+    /// A Gaussian, and rows only for what it leaves over.
+    Gaussian,
+    /// Whichever has the smaller divergence at this number of rows.
+    Auto,
+}
+
+impl fmt::Display for RestChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::None => "none",
+            Self::Gaussian => "gaussian",
+            Self::Auto => "auto",
+        })
+    }
+}
+
+/// V of the Gaussian alone, in nats², up to which no row is looked for: a hundredth of what an A allows, and where rows alone could not
+/// carry the parameters anyway, a tenth.
+const ENOUGH: f64 = 1e-3;
+const ENOUGH_FOR_MANY: f64 = 1e-2;
+
+/// Parameters beyond which the orders 1 and 2 of rows alone have too many coordinates, see [`embed`](crate::embed::embed).
+const MOST_BY_ROWS: usize = 108;
+
+/// Projections at most; and the distance, in posterior standard deviations a parameter, that is as good as none.
+const MOST_PROJECTIONS: usize = 8;
+const STILL: f64 = 0.05;
+
+/// Multiply-adds of a pass over all rows at all draws that the judge may take before it makes do with fewer draws.
+const AFFORDABLE: f64 = 2e10;
+
+/// Rows are kept where they leave less than this share of V.
+const WORTH: f64 = 0.9;
+
+/// Weights that are multiplied by at least this stay nearly what they are. Where it is far less, a few rows of large weights stand for
+/// remainders that cancel, and fewer points do better.
+const AS_IT_IS: f64 = 0.8;
+
+/// How many draws a coreset with a Gaussian is judged on while it is built.
+pub(crate) fn judging_draws(rows: usize, dim: usize) -> usize {
+    let worth = AFFORDABLE / (rows.max(1) * dim.max(1)) as f64;
+    affordable_draws(rows, dim).min((worth as usize).clamp(250, 1000))
+}
+
+/// Builds what `options.rest` asks for: see [`RestChoice`]. With `auto`, k of at least the D(D + 3)/2 numbers that orders 1 and 2 have
+/// is tried by rows alone first, as without a Gaussian; with fewer the Gaussian comes first.
+///
+/// # Errors
+/// See [`BuildError`].
+pub(super) fn build_with_rest(
+    problem: Problem<'_>,
+    posterior: &Gaussian,
+    held_out: &HeldOut<'_>,
+    options: &BuildOptions,
+    rounds: &RoundOptions,
+    callback: &mut Callback<'_>,
+) -> Result<Built, BuildError> {
+    let dim = problem.rows.dim();
+    let builder = Builder { problem, options };
+    let alone = BuildOptions { rest: RestChoice::None, ..options.clone() };
+    let by_rows =
+        |callback: &mut Callback<'_>| build_in_rounds(problem, posterior, held_out, &alone, rounds, callback);
+    let both = options.rest == RestChoice::Auto && options.k > 0;
+    if both && options.k >= dim * (dim + 3) / 2 {
+        let rows = by_rows(callback)?;
+        let residual = held_out.residual(&rows.coreset.rows, &rows.coreset.weights)?;
+        if rows.coreset.status == Status::Stopped || residual.powi(2) <= ENOUGH {
+            return Ok(rows);
+        }
+        return match builder.build(posterior, callback) {
+            Ok((with_rest, variance)) if variance < builder.variance_of(&rows)? => Ok(with_rest),
+            Ok(_) | Err(BuildError::NoGaussian) => Ok(rows),
+            Err(error) => Err(error),
+        };
+    }
+    let (with_rest, variance) = match builder.build(posterior, callback) {
+        Err(BuildError::NoGaussian) if both => return by_rows(callback),
+        built => built?,
+    };
+    let hopeless = dim > MOST_BY_ROWS || options.k < 2 * dim;
+    if !both || hopeless || variance <= ENOUGH || with_rest.coreset.status == Status::Stopped {
+        return Ok(with_rest);
+    }
+    let rows = by_rows(callback)?;
+    Ok(if builder.variance_of(&rows)? < variance { rows } else { with_rest })
+}
+
+/// The Gaussian of all rows, projected under π̂.
+struct Projected {
+    rest: Arc<Rest>,
+    /// Directions that the data do not determine.
+    undetermined: usize,
+    /// The π̂ of the projection.
+    under: Gaussian,
+    /// Its own posterior.
+    fit: Gaussian,
+}
+
+struct Builder<'a> {
+    problem: Problem<'a>,
+    options: &'a BuildOptions,
+}
+
+impl Builder<'_> {
+    /// The Gaussian first, judged, and rows where V asks for them; with V.
+    fn build(&self, start: &Gaussian, callback: &mut Callback<'_>) -> Result<(Built, f64), BuildError> {
+        let projected = self.project(start)?;
+        let points = Weighted::of_rest(Arc::clone(&projected.rest));
+        let variance = self.variance(&points, &projected.fit)?;
+        let mut rounds = vec![Round { points: 0, variance: finite(variance) }];
+        let alone = self.gaussian_alone(&projected, variance);
+        let enough = if self.rows_could() { ENOUGH } else { ENOUGH_FOR_MANY };
+        let built = |coreset, rounds: Vec<Round>| {
+            let (chosen, posterior) = (rounds.len() - 1, Some(projected.under.clone()));
+            Built { coreset, groups: None, posterior, rounds, chosen }
+        };
+        if self.options.k == 0 || variance <= enough {
+            return Ok((built(alone, rounds), variance));
+        }
+        let (coreset, with_rows) = self.with_rows(&projected, callback)?;
+        if coreset.status == Status::Stopped || with_rows >= WORTH * variance {
+            let status = if coreset.status == Status::Stopped { Status::Stopped } else { alone.status };
+            return Ok((built(Coreset { status, ..alone }, rounds), variance));
+        }
+        rounds.push(Round { points: coreset.rows.len(), variance: finite(with_rows) });
+        Ok((built(coreset, rounds), with_rows))
+    }
+
+    /// Whether rows could carry the parameters by themselves.
+    fn rows_could(&self) -> bool {
+        let dim = self.problem.rows.dim();
+        dim <= MOST_BY_ROWS && self.options.k >= 2 * dim
+    }
+
+    /// Projects under π̂, then under the posterior of that, and so on, until its mean stays where it is: Newton steps whose derivatives are
+    /// means.
+    fn project(&self, start: &Gaussian) -> Result<Projected, BuildError> {
+        let Problem { rows, prior } = self.problem;
+        let mut under = start.clone();
+        let mut left = MOST_PROJECTIONS;
+        loop {
+            let newton = rows.expect(&Under::from(&under))?;
+            let (rest, undetermined) =
+                Rest::of(&under, newton.gradient, newton.hessian).map_err(|_| BuildError::NoGaussian)?;
+            let fit = if prior.is_gaussian() {
+                rest.posterior(prior).map_err(|_| BuildError::NoGaussian)?
+            } else {
+                let fit = Weighted::of_rest(Arc::new(rest.clone())).fit(prior);
+                fit.map_err(|_| BuildError::NoGaussian)?.posterior
+            };
+            left -= 1;
+            let step: Vec<f64> = fit.mean.iter().zip(&under.mean).map(|(a, b)| a - b).collect();
+            let moved = (quadratic_form(&under.precision, &step) / step.len() as f64).sqrt();
+            if moved <= STILL || left == 0 {
+                return Ok(Projected { rest: Arc::new(rest), undetermined, under, fit });
+            }
+            under = fit.rounded();
+        }
+    }
+
+    /// V of weighted rows and a Gaussian by draws of their Gaussian fit; infinite where it cannot be told.
+    fn variance(&self, points: &Weighted, fit: &Gaussian) -> Result<f64, BuildError> {
+        let Problem { rows, prior } = self.problem;
+        let (count, seed) = (judging_draws(rows.len(), rows.dim()), self.options.seed);
+        let draws = if prior.is_gaussian() && points.quadratic().is_some() {
+            let shifts = fit.shifts(count, seed, Stream::Verdict);
+            let draw = |s: usize| fit.mean.iter().zip(shifts.row(s)).map(|(mean, shift)| mean + shift);
+            let theta = (0..count).flat_map(draw).collect();
+            Draws { theta, dim: fit.dim(), chains: None, log_weights: None }
+        } else {
+            Draws::from_gaussian(points, prior, fit, count, seed)?
+        };
+        match variances(None, rows, &[(points, &draws)]) {
+            Ok(variances) => Ok(variances.first().copied().unwrap_or(f64::INFINITY)),
+            Err(VerdictError::Rows(error)) => Err(error.into()),
+            Err(_) => Ok(f64::INFINITY),
+        }
+    }
+
+    /// V of a coreset of rows alone.
+    fn variance_of(&self, built: &Built) -> Result<f64, BuildError> {
+        let Coreset { rows, weights, .. } = &built.coreset;
+        let points = Weighted::fetch(self.problem.rows, rows, weights)?;
+        match points.fit(self.problem.prior) {
+            Ok(fit) => self.variance(&points, &fit.posterior),
+            Err(_) => Ok(f64::INFINITY),
+        }
+    }
+
+    fn gaussian_alone(&self, projected: &Projected, variance: f64) -> Coreset {
+        let embedding = Description { name: "gaussian".to_owned(), coordinates: 0, tail: 0.0 };
+        Coreset {
+            rows: Vec::new(),
+            weights: Vec::new(),
+            k: self.options.k,
+            method: "gaussian".to_owned(),
+            fit: EmbeddedFit { embedding, residual: variance.sqrt(), target_norm: 0.0, path: Vec::new() },
+            status: Status::Completed,
+            iterations: 0,
+            passes: 0.0,
+            reached: None,
+            too_few: None,
+            groups: None,
+            rest: Some(Arc::clone(&projected.rest)),
+            undetermined: projected.undetermined,
+        }
+    }
+
+    /// Rows whose remainders beyond order 2 add up to those of all, and the Gaussian of what they leave over; with V.
+    fn with_rows(
+        &self,
+        projected: &Projected,
+        callback: &mut Callback<'_>,
+    ) -> Result<(Coreset, f64), BuildError> {
+        let Problem { rows, prior } = self.problem;
+        let (k, seed) = (self.options.k, self.options.seed);
+        let recipe = beyond_order_two(rows, &projected.under, k, seed)?;
+        let embedding = Embedded::sampled(rows, recipe, seed, Pursuit::default().first_pool(k))?;
+        let solution = solve(&embedding, None, self.options.solver()?, &self.options.settings(k), callback)?;
+        let path = solution.path.clone();
+        let mut coreset = Coreset::new(solution, embedding.description(), self.options.method.name(), k);
+        let Some(held) = self.hold_back(&mut coreset, &path, projected)? else {
+            return Ok((coreset, f64::INFINITY));
+        };
+        coreset.weights.iter_mut().for_each(|weight| *weight *= held.scale);
+        let rest = Arc::new(held.rest);
+        let points = held.points.with_weights(coreset.weights.clone()).with_rest(Some(Arc::clone(&rest)))?;
+        (coreset.rest, coreset.undetermined) = (Some(rest), projected.undetermined);
+        match points.fit(prior) {
+            Ok(fit) => Ok((coreset, self.variance(&points, &fit.posterior)?)),
+            Err(_) => Ok((coreset, f64::INFINITY)),
+        }
+    }
+
+    /// The most points on the path, by halves, whose weights need hardly be held back for A ⪯ 0; where there are none, those that need it
+    /// least.
+    fn hold_back(
+        &self,
+        coreset: &mut Coreset,
+        path: &[PathPoint],
+        projected: &Projected,
+    ) -> Result<Option<Held>, BuildError> {
+        let mut best: Option<(Held, Coreset)> = None;
+        let mut next = Some(coreset.clone());
+        while let Some(tried) = next {
+            let points = Weighted::fetch(self.problem.rows, &tried.rows, &tried.weights)?;
+            let half = tried.rows.len() / 2;
+            if let Some(held) = left_over(points, projected)
+                && best.as_ref().is_none_or(|(best, _)| held.scale > best.scale)
+            {
+                best = Some((held, tried.clone()));
+            }
+            if half == 0 || best.as_ref().is_some_and(|(held, _)| held.scale >= AS_IT_IS) {
+                break;
+            }
+            let smaller = path.iter().rev().find(|point| point.weights.len() <= half);
+            next = smaller.filter(|point| !point.weights.ids.is_empty()).map(|point| {
+                let mut smaller = tried;
+                (smaller.rows, smaller.weights) = (point.weights.ids.clone(), point.weights.values.clone());
+                smaller.fit.residual = point.residual;
+                smaller
+            });
+        }
+        Ok(best.map(|(held, chosen)| {
+            *coreset = chosen;
+            held
+        }))
+    }
+}
+
+/// Weighted rows, what their weights must be multiplied by, and the Gaussian of what they leave over then.
+struct Held {
+    points: Weighted,
+    scale: f64,
+    rest: Rest,
+}
+
+/// b = g − s·Σwᵢgᵢ and A = H − s·ΣwᵢHᵢ, with the largest s ≤ 1 for which A ⪯ 0: where the rows bend more than all of them together in
+/// some direction, their weights are held back.
+fn left_over(points: Weighted, projected: &Projected) -> Option<Held> {
+    let (under, whole) = (&projected.under, &projected.rest);
+    let chosen = points.expected(&Under::from(under));
+    let scale = 1.0 / most_share(&whole.curvature, &chosen.hessian, under)?.max(1.0);
+    let less = |all: &[f64], some: &[f64]| -> Vec<f64> {
+        all.iter().zip(some).map(|(all, some)| all - scale * some).collect()
+    };
+    let gradient = less(&whole.gradient, &chosen.gradient);
+    let (rest, _) = Rest::of(under, gradient, less(&whole.curvature, &chosen.hessian)).ok()?;
+    Some(Held { points, scale, rest })
+}
+
+/// λ_max(H⁻¹H_w), with a little of the precision of π̂ where H is singular.
+fn most_share(whole: &[f64], chosen: &[f64], under: &Gaussian) -> Option<f64> {
+    /// Share of the precision that keeps H invertible, and room for rounding.
+    const RIDGE: f64 = 1e-9;
+    let dim = under.dim();
+    let precision: Vec<f64> = under.precision.iter().zip(whole).map(|(p, h)| RIDGE * p - h).collect();
+    let inverse = Cholesky::new(&precision, dim).ok()?.inverse_factor();
+    let transposed = row_major(dim, |i, j| inverse[j * dim + i]);
+    let bent: Vec<f64> = chosen.iter().map(|h| -h).collect();
+    let shares = symmetric_eigenvalues(&congruence(&transposed, &bent, dim), dim).ok()?;
+    shares.last().map(|most| most * (1.0 + RIDGE))
+}
+
+fn finite(x: f64) -> Option<f64> {
+    x.is_finite().then_some(x)
+}
+
+/// Whether points are chosen by the one method that a Gaussian goes with.
+pub(super) fn suits(options: &BuildOptions) -> bool {
+    matches!(options.method, super::Selector::Embedded(Method::Pursuit(_)))
+}

@@ -1,0 +1,83 @@
+"""`rest=`: a Gaussian beside the rows, or in their place, and the term that other tools add."""
+
+import numpy as np
+import pytest
+
+import corelet
+
+
+@pytest.fixture(scope="module")
+def data():
+    random = np.random.default_rng(3)
+    X = random.normal(size=(4000, 6)) * np.array([1.0, 2.0, 0.5, 1.0, 3.0, 1.0]) + np.arange(6)
+    eta = (X - np.arange(6)) @ np.array([0.5, -0.3, 0.2, 0.0, 0.1, -0.4]) + 0.2
+    return X, (random.random(4000) < 1 / (1 + np.exp(-eta))).astype(int)
+
+
+@pytest.fixture(scope="module")
+def alone(data):
+    return corelet.build(*data, model="logistic", k=0, rest="gaussian")
+
+
+def log_likelihood(X, y, beta):
+    eta = X @ beta[:-1] + beta[-1]
+    return float(np.sum(y * eta - np.logaddexp(0, eta)))
+
+
+def test_a_gaussian_alone_stands_for_all_rows(data, alone):
+    assert len(alone) == 0 and alone.summary["rest"] == "gaussian"
+    assert alone.quality.nats < 0.005 and alone.quality.kl_forward is None
+    verdict = corelet.check(alone, *data)
+    assert verdict.grade == "A" and verdict.variance < 0.01
+    full = corelet.build(*data, model="logistic", k=200)
+    a, b = (np.asarray(coreset.sample().posterior["original"]).reshape(-1, 7) for coreset in (alone, full))
+    assert np.abs(a.mean(axis=0) - b.mean(axis=0)).max() < 0.15 * b.std(axis=0).max()
+    assert np.abs(a.std(axis=0) / b.std(axis=0) - 1).max() < 0.1
+    assert 0 < alone.predict(data[0][:5]).mean.min() < 1
+    assert "Gaussian" in repr(alone) and "Gaussian" in alone._repr_html_()
+
+
+def test_the_term_is_the_log_likelihood_on_both_scales(data, alone):
+    X, y = data
+    rest = alone.rest
+    assert rest.names == alone.names and rest.scale == "standardised"
+    assert np.linalg.eigvalsh(rest.curvature).max() <= 1e-9 * np.abs(rest.curvature).max()
+    original = rest.original
+    random = np.random.default_rng(1)
+    spread = np.linalg.cholesky(np.linalg.inv(-original.curvature))
+    draws = original.centre + random.normal(size=(20, 7)) @ spread.T
+    order = [alone.names.index(name) for name in alone.names]
+    said = original.logp(draws[:, order])
+    true = np.array([log_likelihood(X, y, draw) for draw in draws])
+    assert alone.names[-1] == "(intercept)"
+    assert np.std(said - true) < 0.1 < np.std(true)
+    with pytest.raises(corelet.CoreletError, match="its last axis must have the 7 parameters"):
+        rest.logp(np.zeros(3))
+
+
+def test_other_tools_add_the_same_term(alone):
+    rest = alone.rest
+    theta = rest.centre + 0.01 * np.arange(7)
+    stan = rest.stan("beta")
+    assert "target += dot_product(rest_gradient, (beta - rest_centre))" in stan.model
+    assert stan.values["rest_size"] == 7 and "matrix[rest_size, rest_size] rest_curvature;" in stan.data
+    pymc = pytest.importorskip("pymc")
+    with pymc.Model() as model:
+        beta = pymc.Normal("beta", shape=7)
+        rest.pymc(beta)
+    both = model.compile_logp()({"beta": theta})
+    assert both == pytest.approx(rest.logp(theta) - 0.5 * np.sum(theta**2) - 3.5 * np.log(2 * np.pi))
+    numpyro = pytest.importorskip("numpyro")
+    seen = numpyro.infer.util.log_density(lambda: rest.numpyro(theta), (), {}, {})[0]
+    assert float(seen) == pytest.approx(rest.logp(theta), rel=1e-4)
+
+
+def test_files_carry_it(data, alone, tmp_path):
+    alone.to_parquet(tmp_path / "core.parquet")
+    with pytest.raises(corelet.CoreletError, match="CSV has no place for the Gaussian part"):
+        alone.to_parquet(tmp_path / "core.csv")
+    few = corelet.build(data[0][:300], data[1][:300], model="logistic", k=40, rest="gaussian")
+    assert 0 < len(few) <= 40 and few.rest is not None
+    assert corelet.build(*data, model="logistic", k=30).rest is None
+    with pytest.raises(corelet.CoreletError, match="k is 0"):
+        corelet.build(*data, model="logistic", k=0)
