@@ -14,6 +14,10 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal, StudentT};
 use serde_json::json;
 
+/// Of each family, in the test that takes them all.
+const SEEDS: u64 = 3;
+const SIZES: [usize; 2] = [14, 40];
+
 fn numbers(name: &str, values: &[f64]) -> Column {
     Column { name: name.to_owned(), values: Values::Number { values: values.to_vec(), integer: false } }
 }
@@ -244,6 +248,50 @@ fn a_posterior_with_one_mode_keeps_its_grade() {
         certified += usize::from(verdict.grade == Grade::A);
     }
     assert!(certified >= 30 && lost == 0, "{certified} of 36, {lost} lost to modes");
+}
+
+/// So do plain data of every family whose posterior is searched, some of them under Cauchy priors.
+#[test]
+fn plain_data_of_all_families_keep_their_grades() {
+    let families = [
+        BuiltIn::Linear,
+        BuiltIn::Gamma,
+        BuiltIn::NegativeBinomial,
+        BuiltIn::Weibull,
+        BuiltIn::Ordinal,
+        BuiltIn::Student,
+        BuiltIn::Logistic,
+    ];
+    let (mut certified, mut lost) = (0, 0);
+    for (model, seed) in families.into_iter().flat_map(|model| (0..SEEDS).map(move |seed| (model, seed))) {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let x: Vec<Vec<f64>> = (0..3).map(|_| (0..400).map(|_| normal(&mut rng)).collect()).collect();
+        let target = |i: usize| {
+            let (eta, noise) = (0.5 * x[0][i] - 0.3 * x[1][i] + 0.5 * x[2][i], normal(&mut rng));
+            match model {
+                BuiltIn::Linear | BuiltIn::Student => eta + noise,
+                BuiltIn::Gamma | BuiltIn::Weibull => (0.3 * eta + 0.5 * noise).exp(),
+                BuiltIn::NegativeBinomial => (0.3 * eta + 0.8 * noise + 0.5).exp().floor(),
+                BuiltIn::Ordinal => (eta + 1.5 * noise + 1.5).round().clamp(0.0, 3.0),
+                _ => f64::from(u8::from(eta + noise > 0.0)),
+            }
+        };
+        let y: Vec<f64> = (0..400).map(target).collect();
+        let heavy = model == BuiltIn::Logistic || !seed.is_multiple_of(2);
+        let priors =
+            heavy.then(|| serde_json::from_value(json!({ "default": "student_t(1, 0, 2.5)" })).unwrap());
+        let degrees = if model == BuiltIn::Student && seed == 2 { "estimated".parse().ok() } else { None };
+        let study = study(ModelSpecification { model, priors, degrees, ..Default::default() }, &x, &y, true);
+        for k in SIZES {
+            let drawn = fitted(&study, k, seed);
+            let verdict = drawn.verdict.as_ref().unwrap();
+            let by_modes = |reason: &&Reason| matches!(reason, Reason::SecondMode | Reason::OwnMode);
+            lost += usize::from(verdict.reasons.iter().any(|reason| by_modes(&reason)));
+            certified += usize::from(verdict.grade == Grade::A);
+        }
+    }
+    let cases = families.len() * SEEDS as usize * SIZES.len();
+    assert!(lost == 0 && certified + 3 > cases, "{certified} of {cases}, {lost} lost to modes");
 }
 
 /// One row whose weight is beyond ν times that of the others: a line through it gains without end as its noise vanishes, and only the

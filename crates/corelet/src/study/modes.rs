@@ -2,9 +2,9 @@
 
 use super::{Full, Study, StudyError};
 #[cfg(feature = "sampling")]
-use crate::posterior::Chains;
+use crate::posterior::{Chains, Modes};
 use crate::posterior::{
-    Laplace, LaplaceError, LaplaceSettings, Mode, Modes, NEGLIGIBLE_SHARE, Prior, laplace, modes,
+    Laplace, LaplaceError, LaplaceSettings, Mode, NEGLIGIBLE_SHARE, Prior, laplace, modes,
 };
 use crate::rows::All;
 #[cfg(feature = "sampling")]
