@@ -79,7 +79,7 @@ def test_a_process_that_compiles_and_one_that_finds_it_on_disk_draw_the_same(tmp
         "import corelet.pymc; from common import robust_data; from test_pymc import robust; "
         "fit = corelet.pymc.fit(robust(*robust_data(2000)), k=40, draws=200, chains=2); print(fit.draws['nu'].tobytes().hex())"
     )
-    environment = {**os.environ, "PYTENSOR_FLAGS": f"base_compiledir={tmp_path}", "PYTHONPATH": str(Path(__file__).parent)}
+    environment = {**os.environ, "PYTENSOR_FLAGS": f"base_compiledir={tmp_path}", "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
     run = [subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, check=True) for _ in range(2)]
     assert run[0].stdout == run[1].stdout and len(run[0].stdout) > 6400
 
