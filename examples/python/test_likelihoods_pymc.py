@@ -20,7 +20,7 @@ from likelihoods_pymc import CASES, REFUSED, line, model_of, real
 import corelet
 import corelet.pymc
 from corelet._draws import Draws
-from corelet._pymc_graph import AS_IT_IS, with_own_data
+from corelet._pymc_graph import AS_IT_IS, unchecked, with_own_data
 from corelet.pymc import Sampler
 
 SMALL = 300
@@ -37,7 +37,7 @@ def reference(model: pm.Model, rows: Any, weights: Any, points: Any, tool: Sampl
     parts: list[Any] = list(model.logp(vars=model.observed_RVs, sum=False))
     values = [model.rvs_to_values[rv] for rv in model.free_RVs]
     inputs = [value.type(value.name) for value in values]
-    graphs = with_own_data([prior, *parts], dict(zip(values, inputs)))
+    graphs = unchecked(with_own_data([prior, *parts], dict(zip(values, inputs))))
     function: Any = pytensor.function(inputs, graphs, mode=AS_IT_IS, on_unused_input="ignore")
     found = []
     for point in points:

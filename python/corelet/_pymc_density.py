@@ -18,6 +18,7 @@ from pytensor.graph.traversal import toposort
 from pytensor.tensor.elemwise import Elemwise
 
 from ._draws import Draws
+from ._lib import CoreletError
 from ._pymc_graph import AS_IT_IS, RowLogp, shape_of, with_own_data
 
 MERGED = Mode("py", RewriteDatabaseQuery(include=["merge"]))
@@ -37,6 +38,11 @@ class Parameters:
         self.values = [model.rvs_to_values[rv] for rv in self.free]
         self._start = model.initial_point()
         self.value_names = [value.name for value in self.values]
+        for rv, name in zip(self.free, self.value_names):
+            if not np.isfinite(self._start[name]).all():
+                raise CoreletError(
+                    f"chains cannot start: PyMC's initial point of {rv.name} is not finite; give {rv.name} a proper prior, or an initval"
+                )
         self.value_shapes = [np.shape(self._start[name]) for name in self.value_names]
         sizes = [int(np.prod(shape)) for shape in self.value_shapes]
         ends = np.cumsum(sizes).tolist()
@@ -175,8 +181,8 @@ def _with_gradient(values: list[Any], data: list[Any], density: Any) -> Any:
 
 
 def stable(graph: Any) -> Any:
-    """Written so that it loses no digits, as nutpie and PyMC do before they derive it."""
-    return rewrite_graph(graph, include=("canonicalize", "stabilize"))
+    """Written so that it loses no digits, as nutpie and PyMC do before they derive it; −∞ where parameters are out of their range."""
+    return rewrite_graph(graph, include=("canonicalize", "stabilize", "local_check_parameter_to_ninf_switch"))
 
 
 def by_numpy(inputs: list[Any], graphs: list[Any]) -> Any:

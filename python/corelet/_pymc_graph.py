@@ -16,12 +16,16 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 from numpy.typing import NDArray
+from pymc.logprob.utils import CheckParameterValue
+from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.mode import Mode
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant
 from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import toposort
+from pytensor.tensor.basic import MakeVector, ScalarFromTensor
 from pytensor.tensor.elemwise import Elemwise
+from pytensor.tensor.math import All
 from pytensor.tensor.random.type import RandomType
 from pytensor.tensor.shape import SpecifyShape
 from pytensor.tensor.type import TensorType
@@ -267,16 +271,37 @@ class RowLogp:
         if isinstance(node.op, SpecifyShape):
             made[node.outputs[0]] = inputs[0]
             return
+        if isinstance(node.op, CheckParameterValue):
+            made[node.outputs[0]] = self._checked(node, made)
+            return
+        if isinstance(node.op, OpFromGraph) and any(new.type != old.type for new, old in zip(inputs, node.inputs)):
+            # Its inner graph may be of this number of rows.
+            inner = dict(zip(node.op.inner_inputs, inputs))
+            for within in toposort(node.op.inner_outputs):
+                self._make(within, inner, length)
+            made.update(zip(node.outputs, (inner.get(variable, variable) for variable in node.op.inner_outputs)))
+            return
         if not isinstance(node.op, Elemwise):
             inputs = [self._length(old, new, length) for old, new in zip(node.inputs, inputs)]
             if "Subtensor" in type(node.op).__name__:
                 inputs = [_counted(new, length) if old in self._identity else new for old, new in zip(node.inputs, inputs)]
         made.update(zip(node.outputs, node.op.make_node(*inputs).outputs))
 
+    def _checked(self, node: Any, made: dict[Any, Any]) -> Any:
+        """PyMC raises where the parameters of any row are out of their range; here such a row has log-likelihood −∞, and others theirs."""
+        value = made.get(node.inputs[0], node.inputs[0])
+        for condition in node.inputs[1:]:
+            for part in _parts(condition):
+                held = made.get(part, part)
+                if held.ndim > value.ndim:
+                    held = held.all(axis=tuple(range(value.ndim, held.ndim)))
+                value = pt.switch(held, value, -np.inf)
+        return value
+
     def _length(self, old: Any, new: Any, length: Any) -> Any:
         """Where a shape is written out, the number of rows becomes that of the leaves. (A number that happens to be the same is found
         out when some rows are compared with all.)"""
-        values = self._values.get(old)
+        values = self._values.get(old, np.asarray(old.data) if isinstance(old, Constant) and isinstance(old.type, TensorType) else None)
         if values is None or values.ndim > 1 or values.dtype.kind not in "iu" or values.size > 8 or not (values == self.n).any():
             return new
         if values.ndim == 0:
@@ -289,6 +314,21 @@ def _counted(variable: Any, length: Any) -> Any:
     rows = pt.arange(length, dtype="int64")
     pattern = ["x" if size == 1 else 0 for size in variable.type.shape]
     return rows if pattern == [0] else rows.dimshuffle(*pattern)
+
+
+def _parts(condition: Any) -> list[Any]:
+    """The conditions that must all hold for this one to hold, as they were before they were reduced to one."""
+    node = condition.owner
+    if node is None:
+        return [pt.as_tensor(condition)]
+    if isinstance(node.op, ScalarFromTensor):
+        return _parts(node.inputs[0])
+    if isinstance(node.op, MakeVector):
+        return [part for entry in node.inputs for part in _parts(entry)]
+    if isinstance(node.op, All):
+        inner = node.inputs[0]
+        return _parts(inner) if inner.owner is not None and isinstance(inner.owner.op, MakeVector) else [inner]
+    return [condition]
 
 
 def _folded(variable: Any) -> Any:
@@ -314,6 +354,18 @@ def refusal(name: str, error: BaseException) -> CoreletError:
     """The one line for a log-likelihood that cannot be taken apart."""
     what = str(error).strip().partition("\n")[0][:160]
     return CoreletError(f"the log-likelihood of {name} cannot be computed for some rows alone ({type(error).__name__}: {what}); {INSIDE}")
+
+
+def unchecked(graphs: Sequence[Any]) -> list[Any]:
+    """Without checks of parameters, which raise an error where a distribution has no value."""
+    made: dict[Any, Any] = {}
+    for node in toposort(list(graphs)):
+        inputs = [made.get(variable, variable) for variable in node.inputs]
+        if isinstance(node.op, CheckParameterValue):
+            made[node.outputs[0]] = inputs[0]
+        elif any(new is not old for new, old in zip(inputs, node.inputs)):
+            made.update(zip(node.outputs, node.clone_with_new_inputs(inputs, strict=False).outputs))
+    return [made.get(graph, graph) for graph in graphs]
 
 
 def with_own_data(graphs: Sequence[Any], given: Mapping[Any, Any]) -> list[Any]:
