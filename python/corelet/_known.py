@@ -29,6 +29,7 @@ def fit(
     model: str = "logistic",
     k: int = 300,
     max_k: Optional[int] = None,
+    rest: str = "auto",
     full: bool = False,
     draws: int = 1000,
     tune: int = 500,
@@ -51,6 +52,9 @@ def fit(
         `student`, `gamma`, `binomial`, `weibull`, `exponential`, or `gaussian` (the mean of Gaussian data, without a target).
     k, max_k
         Most points, and how far they may be doubled where these are not enough; 4 k.
+    rest
+        `auto`: a Gaussian carries what it can of the log-likelihood, and rows the rest, where that comes nearer than rows alone;
+        `gaussian`, or `none` for rows alone. `coreset.rest` has it, and belongs to the rows.
     full
         The posterior of all rows in place of a coreset's, to compare with, or where there are few of them.
     draws, tune, chains, target_accept, max_depth
@@ -85,7 +89,7 @@ def fit(
     unknown = set(keywords) - set(signature(build).parameters)
     if unknown:
         raise TypeError(f"fit() has no keyword '{min(unknown)}'; it takes those of build() and its own")
-    X, y, asked, design = resolved(X, y, dict(model=model, k=None if full else k, seed=seed, **keywords))
+    X, y, asked, design = resolved(X, y, dict(model=model, k=None if full else k, seed=seed, rest="none" if full else rest, **keywords))
     execution = Execution(reporting(progress, began), _count("threads", threads))
     if full:
         result = _all_rows(X, y, asked, chain_settings(**settings), execution, began)

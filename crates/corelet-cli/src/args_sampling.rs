@@ -88,6 +88,9 @@ pub(crate) struct FitArgs {
     pub(crate) model: ModelArgs,
     #[command(flatten)]
     pub(crate) choose: ChooseArgs,
+    /// Points that -k, 300 where it is not said, may be doubled to while the coreset is not certified [default: four times -k]
+    #[arg(long, value_name = "POINTS", value_parser = positive_count(), help_heading = "Coreset")]
+    pub(crate) max_k: Option<usize>,
     #[command(flatten)]
     pub(crate) chains: ChainArgs,
     #[command(flatten)]

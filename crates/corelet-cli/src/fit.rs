@@ -4,8 +4,10 @@ use std::path::Path;
 
 use anyhow::Context;
 use corelet::data::ensure_writable;
+use corelet::engine::Round;
+use corelet::study::FitSpecification;
 use corelet::trust::Grade;
-use corelet::words::Summary;
+use corelet::words::{Summary, count, number};
 use serde::Serialize;
 
 use crate::args_sampling::FitArgs;
@@ -40,27 +42,22 @@ pub(crate) fn run(
     let opened = load::open(&args.data, &specification, terminal)?;
     let source = || opened.study.frame().source.clone();
     let mut follower = Follower::new(terminal, interrupt);
-    let chosen = opened
-        .study
-        .build(&specification.build, &mut |progress| follower.heard(progress))
-        .with_context(source)?;
+    let asked = FitSpecification {
+        build: specification.build.clone(),
+        max_k: args.max_k,
+        sample: specification.sample,
+        seed,
+    };
+    let fitted = opened.study.fit(&asked, &mut |progress| follower.heard(progress)).with_context(source)?;
     drop(follower);
     opened.warn(terminal);
-    let Some(chosen) = chosen.map(with_memory) else { return Ok(Outcome::Interrupted) };
+    fitted.notes.iter().for_each(|note| terminal.warn(note));
+    let Some(chosen) = fitted.chosen.map(with_memory) else { return Ok(Outcome::Interrupted) };
     let (coreset, summary) = (chosen.coreset(), &chosen.summary);
     if let Some(path) = &args.coreset {
         opened.write_coreset(coreset, summary, path)?;
     }
-    if interrupt.asked() {
-        return Ok(stopped(args.coreset.as_deref(), terminal));
-    }
-    let weighted = opened.study.weighted_with_rest(&coreset.rows, &coreset.weights, coreset.rest.as_ref());
-    let weighted = weighted.with_context(source)?;
-    let Some(drawn) =
-        posterior::draw(&opened, Some(&weighted), &specification.sample, seed, terminal, interrupt)?
-    else {
-        return Ok(stopped(args.coreset.as_deref(), terminal));
-    };
+    let Some(drawn) = fitted.drawn else { return Ok(stopped(args.coreset.as_deref(), terminal)) };
 
     interrupt.writing();
     let posterior = PosteriorSummary::new(&opened.study, &drawn);
@@ -74,10 +71,22 @@ pub(crate) fn run(
         output::write_text(path, &report::to_html(&subject)?)?;
     }
     posterior::show(&opened.study, &drawn, &posterior, coreset.rows.len(), terminal);
+    show_rounds(&fitted.rounds, terminal);
     let written: Vec<&Path> = posterior::written(&args.files).into_iter().chain(also(args)).collect();
     load::show(summary, terminal, &written);
     load::warn(summary, terminal);
     Ok(if drawn.grade() == Some(Grade::C) { Outcome::NotCertified } else { Outcome::Done })
+}
+
+/// The coresets that were tried, where they were several.
+fn show_rounds(rounds: &[Round], terminal: &Terminal) {
+    if rounds.len() < 2 {
+        return;
+    }
+    for (i, Round { points, variance, next, .. }) in rounds.iter().enumerate() {
+        let label = if i == 0 { "  tried          " } else { "                 " };
+        terminal.say(&format!("{label}{} points: V {} nats²; {next}", count(*points), number(*variance)));
+    }
 }
 
 /// The files that `fit` writes besides the draws.

@@ -168,6 +168,11 @@ impl<'a> Follower<'a> {
                 self.line.follow(&prefix, method, info);
             }
             Progress::Evaluating => self.line.set("evaluating on fresh draws".to_owned()),
+            Progress::Round(step) => {
+                let stage = format!("round {}, {} points: {}", step.round, count(step.k), step.stage.words());
+                self.chains.clear();
+                self.line.set(stage);
+            }
             Progress::Judging => self.line.set("judging the draws on all rows".to_owned()),
             Progress::Sampling(step) => {
                 while self.chains.len() <= step.chain {

@@ -30,9 +30,9 @@ pub struct FitSpecification {
 /// What a fit came to. Where it was stopped before there were draws, the coreset that there was.
 pub struct StudyFit {
     /// The coreset.
-    pub chosen: Option<Arc<Chosen>>,
+    pub chosen: Option<Chosen>,
     /// Its draws with the verdict; none where it was stopped before.
-    pub drawn: Option<Arc<Drawn>>,
+    pub drawn: Option<Drawn>,
     /// Every round in its order.
     pub rounds: Vec<Round>,
     /// What should not be overlooked.
@@ -56,12 +56,18 @@ impl Study {
         let listener = RefCell::new(listener);
         let mut known = Known { study: self, asked, plan, listener: &listener, last: None };
         let step = &mut |step: &crate::engine::Step| (listener.borrow_mut())(Progress::Round(step));
-        match rounds(&mut known, None, step) {
+        let fitted = rounds(&mut known, None, step);
+        let last = known.last.take();
+        match fitted {
             Ok(Fitted { best, rounds, notes }) => {
-                Ok(StudyFit { chosen: Some(best.coreset), drawn: Some(best.draws), rounds, notes })
+                drop(last);
+                // Nobody else has them any more.
+                let (chosen, drawn) = (Arc::into_inner(best.coreset), Arc::into_inner(best.draws));
+                Ok(StudyFit { chosen, drawn, rounds, notes })
             }
             Err(error) if error.is::<Interrupted>() => {
-                Ok(StudyFit { chosen: known.last, drawn: None, rounds: Vec::new(), notes: Vec::new() })
+                let chosen = last.and_then(Arc::into_inner);
+                Ok(StudyFit { chosen, drawn: None, rounds: Vec::new(), notes: Vec::new() })
             }
             Err(error) => Err(match error.downcast::<StudyError>() {
                 Ok(error) => *error,
