@@ -101,8 +101,9 @@ CHOLESKY = np.array([[1.0, 0.0], [0.4, np.sqrt(1 - 0.16)]])
 
 
 def two(x: Any) -> Any:
+    """Means of two numbers a row."""
     c = numpyro.sample("c", dist.Normal(0.0, 1.0).expand([2]).to_event(1))
-    return line(x)[:, None] * jnp.array([1.0, 0.5]) + c
+    return x[:, None] * numpyro.sample("b", dist.Normal(0.0, 0.5)) * jnp.array([1.0, 0.5]) + c
 
 
 def three(x: Any) -> Any:
