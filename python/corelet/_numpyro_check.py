@@ -82,7 +82,10 @@ def _at_points(rows: Rows, rng: np.random.Generator) -> tuple[dict[str, Any], di
         theta = rows.constrained(free, data)
         return theta, rows.parts(theta, data)
 
-    compiled = Compiled(jax.vmap(at, in_axes=(0, None)), (some(), rows.values), LITTLE)
+    def one_by_one(free: Any, data: Any) -> Any:  # Side by side they would take as many times the memory.
+        return jax.lax.map(lambda one: at(one, data), free)
+
+    compiled = Compiled(one_by_one, (some(), rows.values), LITTLE)
     for _ in range(TRIES):
         free = some()
         theta, whole = compiled(free, rows.values)

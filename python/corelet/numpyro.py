@@ -95,7 +95,11 @@ def fit(
     warn_of_precision(table.n)
     size = 0 if groups is not None else max(plan.k, 0 if given is not None else plan.pilot)
     tool = Sampler(table, Steps(draws, tune, chains), plan, size, dict(kernel or {}))
-    tool.check(plan.draws_at(plan.k, table.parameters), seed)
+    try:
+        tool.check(plan.draws_at(plan.k, table.parameters), seed)
+    except jax.errors.JaxRuntimeError as error:
+        first = (str(error).splitlines() or ["no reason given"])[0]
+        raise CoreletError(f"JAX cannot compute the log-likelihoods of the {table.n} rows of this model: {first}") from None
     start = None if given is None else tool.only_latent(given)
     found = run_rounds(tool, plan, units, start, progress, tool.inference_data)
     found.notes.extend(tool.notes())
