@@ -308,9 +308,14 @@ fn left_over(points: &Weighted, projected: &Projected) -> Option<LeftOver> {
     let less = |all: &[f64], some: &[f64]| -> Vec<f64> {
         all.iter().zip(some).map(|(all, some)| all - scale * some).collect()
     };
-    let gradient = less(&whole.gradient, &chosen.gradient);
-    let (rest, _) = Rest::of(under, gradient, less(&whole.curvature, &chosen.hessian)).ok()?;
-    Some(LeftOver { scale, rest })
+    // Where nothing is left of A the rows have it all, and the slope beside them stays.
+    let rest = Rest {
+        centre: under.mean.clone(),
+        gradient: less(&whole.gradient, &chosen.gradient),
+        curvature: less(&whole.curvature, &chosen.hessian),
+    };
+    let finite = rest.gradient.iter().chain(&rest.curvature).all(|x| x.is_finite());
+    finite.then_some(LeftOver { scale, rest })
 }
 
 /// λ_max(H⁻¹H_w), with a little of the precision of π̂ where H is singular.
