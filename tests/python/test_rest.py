@@ -76,8 +76,10 @@ def test_files_carry_it(data, alone, tmp_path):
     alone.to_parquet(tmp_path / "core.parquet")
     with pytest.raises(corelet.CoreletError, match="CSV has no place for the Gaussian part"):
         alone.to_parquet(tmp_path / "core.csv")
-    few = corelet.build(data[0][:300], data[1][:300], model="logistic", k=40, rest="gaussian")
-    assert 0 < len(few) <= 40 and few.rest is not None
+    counts = np.random.default_rng(5).poisson(np.exp(0.3 * data[0][:300, 0]))
+    few = corelet.build(data[0][:300], counts, model="poisson", k=60, rest="gaussian")
+    assert 0 < len(few) <= 60 and few.rest is not None
+    assert few.sample(draws=200, chains=2).posterior["original"].shape == (2, 200, 7)
     assert corelet.build(*data, model="logistic", k=30).rest is None
     with pytest.raises(corelet.CoreletError, match="k is 0"):
         corelet.build(*data, model="logistic", k=0)

@@ -9,7 +9,7 @@ use corelet_data::parallel;
 use super::Over;
 
 /// From this number of features on a Hessian is summed in tiles. A partial one a task, as for fewer, would take 64 times its size.
-pub(super) const LEAST: usize = 256;
+pub(super) const LEAST: usize = 320;
 
 /// Rows that go by at once, and those of them that are one task.
 const CHUNK: usize = 2048;

@@ -219,7 +219,8 @@ fn fields<'py>(
     let fields = PyDict::new(py);
     let draws: Vec<&Phase> = chains.chains.iter().map(|chain| &chain.draws).collect();
     phase(py, &fields, "", &draws, chains.dim, scale)?;
-    if warmup {
+    // Independent draws of a Gaussian have none.
+    if warmup && chains.chains.iter().any(|chain| !chain.warmup.stats.energy.is_empty()) {
         let warmup: Vec<&Phase> = chains.chains.iter().map(|chain| &chain.warmup).collect();
         phase(py, &fields, "warmup_", &warmup, chains.dim, scale)?;
     }

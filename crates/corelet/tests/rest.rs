@@ -111,7 +111,7 @@ fn means_of_derivatives_are_those_of_brute_force() {
 /// So many parameters that the Hessian is summed in tiles: the same as summed row by row, and the same bits for any number of threads.
 #[test]
 fn large_hessians_are_those_of_single_rows() {
-    let (n, dim) = (3000, 260);
+    let (n, dim) = (3000, 330);
     let scaled = |classes: usize, features: usize| {
         let mut rows = generate::logistic(n, features, 3);
         rows.features = rows.features.iter().map(|x| 0.1 * x).collect();
@@ -122,7 +122,7 @@ fn large_hessians_are_those_of_single_rows() {
     };
     let models: [Arc<dyn Model>; 2] = [
         Arc::new(Logistic::model(scaled(2, dim)).unwrap()),
-        Arc::new(Softmax::model(scaled(3, 130), 3).unwrap()),
+        Arc::new(Softmax::model(scaled(3, 165), 3).unwrap()),
     ];
     for model in models {
         let (dim, rows) = (model.dim(), Memory::new(Arc::clone(&model)));
@@ -194,8 +194,8 @@ fn a_quadratic_log_likelihood_needs_no_row() {
     assert!(built.rounds[0].variance.unwrap() < 1e-12, "{:?}", built.rounds);
     let points = weighted(&rows, &built);
     let fit = points.fit(&prior).unwrap().posterior;
-    near(&fit.mean, &full.mean, 1e-10, "mean");
-    near(&fit.precision, &full.precision, 1e-10, "precision");
+    near(&fit.mean, &full.mean, 1e-8, "mean");
+    near(&fit.precision, &full.precision, 1e-8, "precision");
     // Independent draws in place of chains, and a verdict on them.
     let go_on = &mut |_: &_| ControlFlow::Continue(());
     let chains = sample(&points, &prior, &fit, &SampleSettings::default(), 5, go_on).unwrap();

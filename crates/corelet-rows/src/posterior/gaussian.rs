@@ -79,7 +79,7 @@ impl Gaussian {
     /// The same, where one purpose needs draws again and again: each index is a stream of its own.
     pub fn shifts_at(&self, count: usize, seed: u64, stream: Stream, index: u64) -> Shifts {
         /// From this dimension on the draws are a product of matrices.
-        const LARGE: usize = 256;
+        const LARGE: usize = 320;
         let dim = self.dim();
         let mut rng = stream.rng(seed, index);
         if dim >= LARGE {

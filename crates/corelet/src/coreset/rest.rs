@@ -9,10 +9,12 @@ use sparse_nnls::{Method, PathPoint, Pursuit, Status, solve};
 use super::build::Callback;
 use super::{BuildError, BuildOptions, Built, Coreset, EmbeddedFit, Round, RoundOptions, build_in_rounds};
 use crate::embed::{Description, Embedded, Embedding, beyond_order_two};
-use crate::linalg::{Cholesky, congruence, quadratic_form, row_major, symmetric_eigenvalues};
+use crate::linalg::{
+    Cholesky, congruence, power_of_two_below, quadratic_form, row_major, symmetric_eigenvalues, to_multiple,
+};
 use crate::posterior::Gaussian;
 use crate::random::Stream;
-use crate::rows::{LogLikelihood, Problem, Rest, Under, Weighted};
+use crate::rows::{LogLikelihood, Newton, Problem, Rest, RowsError, Under, Weighted};
 use crate::trust::{Draws, HeldOut, VerdictError, affordable_draws, variances};
 
 /// Whether a Gaussian stands beside the rows of a coreset.
@@ -56,8 +58,8 @@ const AFFORDABLE: f64 = 2e10;
 /// Rows are kept where they leave less than this share of V.
 const WORTH: f64 = 0.9;
 
-/// Weights that are multiplied by at least this stay nearly what they are. Where it is far less, a few rows of large weights stand for
-/// remainders that cancel, and fewer points do better.
+/// Weights that are multiplied by at least this stay nearly what they are. Where it is far less, a few rows of large weights may stand for
+/// remainders that cancel, and fewer points may do better.
 const AS_IT_IS: f64 = 0.8;
 
 /// How many draws a coreset with a Gaussian is judged on while it is built.
@@ -163,9 +165,9 @@ impl Builder<'_> {
         let mut under = start.clone();
         let mut left = MOST_PROJECTIONS;
         loop {
-            let newton = rows.expect(&Under::from(&under))?;
+            let (gradient, hessian) = rounded(rows.expect(&Under::from(&under))?, &under);
             let (rest, undetermined) =
-                Rest::of(&under, newton.gradient, newton.hessian).map_err(|_| BuildError::NoGaussian)?;
+                Rest::of(&under, gradient, hessian).map_err(|_| BuildError::NoGaussian)?;
             let fit = if prior.is_gaussian() {
                 rest.posterior(prior).map_err(|_| BuildError::NoGaussian)?
             } else {
@@ -184,20 +186,28 @@ impl Builder<'_> {
 
     /// V of weighted rows and a Gaussian by draws of their Gaussian fit; infinite where it cannot be told.
     fn variance(&self, points: &Weighted, fit: &Gaussian) -> Result<f64, BuildError> {
+        Ok(self.variances(&[(points.clone(), fit.clone())])?.first().copied().unwrap_or(f64::INFINITY))
+    }
+
+    /// The same of several, from one pass.
+    fn variances(&self, fitted: &[(Weighted, Gaussian)]) -> Result<Vec<f64>, BuildError> {
         let Problem { rows, prior } = self.problem;
         let (count, seed) = (judging_draws(rows.len(), rows.dim()), self.options.seed);
-        let draws = if prior.is_gaussian() && points.quadratic().is_some() {
+        let draw = |(points, fit): &(Weighted, Gaussian)| -> Result<Draws, RowsError> {
+            if !(prior.is_gaussian() && points.quadratic().is_some()) {
+                return Draws::from_gaussian(points, prior, fit, count, seed);
+            }
             let shifts = fit.shifts(count, seed, Stream::Verdict);
             let draw = |s: usize| fit.mean.iter().zip(shifts.row(s)).map(|(mean, shift)| mean + shift);
             let theta = (0..count).flat_map(draw).collect();
-            Draws { theta, dim: fit.dim(), chains: None, log_weights: None }
-        } else {
-            Draws::from_gaussian(points, prior, fit, count, seed)?
+            Ok(Draws { theta, dim: fit.dim(), chains: None, log_weights: None })
         };
-        match variances(None, rows, &[(points, &draws)]) {
-            Ok(variances) => Ok(variances.first().copied().unwrap_or(f64::INFINITY)),
+        let draws = fitted.iter().map(draw).collect::<Result<Vec<Draws>, _>>()?;
+        let judged: Vec<(&Weighted, &Draws)> = fitted.iter().map(|(points, _)| points).zip(&draws).collect();
+        match variances(None, rows, &judged) {
+            Ok(variances) => Ok(variances),
             Err(VerdictError::Rows(error)) => Err(error.into()),
-            Err(_) => Ok(f64::INFINITY),
+            Err(_) => Ok(vec![f64::INFINITY; fitted.len()]),
         }
     }
 
@@ -231,6 +241,8 @@ impl Builder<'_> {
     }
 
     /// Rows whose remainders beyond order 2 add up to those of all, and the Gaussian of what they leave over; with V.
+    ///
+    /// Where the weights of k points must be held back for A ⪯ 0, half and a quarter of them are tried too, and V decides.
     fn with_rows(
         &self,
         projected: &Projected,
@@ -242,75 +254,68 @@ impl Builder<'_> {
         let embedding = Embedded::sampled(rows, recipe, seed, Pursuit::default().first_pool(k))?;
         let solution = solve(&embedding, None, self.options.solver()?, &self.options.settings(k), callback)?;
         let path = solution.path.clone();
-        let mut coreset = Coreset::new(solution, embedding.description(), self.options.method.name(), k);
-        let Some(held) = self.hold_back(&mut coreset, &path, projected)? else {
-            return Ok((coreset, f64::INFINITY));
-        };
-        coreset.weights.iter_mut().for_each(|weight| *weight *= held.scale);
-        let rest = Arc::new(held.rest);
-        let points = held.points.with_weights(coreset.weights.clone()).with_rest(Some(Arc::clone(&rest)))?;
-        (coreset.rest, coreset.undetermined) = (Some(rest), projected.undetermined);
-        match points.fit(prior) {
-            Ok(fit) => Ok((coreset, self.variance(&points, &fit.posterior)?)),
-            Err(_) => Ok((coreset, f64::INFINITY)),
+        let most = Coreset::new(solution, embedding.description(), self.options.method.name(), k);
+        if most.status == Status::Stopped {
+            return Ok((most, f64::INFINITY));
         }
-    }
-
-    /// The most points on the path, by halves, whose weights need hardly be held back for A ⪯ 0; where there are none, those that need it
-    /// least.
-    fn hold_back(
-        &self,
-        coreset: &mut Coreset,
-        path: &[PathPoint],
-        projected: &Projected,
-    ) -> Result<Option<Held>, BuildError> {
-        let mut best: Option<(Held, Coreset)> = None;
-        let mut next = Some(coreset.clone());
-        while let Some(tried) = next {
-            let points = Weighted::fetch(self.problem.rows, &tried.rows, &tried.weights)?;
-            let half = tried.rows.len() / 2;
-            if let Some(held) = left_over(points, projected)
-                && best.as_ref().is_none_or(|(best, _)| held.scale > best.scale)
-            {
-                best = Some((held, tried.clone()));
+        let mut tried: Vec<(Coreset, (Weighted, Gaussian))> = Vec::new();
+        for part in [1, 2, 4] {
+            let Some(chosen) = smaller(&most, &path, most.rows.len() / part) else { break };
+            let points = Weighted::fetch(rows, &chosen.rows, &chosen.weights)?;
+            let Some(LeftOver { scale, rest }) = left_over(&points, projected) else { continue };
+            let (rest, mut coreset) = (Arc::new(rest), chosen);
+            coreset.weights.iter_mut().for_each(|weight| *weight *= scale);
+            let points = points.with_weights(coreset.weights.clone()).with_rest(Some(Arc::clone(&rest)))?;
+            (coreset.rest, coreset.undetermined) = (Some(rest), projected.undetermined);
+            if let Ok(fit) = points.fit(prior) {
+                tried.push((coreset, (points, fit.posterior)));
             }
-            if half == 0 || best.as_ref().is_some_and(|(held, _)| held.scale >= AS_IT_IS) {
+            if scale >= AS_IT_IS {
                 break;
             }
-            let smaller = path.iter().rev().find(|point| point.weights.len() <= half);
-            next = smaller.filter(|point| !point.weights.ids.is_empty()).map(|point| {
-                let mut smaller = tried;
-                (smaller.rows, smaller.weights) = (point.weights.ids.clone(), point.weights.values.clone());
-                smaller.fit.residual = point.residual;
-                smaller
-            });
         }
-        Ok(best.map(|(held, chosen)| {
-            *coreset = chosen;
-            held
-        }))
+        let (coresets, fitted): (Vec<Coreset>, Vec<(Weighted, Gaussian)>) = tried.into_iter().unzip();
+        let judged = coresets.into_iter().zip(self.variances(&fitted)?);
+        Ok(judged.min_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or((most, f64::INFINITY)))
     }
 }
 
-/// Weighted rows, what their weights must be multiplied by, and the Gaussian of what they leave over then.
-struct Held {
-    points: Weighted,
+/// The largest coreset on a path with at most so many points.
+fn smaller(most: &Coreset, path: &[PathPoint], points: usize) -> Option<Coreset> {
+    if points == most.rows.len() {
+        return Some(most.clone());
+    }
+    let fits = |point: &&PathPoint| (1..=points).contains(&point.weights.len());
+    let PathPoint { weights, residual } = path.iter().rev().find(fits)?;
+    let mut smaller = most.clone();
+    (smaller.rows, smaller.weights) = (weights.ids.clone(), weights.values.clone());
+    smaller.fit.residual = *residual;
+    Some(smaller)
+}
+
+/// What weights must be multiplied by, and the Gaussian of what they leave over then.
+struct LeftOver {
     scale: f64,
     rest: Rest,
 }
 
 /// b = g − s·Σwᵢgᵢ and A = H − s·ΣwᵢHᵢ, with the largest s ≤ 1 for which A ⪯ 0: where the rows bend more than all of them together in
 /// some direction, their weights are held back.
-fn left_over(points: Weighted, projected: &Projected) -> Option<Held> {
+fn left_over(points: &Weighted, projected: &Projected) -> Option<LeftOver> {
     let (under, whole) = (&projected.under, &projected.rest);
     let chosen = points.expected(&Under::from(under));
     let scale = 1.0 / most_share(&whole.curvature, &chosen.hessian, under)?.max(1.0);
     let less = |all: &[f64], some: &[f64]| -> Vec<f64> {
         all.iter().zip(some).map(|(all, some)| all - scale * some).collect()
     };
-    let gradient = less(&whole.gradient, &chosen.gradient);
-    let (rest, _) = Rest::of(under, gradient, less(&whole.curvature, &chosen.hessian)).ok()?;
-    Some(Held { points, scale, rest })
+    // Where nothing is left of A the rows have it all, and the slope beside them stays.
+    let rest = Rest {
+        centre: under.mean.clone(),
+        gradient: less(&whole.gradient, &chosen.gradient),
+        curvature: less(&whole.curvature, &chosen.hessian),
+    };
+    let finite = rest.gradient.iter().chain(&rest.curvature).all(|x| x.is_finite());
+    finite.then_some(LeftOver { scale, rest })
 }
 
 /// λ_max(H⁻¹H_w), with a little of the precision of π̂ where H is singular.
@@ -324,6 +329,18 @@ fn most_share(whole: &[f64], chosen: &[f64], under: &Gaussian) -> Option<f64> {
     let bent: Vec<f64> = chosen.iter().map(|h| -h).collect();
     let shares = symmetric_eigenvalues(&congruence(&transposed, &bent, dim), dim).ok()?;
     shares.last().map(|most| most * (1.0 + RIDGE))
+}
+
+/// Gradient and Hessian without the digits in which sums over rows differ by their order, as other partitions have them: to 2⁻³⁰ of what
+/// moves the posterior by its width.
+fn rounded(newton: Newton, under: &Gaussian) -> (Vec<f64>, Vec<f64>) {
+    const DIGITS: f64 = 1.0 / 1_073_741_824.0;
+    let dim = under.dim();
+    let units: Vec<f64> = (0..dim).map(|i| power_of_two_below(under.precision[i * dim + i].sqrt())).collect();
+    let gradient =
+        newton.gradient.iter().zip(&units).map(|(g, unit)| to_multiple(*g, DIGITS * unit)).collect();
+    let entry = |i: usize, j: usize| to_multiple(newton.hessian[i * dim + j], DIGITS * units[i] * units[j]);
+    (gradient, row_major(dim, entry))
 }
 
 fn finite(x: f64) -> Option<f64> {
