@@ -291,9 +291,14 @@ class RowLogp:
         """PyMC raises where the parameters of any row are out of their range; here such a row has log-likelihood −∞, and others theirs."""
         value = made.get(node.inputs[0], node.inputs[0])
         for condition in node.inputs[1:]:
-            for part in _parts(condition):
-                held = made.get(part, part)
-                if held.ndim > value.ndim:
+            for part in _parts(condition, made):
+                if part not in made and bool(pt.as_tensor(part).eval(mode=AS_IT_IS)):
+                    continue  # Of data alone, and it holds.
+                held = pt.as_tensor(made.get(part, part))
+                by_row = part.ndim > 0 and value.ndim > 0 and part.type.shape[0] in (None, self.n)
+                if not by_row:
+                    held = held.all()
+                elif held.ndim > value.ndim:
                     held = held.all(axis=tuple(range(value.ndim, held.ndim)))
                 value = pt.switch(held, value, -np.inf)
         return value
@@ -316,18 +321,18 @@ def _counted(variable: Any, length: Any) -> Any:
     return rows if pattern == [0] else rows.dimshuffle(*pattern)
 
 
-def _parts(condition: Any) -> list[Any]:
-    """The conditions that must all hold for this one to hold, as they were before they were reduced to one."""
+def _parts(condition: Any, made: Mapping[Any, Any]) -> list[Any]:
+    """The conditions that must all hold for this one to hold, as they were before they were reduced to one; those of data alone, whose
+    outcome is known, as they are."""
     node = condition.owner
-    if node is None:
-        return [pt.as_tensor(condition)]
-    if isinstance(node.op, ScalarFromTensor):
-        return _parts(node.inputs[0])
-    if isinstance(node.op, MakeVector):
-        return [part for entry in node.inputs for part in _parts(entry)]
+    if node is None or not any(variable in made for variable in node.inputs):
+        return [condition]
+    if isinstance(node.op, (ScalarFromTensor, MakeVector)):
+        return [part for entry in node.inputs for part in _parts(entry, made)]
     if isinstance(node.op, All):
         inner = node.inputs[0]
-        return _parts(inner) if inner.owner is not None and isinstance(inner.owner.op, MakeVector) else [inner]
+        is_vector = inner.owner is not None and isinstance(inner.owner.op, MakeVector)
+        return _parts(inner, made) if is_vector else [inner]
     return [condition]
 
 
