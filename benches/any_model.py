@@ -143,13 +143,13 @@ def table(draws, model):
 
 def compare(fit, draws, model):
     """Shift of the means, ratios of sds, and the Monte-Carlo error of the largest shift, by effective sample sizes."""
-    from corelet._judge import Mixing
+    import arviz as az
 
     ours, theirs = table(fit.draws, model), table(draws, model)
     flat = [x.reshape(-1, x.shape[2]) for x in (ours, theirs)]
     shift = np.abs(flat[0].mean(axis=0) - flat[1].mean(axis=0)) / flat[1].std(axis=0)
     ratio = flat[0].std(axis=0) / flat[1].std(axis=0)
-    ess = [np.array([Mixing.of(np.float64(x[None, :, :, j])).ess_bulk for j in range(x.shape[2])]) for x in (ours, theirs)]
+    ess = [np.array([float(az.ess(np.float64(x[:, :, j]), method="bulk")) for j in range(x.shape[2])]) for x in (ours, theirs)]
     error = np.sqrt(1 / ess[0] + 1 / ess[1])
     return dict(
         shift=float(shift.max()),

@@ -82,9 +82,7 @@ def fit(
     >>> fit.verdict.grade, len(fit.coreset) <= 60, fit.draws["original"].shape
     ('A', True, (2, 1000, 4))
     """
-    settings = dict(
-        draws=draws, warmup=tune, chains=chains, target_accept=target_accept, max_depth=max_depth, seed=seed
-    )
+    settings = chain_settings(draws, tune, chains, target_accept, max_depth, seed)
     began = time.perf_counter()
     unknown = set(keywords) - set(signature(build).parameters)
     if unknown:
@@ -92,12 +90,12 @@ def fit(
     X, y, asked, design = resolved(X, y, dict(model=model, k=None if full else k, seed=seed, rest="none" if full else rest, **keywords))
     execution = Execution(reporting(progress, began), _count("threads", threads))
     if full:
-        result = _all_rows(X, y, asked, chain_settings(**settings), execution, began)
+        result = _all_rows(X, y, asked, settings, execution, began)
     else:
         most = None if max_k is None else _count("max_k", max_k)
         if most is not None and most < _count("k", k):
             raise _lib.CoreletError(f"max_k = {most} is less than k = {k}")
-        result = _rounds(X, y, asked, most, chain_settings(**settings), execution, began)
+        result = _rounds(X, y, asked, most, settings, execution, began)
     result.coreset.design = design
     return result
 

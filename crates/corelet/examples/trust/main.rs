@@ -3,6 +3,7 @@
 //! `cargo run --release -p corelet --example trust -- calibrate --threads 16 [--families | --priors] [--only NAME] [--seeds 3] [-o cases.csv]`
 //! `cargo run --release -p corelet --example trust -- sbc --threads 16 [--replicates 300]`
 //! `cargo run --release -p corelet --example trust -- skewed --threads 16 [--seeds 10]`
+//! `cargo run --release -p corelet --example trust -- liars --threads 16 [--seeds 10]`
 //! `cargo run --release -p corelet --example trust -- flights --threads 16 [--draws 1000]`
 //!
 //! `calibrate` takes the paper's data in too where `CORELET_DATA` names their folder, and `flights` needs it.
@@ -13,6 +14,7 @@ mod calibrate;
 mod common;
 mod families;
 mod flights;
+mod liars;
 mod priors;
 mod sbc;
 mod skewed;
@@ -56,6 +58,7 @@ fn main() {
             println!("{}", skewed::to_table(&skewed::run(&skewed::SIZES, number("--seeds", 5) as u64, 5000)));
         }
         Some("flights") => println!("{}", flights::run(number("-k", 500), number("--draws", 1000))),
-        _ => println!("calibrate, sbc, skewed or flights; see the first lines of main.rs"),
+        Some("liars") => println!("{}", liars::run(number("--seeds", 10) as u64)),
+        _ => println!("calibrate, sbc, skewed, liars or flights; see the first lines of main.rs"),
     }
 }
