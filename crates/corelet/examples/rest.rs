@@ -58,7 +58,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let chains = sample(&weighted, &prior, &fit, &SampleSettings::default(), 0, go_on)?;
     println!("chains   {:.2} s, {} gradients", clock.elapsed().as_secs_f64(), chains.gradients());
     let clock = Instant::now();
-    let judged = verdict(&rows, &weighted, &Draws::from_chains(&chains, 4000))?;
+    let judged = verdict(&rows, &prior, &weighted, &Draws::from_chains(&chains, 4000), 0)?;
     println!(
         "verdict  {:.2} s: {:?}, V {:.2e} (at most {:.2e})",
         clock.elapsed().as_secs_f64(),

@@ -180,8 +180,8 @@ fn weighted(rows: &Memory, built: &Built) -> Weighted {
     Weighted::fetch_with_rest(rows, &coreset.rows, &coreset.weights, coreset.rest.clone()).unwrap()
 }
 
-fn judged(rows: &Memory, points: &Weighted, draws: &Draws) -> Verdict {
-    verdict(rows, points, draws).unwrap()
+fn judged(rows: &Memory, prior: &Prior, points: &Weighted, draws: &Draws) -> Verdict {
+    verdict(rows, prior, points, draws, 0).unwrap()
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn a_quadratic_log_likelihood_needs_no_row() {
     let go_on = &mut |_: &_| ControlFlow::Continue(());
     let chains = sample(&points, &prior, &fit, &SampleSettings::default(), 5, go_on).unwrap();
     assert_eq!((chains.total_draws(), chains.gradients()), (4000, 0));
-    let judged = judged(&rows, &points, &Draws::from_chains(&chains, 4000));
+    let judged = judged(&rows, &prior, &points, &Draws::from_chains(&chains, 4000));
     assert_eq!(judged.grade, Grade::A);
     assert!(judged.divergence.variance < 1e-12);
     for j in 0..4 {
@@ -227,7 +227,7 @@ fn a_gaussian_carries_what_few_rows_cannot() {
         let points = weighted(&rows, &built);
         let fit = points.fit(&prior).unwrap().posterior;
         let draws = Draws::from_gaussian(&points, &prior, &fit, 1000, 9).unwrap();
-        (judged(&rows, &points, &draws).divergence.variance, built)
+        (judged(&rows, &prior, &points, &draws).divergence.variance, built)
     };
     let (by_rows, _) = variance(60, RestChoice::None);
     let (alone, without) = variance(0, RestChoice::Gaussian);

@@ -221,7 +221,7 @@ fn a_whole_build_cannot_tell_where_the_rows_are() {
         let evaluation = evaluate(problem, Some(&full), None, &coreset.rows, &coreset.weights).unwrap();
         let own = weighted.fit(&prior).unwrap().posterior;
         let draws = Draws::from_gaussian(&weighted, &prior, &own, 500, 2).unwrap();
-        let judged = verdict(rows, &weighted, &draws).unwrap();
+        let judged = verdict(rows, &prior, &weighted, &draws, 0).unwrap();
         (coreset.rows, coreset.weights, evaluation, judged)
     };
     for model in [&models[0], &models[4]] {
