@@ -164,7 +164,7 @@ def bad_inputs():
         "two targets": ((X, y), {"target": "x1"}, ValueError, "the target is given twice"),
         "three classes": ((X, three), {}, ValueError, r"target 'y', row 2: 2 is neither 0/1 nor -1/\+1"),
         "one class": ((X, np.ones(50)), {}, ValueError, "is '1' in every row"),
-        "k of 0": ((X, y), {"k": 0}, ValueError, "k = 0 points cannot be chosen from 50 rows"),
+        "k of 0": ((X, y), {"k": 0}, ValueError, "k is 0, but it must be at least 1"),
         "k too large": ((X, y), {"k": 51}, ValueError, "k = 51 points cannot be chosen from 50 rows"),
         "k negative": ((X, y), {"k": -1}, ValueError, "k is -1"),
         "k no integer": ((X, y), {"k": 2.5}, TypeError, "k is 2.5, but it must be a whole number"),

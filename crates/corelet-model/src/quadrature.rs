@@ -42,7 +42,7 @@ impl Rule {
     /// logistic curve in it.
     ///
     /// Its error is about e^{−2π²/h²} + e^{−2π²/(sh)} for the step h, so h = min(0.6, 0.53/s) leaves 10⁻¹⁶. The
-    /// window |z| ≤ 10 + s holds the peak of φ(z)e^{sz}, at z = s. There are at most [`MOST_NODES`] nodes, which is
+    /// window |z| ≤ 10 + s holds the peak of φ(z)e^{sz}, at z = s. There are at most 420 nodes, which is
     /// enough up to s ≈ 6; beyond, accuracy falls off gently.
     pub fn trapezoidal(s: f64) -> Rule {
         let window = (10.0 + s).min(37.0);

@@ -160,11 +160,14 @@ pub(crate) fn known((rows, weights, fingerprint, text): &WeightedRows<'_>) -> Py
     Ok((rows, weights.as_slice()?.to_vec(), fingerprint.clone(), rest(text.as_deref())?))
 }
 
+/// Observations, their weights, and the Gaussian part.
+type ChosenRows = (Vec<usize>, Vec<f64>, Option<Arc<Rest>>);
+
 /// The observations, the weights and the Gaussian part of a coreset of these data.
 pub(crate) fn chosen(
     study: &mut Study,
     (rows, weights, fingerprint, rest): &KnownRows,
-) -> Result<(Vec<usize>, Vec<f64>, Option<Arc<Rest>>), Failure> {
+) -> Result<ChosenRows, Failure> {
     let observations = study.frame().observations_of(rows).map_err(|error| Failure::new(&error))?;
     study.expect(fingerprint.as_deref());
     Ok((observations, weights.clone(), rest.clone()))

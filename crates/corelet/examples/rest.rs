@@ -2,6 +2,8 @@
 //!
 //! Prints seconds of the fit of all rows, of the build and of chains with verdict, and V.
 
+#![allow(clippy::print_stdout, reason = "an example prints what it finds")]
+
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Instant;

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use common::observations;
 use corelet::cluster::{Carrier, CarrierError, Shard, look};
-use corelet::coreset::{Built, Selector};
+use corelet::coreset::{Built, RestChoice, Selector};
 use corelet::data::{Column, Columns, DesignOptions, MISSING, Source, Standardise, Table, Values};
 use corelet::model::BuiltIn;
 use corelet::sparse_vi::SparseViSettings;
@@ -212,6 +212,29 @@ fn several_predictors_weights_and_offsets_are_those_of_one_machine() {
             );
             assert_close(&chosen(&whole, &asked), &chosen(&parts, &asked), &named);
         }
+    }
+}
+
+/// The Gaussian part of rows in partitions, and the rows beside it, are those of one machine.
+#[test]
+fn a_gaussian_part_is_that_of_one_machine() {
+    let table = table();
+    for (model, target) in
+        [(BuiltIn::Logistic, "class"), (BuiltIn::Poisson, "count"), (BuiltIn::NegativeBinomial, "count")]
+    {
+        let mut asked = asked(model, target);
+        asked.build.rest = RestChoice::Gaussian;
+        let whole = Study::open(&Source::of_view(table.view()), &asked).unwrap();
+        let parts = partitioned(&table, &SIZES, 0, &asked).unwrap();
+        let [one, other] =
+            [&whole, &parts].map(|study| study.build(&asked.build, &mut unheard).unwrap().unwrap());
+        let (one, other) = (one.coreset(), other.coreset());
+        let both = [one, other].map(|coreset| (coreset.rows.clone(), coreset.weights.clone()));
+        assert_close(&both[0], &both[1], &model.to_string());
+        let (one, other) = (one.rest.as_ref().unwrap(), other.rest.as_ref().unwrap());
+        let size = one.curvature.iter().fold(0.0_f64, |most, x| most.max(x.abs()));
+        let off = one.curvature.iter().zip(&other.curvature).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+        assert!(off <= 1e-8 * size, "{model}: {off} {size}");
     }
 }
 

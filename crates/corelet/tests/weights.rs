@@ -318,7 +318,7 @@ fn weighted_rows_have_a_certified_coreset_that_is_read_back() {
     assert_eq!(drawn.grade(), Some(Grade::A));
 
     // A user has the rows, the offsets and one column of weights: the same posterior, to rounding.
-    let observations = Observations { weights: None, ..weighted.model().observations().clone() };
+    let observations = Observations { weights: None, ..weighted.model().unwrap().observations().clone() };
     let model = study.resolved().bind(observations).unwrap();
     let plain = Weighted::fetch(&Memory::new(model), &(0..rows.len()).collect::<Vec<_>>(), weights).unwrap();
     let prior = study.resolved().prior().unwrap();

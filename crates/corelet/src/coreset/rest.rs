@@ -165,7 +165,7 @@ impl Builder<'_> {
         let mut under = start.clone();
         let mut left = MOST_PROJECTIONS;
         loop {
-            let (gradient, hessian) = rounded(rows.expect(&Under::from(&under))?, &under);
+            let (gradient, hessian) = rounded(&rows.expect(&Under::from(&under))?, &under);
             let (rest, undetermined) =
                 Rest::of(&under, gradient, hessian).map_err(|_| BuildError::NoGaussian)?;
             let fit = if prior.is_gaussian() {
@@ -333,7 +333,7 @@ fn most_share(whole: &[f64], chosen: &[f64], under: &Gaussian) -> Option<f64> {
 
 /// Gradient and Hessian without the digits in which sums over rows differ by their order, as other partitions have them: to 2⁻³⁰ of what
 /// moves the posterior by its width.
-fn rounded(newton: Newton, under: &Gaussian) -> (Vec<f64>, Vec<f64>) {
+fn rounded(newton: &Newton, under: &Gaussian) -> (Vec<f64>, Vec<f64>) {
     const DIGITS: f64 = 1.0 / 1_073_741_824.0;
     let dim = under.dim();
     let units: Vec<f64> = (0..dim).map(|i| power_of_two_below(under.precision[i * dim + i].sqrt())).collect();
