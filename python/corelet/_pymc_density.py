@@ -15,6 +15,7 @@ from pytensor.compile.mode import Mode
 from pytensor.graph.rewriting.db import RewriteDatabaseQuery
 from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import toposort
+from pytensor.scalar.loop import ScalarLoop
 from pytensor.tensor.elemwise import Elemwise
 
 from ._draws import Draws
@@ -186,8 +187,12 @@ def stable(graph: Any) -> Any:
 
 
 def by_numpy(inputs: list[Any], graphs: list[Any]) -> Any:
-    """A function that NumPy evaluates, an operation at a time: nothing is compiled."""
-    function = pytensor.function(inputs, _in_pairs(graphs), mode=MERGED, on_unused_input="ignore")
+    """A function that NumPy evaluates, an operation at a time, so that nothing is compiled; by numba where the graph has loops for each
+    number in it (the derivative of an incomplete beta function), which Python would take minutes over."""
+    ready = _in_pairs(graphs)
+    loops = any(isinstance(node.op, Elemwise) and isinstance(node.op.scalar_op, ScalarLoop) for node in toposort(ready))
+    with pytensor.config.change_flags(numba__fastmath=False):
+        function = pytensor.function(inputs, ready, mode="NUMBA" if loops else MERGED, on_unused_input="ignore")
     function.trust_input = True
     return function
 

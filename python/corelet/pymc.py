@@ -27,8 +27,8 @@ from ._units import Units, Which
 
 PILOT_CHAINS, ROUND_CHAINS, ROUND_TUNE = 4, 2, 300
 """Many short chains at first, to see whether they agree; few later."""
-STARTS = 64
-"""Points that chains may start from."""
+STARTS, FIRST_STARTS = 64, 16
+"""Points that chains may start from: draws, and places near PyMC's initial point, whose density is looked at."""
 
 
 def fit(
@@ -197,13 +197,13 @@ class Sampler:
             points = points[np.isfinite(points).all(axis=1)]
             if len(points):
                 return points
-        points = self.free.starts(STARTS, seed)
+        points = self.free.starts(FIRST_STARTS, seed)
         density, gradient = self._density(rows, weights, points)
         good = np.isfinite(density) & np.isfinite(gradient).all(axis=1)
         if not good.any():
             raise CoreletError(
                 "the log-posterior is not finite at any of "
-                f"{STARTS} points around PyMC's initial point; give variables an initval, or scale the data"
+                f"{FIRST_STARTS} points around PyMC's initial point; give variables an initval, or scale the data"
             )
         return points[good]
 
