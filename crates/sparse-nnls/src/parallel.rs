@@ -14,6 +14,8 @@ pub(crate) fn by_blocks<A: Sync, B: Send>(
     (out, out_size): (&mut [B], usize),
     each: impl Fn(&[A], &mut [B]) + Sync + Send,
 ) {
+    // Nothing to work on has blocks of no length.
+    let (size, out_size) = (size.max(1), out_size.max(1));
     if is_shared(work) {
         from.par_chunks(size).zip(out.par_chunks_mut(out_size)).for_each(|(from, out)| each(from, out));
     } else {

@@ -68,8 +68,9 @@ fn no_a_beside_a_prior_that_holds_the_coefficients() {
 #[test]
 fn a_coreset_too_small_is_not_certified() {
     let place = place_with_data(400);
-    let output = place
-        .run(&format!("fit data.csv {MODEL} -k 3 --rest none --rounds 1 {SHORT} -o draws.csv --json s.json"));
+    let output = place.run(&format!(
+        "fit data.csv {MODEL} -k 3 --max-k 3 --rest none --rounds 1 {SHORT} -o draws.csv --json s.json"
+    ));
     assert_eq!(output.status.code(), Some(3));
     let shown = String::from_utf8(output.stdout).unwrap();
     assert!(shown.starts_with("C - not certified"), "{shown}");
@@ -85,7 +86,7 @@ fn grade_b_writes_weights() {
     // Some size between too small and good enough is trusted after reweighting.
     for (seed, k) in (0..4).flat_map(|seed| [6, 7, 5, 8, 9].map(|k| (seed, k))) {
         let line = format!(
-            "fit data.csv {MODEL} -k {k} --rest none --rounds 1 --seed {seed} --warmup 200 -o draws.csv --json s.json"
+            "fit data.csv {MODEL} -k {k} --max-k {k} --rest none --rounds 1 --seed {seed} --warmup 200 -o draws.csv --json s.json"
         );
         place.run(&line);
         if place.json("s.json")["verdict"]["grade"] == "B" {

@@ -8,27 +8,32 @@ const ROUNDING: f64 = 1e-14;
 
 /// The first line of the output: the grade and what it means.
 pub fn headline(verdict: &Verdict, points: usize, rows: usize) -> String {
-    let (points, rows) = (count(points), count(rows));
+    let whose = match points {
+        0 => "this Gaussian".to_owned(),
+        1 => "this row".to_owned(),
+        _ => format!("these {} rows", count(points)),
+    };
+    let rows = count(rows);
     let strays = |reason: &Reason| matches!(reason, Reason::Variance | Reason::Share);
     match verdict.grade {
-        Grade::A if verdict.divergence.variance_upper < ROUNDING => {
+        Grade::A if verdict.divergence.variance_upper < ROUNDING => format!(
+            "A - exact: the posterior of {whose} is that of all {rows}, to rounding (the model itself is not judged)"
+        ),
+        Grade::A => {
             format!(
-                "A - exact: the posterior of these {points} rows is that of all {rows}, to rounding (the model itself is not judged)"
+                "A - trusted: the posterior of {whose} is that of all {rows} (the model itself is not judged)"
             )
         }
-        Grade::A => format!(
-            "A - trusted: the posterior of these {points} rows is that of all {rows} (the model itself is not judged)"
-        ),
         Grade::B if verdict.reasons.iter().any(strays) => format!(
-            "B - trusted after reweighting: the posterior of these {points} rows is near that of all {rows}, and importance \
-             weights on the draws close the gap"
+            "B - trusted after reweighting: the posterior of {whose} is near that of all {rows}, and importance weights on \
+             the draws close the gap"
         ),
         Grade::B => format!(
-            "B - trusted with a reservation: by these draws the posterior of these {points} rows is that of all {rows}, \
-             but they do not prove it"
+            "B - trusted with a reservation: by these draws the posterior of {whose} is that of all {rows}, but they do not \
+             prove it"
         ),
         Grade::C => format!(
-            "C - not certified: the posterior of these {points} rows could not be shown to be that of all {rows}; {}",
+            "C - not certified: the posterior of {whose} could not be shown to be that of all {rows}; {}",
             fault(&verdict.reasons)
         ),
     }
@@ -154,7 +159,7 @@ fn why(reason: Reason) -> &'static str {
             "in some direction these draws are wider or narrower than the curvature of the log density says"
         }
         Reason::OnTrust => {
-            "the sampler was taken on trust: there is no gradient, and no parameter, to test its draws by"
+            "the sampler was taken on trust: without a gradient there is too little to test its draws by"
         }
         Reason::Narrow => {
             "over these draws the log-likelihood hardly varies: they sit near one point, or the prior says it all"

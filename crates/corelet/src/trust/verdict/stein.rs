@@ -9,8 +9,8 @@
 //! mean score and its curvature the second moment, less what the prior adds to them.
 
 use super::policy::{
-    MEAN_PRIOR_SHARE, NARROW, PRIOR_SHARE, PRIOR_SHIFT, SIGNIFICANT, TOLERATED_MEAN_SCALE, TOLERATED_SCALE,
-    TOLERATED_SHIFT, TOLERATED_TOTAL, WIDE,
+    BLUNT, MEAN_PRIOR_SHARE, MEAN_WIDE, NARROW, PRIOR_SHARE, PRIOR_SHIFT, SIGNIFICANT, TESTED_DRAWS,
+    TOLERATED_MEAN_SCALE, TOLERATED_SCALE, TOLERATED_SHIFT, TOLERATED_TOTAL, UNEXPLAINED, WIDE,
 };
 use super::{Draws, Reason};
 use crate::linalg::{Cholesky, dot, gram, leading_eigenvectors, row_major};
@@ -19,6 +19,9 @@ use crate::posterior::effective_sample_size;
 /// Directions beyond the parameters themselves are looked at up to this many parameters, and with so many draws for each.
 const MOST_DIRECTIONS: usize = 400;
 const DRAWS_A_DIRECTION: usize = 4;
+
+/// Correlations below which the parameters themselves are as good as principal directions.
+const UNCORRELATED: f64 = 0.3;
 
 /// Draws θ, and the gradient ∇log p(θ) of the density that they should be draws of, in the same coordinates.
 #[derive(Debug, Clone, PartialEq)]
@@ -153,26 +156,27 @@ pub(super) fn likelihood_alone(draws: &Draws, weighted: &[f64]) -> Vec<Reason> {
         return vec![Reason::OnTrust];
     }
     let dim = moving.len();
-    let (points, responses, directions) = match principal_directions(&values, dim, chains, 0) {
-        Some(directions) => (half(&values, dim, chains, 1), half(weighted, 1, chains, 1), directions),
-        None => (values, weighted.to_vec(), row_major(dim, |i, j| f64::from(u8::from(i == j)))),
-    };
-    let along: Vec<Vec<f64>> = directions
-        .chunks_exact(dim)
-        .filter_map(|direction| standardised(&project(&points, direction)))
-        .collect();
-    let Regression { slopes, curvatures } = regress(&along, &responses, chains);
+    let mut found = Regression::default();
+    // Directions of each half, looked at on the other.
+    for which in [0, 1] {
+        if let Some(directions) = principal_directions(&values, dim, chains, which) {
+            let (points, responses) =
+                (half(&values, dim, chains, 1 - which), half(weighted, 1, chains, 1 - which));
+            found.add(regress(&along(&points, &directions), &responses, chains));
+        }
+    }
+    if found.slopes.is_empty() || are_uncorrelated(&values, dim) {
+        let axes = row_major(dim, |i, j| f64::from(u8::from(i == j)));
+        found.add(regress(&along(&values, &axes), weighted, chains));
+    }
+    let Regression { slopes, curvatures, totals, unexplained } = found;
     let mut reasons = Vec::new();
     let beyond = |mean: &Mean, limit: f64| mean.mean - SIGNIFICANT * mean.error > limit;
     let below = |mean: &Mean, limit: f64| mean.mean + SIGNIFICANT * mean.error < limit;
     let size = |slope: &Mean| Mean { mean: slope.mean.abs(), ..*slope };
-    let mut total = Total::default();
-    slopes.iter().for_each(|slope| total.add(slope));
-    if slopes.iter().any(|slope| beyond(&size(slope), PRIOR_SHIFT)) || total.beyond(PRIOR_SHIFT) {
+    let together = |limit: f64| totals.iter().any(|total| total.beyond(limit));
+    if slopes.iter().any(|slope| beyond(&size(slope), PRIOR_SHIFT)) || together(PRIOR_SHIFT) {
         reasons.push(Reason::Shifted);
-    }
-    if curvatures.iter().any(|curvature| beyond(curvature, WIDE)) {
-        reasons.push(Reason::Wide);
     }
     let count = curvatures.len() as f64;
     let average = Mean {
@@ -180,73 +184,127 @@ pub(super) fn likelihood_alone(draws: &Draws, weighted: &[f64]) -> Vec<Reason> {
         error: curvatures.iter().map(|c| c.error.powi(2)).sum::<f64>().sqrt() / count,
         deviation: 0.0,
     };
+    if curvatures.iter().any(|curvature| beyond(curvature, WIDE)) || beyond(&average, MEAN_WIDE) {
+        reasons.push(Reason::Wide);
+    }
     let squares = curvatures.iter().map(|c| c.mean.max(0.0).powi(2)).sum::<f64>() / count;
     if squares < NARROW {
         reasons.push(Reason::Narrow);
     } else if below(&average, 1.0 - MEAN_PRIOR_SHARE)
         || curvatures.iter().any(|curvature| below(curvature, 1.0 - PRIOR_SHARE))
-        || total.beyond(TOLERATED_TOTAL)
+        || together(TOLERATED_TOTAL)
     {
         reasons.push(Reason::PriorDominates);
+    }
+    let blunt = slopes.iter().chain(&curvatures).any(|found| found.error.is_nan() || found.error > BLUNT);
+    let few = draws.len() < TESTED_DRAWS * dim;
+    if reasons.is_empty() && (few || blunt || unexplained > UNEXPLAINED) {
+        reasons.push(Reason::OnTrust);
     }
     reasons
 }
 
-/// f ≈ a + Σ βⱼuⱼ − ½ Σ cⱼuⱼ²: βⱼ and cⱼ with their standard errors.
+/// Draws along each of these directions, standardised.
+fn along(points: &[f64], directions: &[f64]) -> Vec<Vec<f64>> {
+    let dim = (directions.len() as f64).sqrt().round() as usize;
+    let projected = directions.chunks_exact(dim.max(1)).map(|direction| project(points, direction));
+    projected.filter_map(|series| standardised(&series)).collect()
+}
+
+/// Whether the parameters themselves are nearly principal directions.
+fn are_uncorrelated(values: &[f64], dim: usize) -> bool {
+    let count = (values.len() / dim.max(1)) as f64;
+    let products = gram(values, count as usize, dim);
+    (0..dim).all(|i| (0..i).all(|j| (products[i * dim + j] / count).abs() < UNCORRELATED))
+}
+
+/// f ≈ a + Σ βⱼuⱼ − ½ Σ cⱼuⱼ²: βⱼ and cⱼ with their standard errors, of several sets of directions.
+#[derive(Default)]
 struct Regression {
     slopes: Vec<Mean>,
     curvatures: Vec<Mean>,
+    /// The slopes of each set together.
+    totals: Vec<Total>,
+    /// The largest share of Var f that is left unexplained.
+    unexplained: f64,
 }
 
-/// By least squares over all directions at once where there are draws enough, else one direction at a time.
-fn regress(along: &[Vec<f64>], responses: &[f64], chains: usize) -> Regression {
-    let (count, dim) = (responses.len(), along.len());
-    let effective = effective_sample_size(&split(responses, chains)).min(count as f64);
-    let per_chain = if effective.is_nan() { 1.0 } else { effective };
-    let together = 2 * dim + 1 <= count / 3;
-    let mean = responses.iter().sum::<f64>() / count as f64;
+impl Regression {
+    fn add(&mut self, (slopes, curvatures, unexplained): Fitted) {
+        self.unexplained = self.unexplained.max(unexplained);
+        let mut total = Total::default();
+        slopes.iter().for_each(|slope| total.add(slope));
+        self.totals.push(total);
+        self.slopes.extend(slopes);
+        self.curvatures.extend(curvatures);
+    }
+}
+
+/// Slopes, curvatures, and the share of Var f that they leave unexplained.
+type Fitted = (Vec<Mean>, Vec<Mean>, f64);
+
+/// Slopes and curvatures by least squares over all directions at once where there are draws enough, else one direction at a time. Their
+/// errors are those of the regression, and those of the mean and the variance of the draws themselves.
+fn regress(along: &[Vec<f64>], responses: &[f64], chains: usize) -> Fitted {
+    let effective = |series: &[f64]| {
+        let found = effective_sample_size(&split(series, chains)).min(series.len() as f64);
+        if found.is_nan() { 1.0 } else { found.max(1.0) }
+    };
+    let count = responses.len() as f64;
+    let mean = responses.iter().sum::<f64>() / count;
     let centred: Vec<f64> = responses.iter().map(|f| f - mean).collect();
-    let square = |x: f64| 0.5 * (x * x - 1.0);
+    let inflation = count / effective(&centred);
+    let (slopes, curvatures, unexplained) =
+        together(along, &centred, inflation).unwrap_or_else(|| apart(along, &centred, chains));
+    let squares = |u: &[f64]| -> Vec<f64> { u.iter().map(|x| x * x).collect() };
+    let with = |of: Mean, more: f64| Mean { error: of.error.hypot(more), ..of };
+    let slopes = slopes.into_iter().zip(along).map(|(slope, u)| with(slope, effective(u).sqrt().recip()));
+    let curvatures = curvatures.into_iter().zip(along).map(|(curvature, u)| {
+        let spread = curvature.mean.abs() * (2.0 / effective(&squares(u))).sqrt();
+        with(curvature, spread)
+    });
+    (slopes.collect(), curvatures.collect(), unexplained)
+}
+
+/// By least squares; none where there are fewer than three draws a coefficient.
+fn together(along: &[Vec<f64>], centred: &[f64], inflation: f64) -> Option<Fitted> {
+    let (count, dim) = (centred.len(), along.len());
     let width = 2 * dim;
-    let fitted = together
-        .then(|| {
-            let design: Vec<f64> = (0..count)
-                .flat_map(|s| along.iter().map(move |u| u[s]).chain(along.iter().map(move |u| square(u[s]))))
-                .collect();
-            let normal = gram(&design, count, width);
-            let mut solution = vec![0.0; width];
-            for (row, f) in design.chunks_exact(width).zip(&centred) {
-                solution.iter_mut().zip(row).for_each(|(sum, x)| *sum += x * f);
-            }
-            let cholesky = Cholesky::new(&normal, width).ok()?;
-            let right = solution.clone();
-            cholesky.solve(&mut solution);
-            let explained = dot(&right, &solution);
-            let residual = (dot(&centred, &centred) - explained).max(0.0) / (count - width).max(1) as f64;
-            let inverse = cholesky.inverse();
-            // Draws that are correlated are worth fewer.
-            let inflation = count as f64 / per_chain;
-            let of = |j: usize, sign: f64| Mean {
-                mean: sign * solution[j],
-                error: (residual * inverse[j * width + j] * inflation).sqrt(),
-                deviation: 0.0,
-            };
-            Some(Regression {
-                slopes: (0..dim).map(|j| of(j, 1.0)).collect(),
-                curvatures: (dim..width).map(|j| of(j, -1.0)).collect(),
-            })
-        })
-        .flatten();
-    fitted.unwrap_or_else(|| {
-        let covariance = |of: &dyn Fn(f64) -> f64, u: &[f64], sign: f64| {
-            let products: Vec<f64> = u.iter().zip(&centred).map(|(x, f)| sign * of(*x) * f).collect();
-            Mean::of(&products, chains)
-        };
-        Regression {
-            slopes: along.iter().map(|u| covariance(&|x| x, u, 1.0)).collect(),
-            curvatures: along.iter().map(|u| covariance(&|x| x * x - 1.0, u, -1.0)).collect(),
-        }
-    })
+    if width + 1 > count / 3 {
+        return None;
+    }
+    let square = |x: f64| 0.5 * (x * x - 1.0);
+    let row = |s: usize| along.iter().map(move |u| u[s]).chain(along.iter().map(move |u| square(u[s])));
+    let design: Vec<f64> = (0..count).flat_map(row).collect();
+    let mut solution = vec![0.0; width];
+    for (row, f) in design.chunks_exact(width).zip(centred) {
+        solution.iter_mut().zip(row).for_each(|(sum, x)| *sum += x * f);
+    }
+    let cholesky = Cholesky::new(&gram(&design, count, width), width).ok()?;
+    let right = solution.clone();
+    cholesky.solve(&mut solution);
+    let residual = (dot(centred, centred) - dot(&right, &solution)).max(0.0) / (count - width) as f64;
+    let inverse = cholesky.inverse();
+    let of = |j: usize, sign: f64| {
+        // Draws that are correlated are worth fewer.
+        let error = (residual * inverse[j * width + j] * inflation).sqrt();
+        Mean { mean: sign * solution[j], error, deviation: 0.0 }
+    };
+    let unexplained = residual * count as f64 / dot(centred, centred).max(f64::MIN_POSITIVE);
+    Some(((0..dim).map(|j| of(j, 1.0)).collect(), (dim..width).map(|j| of(j, -1.0)).collect(), unexplained))
+}
+
+/// By covariances, one direction at a time.
+fn apart(along: &[Vec<f64>], centred: &[f64], chains: usize) -> Fitted {
+    let covariance = |of: &dyn Fn(f64) -> f64, u: &[f64], sign: f64| {
+        let products: Vec<f64> = u.iter().zip(centred).map(|(x, f)| sign * of(*x) * f).collect();
+        Mean::of(&products, chains)
+    };
+    (
+        along.iter().map(|u| covariance(&|x| x, u, 1.0)).collect(),
+        along.iter().map(|u| covariance(&|x| x * x - 1.0, u, -1.0)).collect(),
+        1.0,
+    )
 }
 
 /// A mean over draws, with its standard error by the effective sample size.
