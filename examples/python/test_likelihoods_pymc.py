@@ -205,3 +205,15 @@ def test_scores_of_honest_draws_obey_steins_identities() -> None:
     assert np.abs(standard).max() < 6.0
     product = gradients.T @ (values - values.mean(axis=0)) / len(values)
     assert np.abs(product + np.eye(tool.free.dimension)).max() < 0.5
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ["StudentT", "Poisson", "Categorical", "MvNormal rows"])
+def test_gradient_of_all_rows_is_that_of_the_density_without_the_prior(name: str) -> None:
+    tool = tool_of(model_of(CASES[name], 20_000))
+    at = model_point(tool.model, tool) + 0.2 * np.random.default_rng(3).normal(size=(3, tool.free.dimension))
+    totals, gradients = tool.gradient_of_all_rows(at)
+    density, slopes = tool._density(np.arange(tool.n), np.ones(tool.n), at)
+    prior, prior_slopes = tool.log_prior(at)
+    assert np.allclose(totals, density - prior, rtol=1e-9)
+    assert np.allclose(gradients, slopes - prior_slopes, rtol=1e-7, atol=1e-7 * np.abs(gradients).max())
