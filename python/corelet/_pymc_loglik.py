@@ -1,4 +1,4 @@
-"""Log-likelihoods of rows of a PyMC model at many draws: compiled once by numba, a loop over draws that lets threads work beside it."""
+"""Log-likelihoods of rows of a PyMC model at many draws, and gradients of their sum: compiled by numba, loops that let threads work beside."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import pytensor.tensor as pt
 from numpy.typing import NDArray
 from pytensor.compile.mode import get_mode
 
-from ._beside import MOST_AT_ONCE, cores
-from ._units import Which
+from ._beside import MOST_AT_ONCE, cores, in_order
 from ._pymc_density import Parameters, by_numpy, stable
-from ._pymc_graph import Leaf, RowLogp
+from ._pymc_graph import Leaf, RowLogp, with_own_data
+from ._units import Which
 
 NUMBA = get_mode("NUMBA").including("local_remove_check_parameter").excluding("local_usmm")
 """Without checks of parameters, for a sampler has been there; and without a rewriting of sparse products that numba has no operation
@@ -71,6 +71,56 @@ class LogLikelihoods:
             parts = [leaf.part(values, some) for leaf, values in zip(self.leaves, data)]
             self._over_draws(found, start, flat, tuple(parts))
         return found
+
+
+class AllRows:
+    """The log-likelihood of all rows and its gradient, at lines of unconstrained numbers."""
+
+    def __init__(self, parameters: Parameters, rows: RowLogp) -> None:
+        self.leaves = rows.leaves
+        self.n = rows.n
+        values = parameters.variables()
+        leaves = {leaf.name: leaf.type(leaf.name) for leaf in rows.leaves}
+        total = stable(rows.total(leaves, dict(zip(parameters.free, parameters.constrained(values)))).sum())
+        gradients = pytensor.grad(total, values, disconnected_inputs="ignore")
+        gradient = pt.concatenate([part.ravel() for part in gradients])
+        flat = pt.TensorType("float64", (parameters.dimension,))("corelet_point")
+        pieces = [flat[piece].reshape(shape) for piece, shape in zip(parameters.pieces, parameters.value_shapes)]
+        both = with_own_data([total, gradient], dict(zip(values, pieces)))
+        self._over_draws = _summing(pytensor.function([flat, *leaves.values()], both, mode=NUMBA, on_unused_input="ignore"))
+
+    def __call__(self, at: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        points = np.ascontiguousarray(at, dtype=np.float64)
+        totals, gradients = np.zeros(len(points)), np.zeros(points.shape)
+
+        def block(rows: slice) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+            data = tuple(leaf.part(leaf.values, rows) for leaf in self.leaves)
+            found, slopes = np.zeros(len(points)), np.zeros(points.shape)
+            self._over_draws(found, slopes, points, data)
+            return found, slopes
+
+        blocks = (slice(start, min(start + BLOCK, self.n)) for start in range(0, self.n, BLOCK))
+        for found, slopes in in_order(block, blocks, min(cores(), MOST_AT_ONCE)):
+            totals += found
+            gradients += slopes
+        return totals, gradients
+
+
+def _summing(function: Any) -> Callable[..., None]:
+    """The two results of a function at each draw, without the lock of the interpreter."""
+    import numba
+
+    one = function.vm.jit_fn
+
+    @numba.njit(nogil=True)  # type: ignore[untyped-decorator]
+    def over_draws(totals: Any, gradients: Any, points: Any, data: Any) -> None:
+        for s in range(points.shape[0]):
+            found, slope = one(points[s], *data)
+            totals[s] = found.item()
+            for j in range(slope.shape[0]):
+                gradients[s, j] = slope[j]
+
+    return over_draws  # type: ignore[no-any-return]
 
 
 def _loop(function: Any) -> Callable[..., None]:

@@ -21,7 +21,7 @@ from ._fit import Fit, FitProgressOption, plan_of, run_rounds
 from ._lib import CoreletError
 from ._pymc_density import Parameters, Scores, WeightedModel, flat_draws
 from ._pymc_graph import AS_IT_IS, INSIDE, RowLogp, check_model, refusal, shape_of, unchecked, with_own_data
-from ._pymc_loglik import LogLikelihoods
+from ._pymc_loglik import AllRows, LogLikelihoods
 from ._slicing import checked_rows
 from ._units import Units, Which
 
@@ -129,6 +129,7 @@ class Sampler:
         self._loglik = LogLikelihoods(self.free, self.rows)
         self._run: Optional[Callable[..., Any]] = None
         self._scores: Optional[Scores] = None
+        self._all_rows: Optional[AllRows] = None
         per_row = [variable.name for variable in self.model.deterministics if self.n in shape_of(variable)]
         if per_row and self.bambi is None:
             self.notes.append(f"left out of idata, since it has a value for each of the {self.n} rows: {', '.join(per_row)}")
@@ -228,6 +229,12 @@ class Sampler:
         if self._scores is None:
             self._scores = Scores(self.free, self.rows)
         return self._scores.log_prior(at)
+
+    def gradient_of_all_rows(self, at: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The log-likelihood of all rows at lines of unconstrained values, and its gradient, lines × values. Compiled at the first call."""
+        if self._all_rows is None:
+            self._all_rows = AllRows(self.free, self.rows)
+        return self._all_rows(at)
 
     def log_likelihood(self, theta: Any, rows: Which) -> Any:
         return self._loglik(theta, rows)
