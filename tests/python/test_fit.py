@@ -102,11 +102,11 @@ def test_rows_left_out_keep_their_numbers(counts):
 
 
 def test_more_points_where_they_are_needed(logistic):
-    fit = corelet.fit(*logistic, k=6, max_k=40, **CHAINS)
+    fit = corelet.fit(*logistic, k=6, max_k=40, rest="none", **CHAINS)
     assert [this.k for this in fit.rounds] == [6, 12, 24, 40][: len(fit.rounds)] and len(fit.rounds) > 1
     assert fit.rounds[0].next == "V is still large: 12 points" and fit.verdict.grade == "A"
     assert fit.rounds[1].shift > 0 and np.isnan(fit.rounds[0].shift)
-    stopped = corelet.fit(*logistic, k=4, max_k=4, **CHAINS)
+    stopped = corelet.fit(*logistic, k=4, max_k=4, rest="none", **CHAINS)
     assert stopped.verdict.grade != "A" and "the most allowed (max_k)" in stopped.rounds[-1].next
 
 
@@ -118,11 +118,11 @@ def test_an_interrupt_returns_the_best_so_far(logistic):
 
         return progress
 
-    fit = corelet.fit(*logistic, k=6, progress=stop_in(2), **CHAINS)
+    fit = corelet.fit(*logistic, k=6, rest="none", progress=stop_in(2), **CHAINS)
     assert fit.notes[0] == "interrupted: the best so far" and len(fit.rounds) == 1
     assert fit.coreset.quality.verdict is fit.verdict and fit.rounds[0].points == len(fit.coreset)
     with pytest.raises(KeyboardInterrupt):
-        corelet.fit(*logistic, k=6, progress=stop_in(1), **CHAINS)
+        corelet.fit(*logistic, k=6, rest="none", progress=stop_in(1), **CHAINS)
 
 
 def test_what_cannot_be_asked(logistic, tmp_path):
@@ -139,7 +139,7 @@ def test_what_cannot_be_asked(logistic, tmp_path):
 def test_warnings_are_issued_once(logistic):
     X, y = logistic
     with pytest.warns(UserWarning, match="2 is taken as success") as caught:
-        fit = corelet.fit(X, y + 1, k=6, max_k=12, **CHAINS)
+        fit = corelet.fit(X, y + 1, k=6, max_k=12, rest="none", **CHAINS)
     texts = [str(warning.message) for warning in caught]
     assert len(texts) == len(set(texts)) and len(fit.rounds) == 2
     assert any("2 is taken as success" in note for note in fit.notes)

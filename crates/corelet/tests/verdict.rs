@@ -188,7 +188,7 @@ fn what_a_caller_found_takes_the_grade_down_and_is_said() {
     assert!(words::headline(&apart, 10, 400).contains("the model or its sampler is at fault"));
     assert!(words::lines(&apart).iter().any(|line| line.contains("keep the chains apart")));
     // Chains of which nothing is known but Δ are taken on trust.
-    let trusted = verdict_of_errors(errors, Some(4)).unwrap();
+    let trusted = verdict_of_errors(&errors, Some(4)).unwrap();
     assert_eq!((trusted.grade, trusted.reasons.as_slice()), (Grade::B, &[Reason::OnTrust][..]));
 }
 
@@ -196,15 +196,18 @@ fn what_a_caller_found_takes_the_grade_down_and_is_said() {
 #[test]
 fn the_share_of_one_huge_weight_is_one_draw() {
     let errors: Vec<f64> = (0..400).map(|s| if s == 7 { 1e17 } else { 0.0 }).collect();
-    let share = verdict_of_errors(errors, Some(4)).unwrap().reweighting.ess_share;
+    let share = verdict_of_errors(&errors, Some(4)).unwrap().reweighting.ess_share;
     assert!((share * 400.0 - 1.0).abs() < 1e-9, "{share}");
 }
+
+/// What a sampler makes of the draw of a parameter.
+type Lie = fn(usize, f64) -> f64;
 
 /// Draws of a Gaussian with correlated parameters, as a sampler would hand them over, and what it does to them.
 struct Liar {
     dim: usize,
     draws: usize,
-    lie: fn(usize, f64) -> f64,
+    lie: Lie,
 }
 
 impl Liar {
@@ -274,7 +277,7 @@ fn honest_draws_pass_the_score_test() {
 /// Samplers that lie lose theirs: means that are off, draws too narrow or too wide, in one direction or in all.
 #[test]
 fn lying_samplers_fail_the_score_test() {
-    let lies: [(&str, fn(usize, f64) -> f64); 6] = [
+    let lies: [(&str, Lie); 6] = [
         ("one mean 12 sd off", |j, z| if j == 3 { z + 12.0 } else { z }),
         ("one mean 0.5 sd off", |j, z| if j == 3 { z + 0.5 } else { z }),
         ("five parameters 0.75 times as wide", |j, z| if j < 5 { 0.75 * z } else { z }),

@@ -5,11 +5,12 @@ use std::ops::ControlFlow;
 use rand::seq::index;
 
 use super::pass::{Pool, Seen, pass};
-use super::plan::{APART, Plan, SCORED_DRAWS, STEP_COSTS, VERDICT_DRAWS};
-use super::{Interrupted, Pilot, Sample, Scheme, Target, TargetError, Units, Wanted};
+use super::plan::{APART, LIKELIHOOD_DRAWS, Plan, SCORED_DRAWS, STEP_COSTS, VERDICT_DRAWS};
+use super::{Interrupted, Pilot, Rows, Sample, Scheme, Target, TargetError, Units, Wanted};
+use crate::linalg::dot;
 use crate::random::Stream;
 use crate::study::{BuildSpecification, ChosenData, LogLikelihoodStudy, PooledLogLikelihoods};
-use crate::trust::{Evidence, Mixing, Reason, Verdict, judge};
+use crate::trust::{Draws, Evidence, Mixing, Reason, Verdict, judge};
 use crate::words::Summary;
 
 /// Rows by whose mean log-likelihood data are known again.
@@ -83,6 +84,21 @@ impl<'t, T: Target + ?Sized> Pooled<'t, T> {
         words.into()
     }
 
+    /// Draws with L_w at each: k rows cost little.
+    fn likelihood_of(
+        &self,
+        coreset: &PoolCoreset,
+        sample: &Sample,
+    ) -> Result<(Draws, Vec<f64>), TargetError> {
+        let some = sample.thinned(LIKELIHOOD_DRAWS);
+        let (place, width) = (self.target.place(&some)?, coreset.rows.len().max(1));
+        let mut weighted = Vec::new();
+        self.target.log_likelihoods(&place, &Rows::Some(coreset.rows.clone()), &mut |values| {
+            weighted = values.chunks_exact(width).map(|row| dot(row, &coreset.row_weights)).collect();
+        })?;
+        Ok((some.draws, weighted))
+    }
+
     /// Δ and L_w at the draws of a pass, judged.
     fn judged(
         &self,
@@ -100,6 +116,10 @@ impl<'t, T: Target + ?Sized> Pooled<'t, T> {
             true => self.target.scores(&coreset.rows, &coreset.row_weights, sample, SCORED_DRAWS)?,
             false => None,
         };
+        let likelihood = match tested && scores.is_none() {
+            true => Some(self.likelihood_of(coreset, sample)?),
+            false => None,
+        };
         let mut found = found;
         if !sample.chained {
             found.push(Reason::NoChains);
@@ -109,6 +129,7 @@ impl<'t, T: Target + ?Sized> Pooled<'t, T> {
             errors,
             at_anchor: finite,
             weighted,
+            likelihood,
             scores,
             diverged: sample.diverged,
             found,

@@ -307,6 +307,7 @@ impl<S: Scheme> UnderWay<'_, '_, S> {
         }
     }
 
+    #[allow(clippy::type_complexity, reason = "draws, and what a pass at them found")]
     fn restart(&mut self) -> Result<(Option<S::Draws>, Option<S::Seen>), TargetError> {
         self.restarts_left -= 1;
         self.pilot_rows *= LARGER_PILOT;
@@ -360,7 +361,7 @@ impl<S: Scheme> UnderWay<'_, '_, S> {
     fn remaining(&self, stage: Stage) -> Option<f64> {
         let Some(last) = self.made.last() else {
             let known = self.pass_seconds > 0.0 && stage != Stage::Pilot;
-            return known.then(|| 2.0 * (self.pilot_seconds + self.pass_seconds) + self.pass_seconds);
+            return known.then_some(2.0 * (self.pilot_seconds + self.pass_seconds) + self.pass_seconds);
         };
         let of = |name: &str| {
             last.seconds.iter().find(|(known, _)| *known == name).map_or(0.0, |(_, seconds)| *seconds)

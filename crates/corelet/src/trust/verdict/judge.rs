@@ -18,6 +18,8 @@ pub struct Evidence<'a> {
     pub at_anchor: f64,
     /// L_w at each judged draw, up to a constant; empty where it is not known.
     pub weighted: Vec<f64>,
+    /// More draws with L_w at each, to test the sampler by where there is no gradient.
+    pub likelihood: Option<(Draws, Vec<f64>)>,
     /// The gradient of the weighted log posterior, prior and all, at some of the draws.
     pub scores: Option<Scores>,
     /// Divergent draws.
@@ -37,6 +39,7 @@ impl<'a> Evidence<'a> {
             errors: Vec::new(),
             at_anchor: 0.0,
             weighted: Vec::new(),
+            likelihood: None,
             scores: None,
             diverged: 0,
             held_out: None,
@@ -56,7 +59,8 @@ impl<'a> Evidence<'a> {
 /// # Errors
 /// Fewer than 100 draws, and lengths that do not agree.
 pub fn judge(evidence: Evidence<'_>) -> Result<Verdict, VerdictError> {
-    let Evidence { judged, all, errors, at_anchor, weighted, scores, diverged, held_out, found } = evidence;
+    let Evidence { judged, all, errors, at_anchor, weighted, likelihood, scores, diverged, held_out, found } =
+        evidence;
     if errors.len() < 100 {
         return Err(VerdictError::TooFewDraws(errors.len()));
     }
@@ -69,7 +73,8 @@ pub fn judge(evidence: Evidence<'_>) -> Result<Verdict, VerdictError> {
         let known: Vec<Vec<f64>> = series.into_iter().filter(|series| !series.is_empty()).collect();
         Mixing::of(&known, chains).and(Mixing::of_parameters(all.unwrap_or(judged)))
     });
-    let (fidelity, doubts) = tested(judged, &weighted, scores.as_ref());
+    let more = likelihood.as_ref().map_or((judged, &weighted[..]), |(draws, weighted)| (draws, weighted));
+    let (fidelity, doubts) = tested(more.0, more.1, scores.as_ref());
     let count = all.unwrap_or(judged).len().max(measured.errors.len());
     if dropped {
         reasons.push(Reason::NotFinite);

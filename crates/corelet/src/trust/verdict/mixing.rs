@@ -72,5 +72,6 @@ impl Mixing {
 fn varies(series: &[f64]) -> bool {
     let (low, high) =
         series.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), &x| (low.min(x), high.max(x)));
-    !(high - low <= 1e-9 * (1.0 + low.abs().max(high.abs())))
+    let range = high - low;
+    range.is_nan() || range > 1e-9 * (1.0 + low.abs().max(high.abs()))
 }

@@ -229,7 +229,7 @@ fn scores_of(coreset: &Weighted, prior: &Prior, draws: &Draws) -> Result<Scores,
 ///
 /// # Errors
 /// See [`VerdictError`].
-pub fn verdict_of_errors(errors: Vec<f64>, chains: Option<usize>) -> Result<Verdict, VerdictError> {
+pub fn verdict_of_errors(errors: &[f64], chains: Option<usize>) -> Result<Verdict, VerdictError> {
     let draws = Draws { theta: Vec::new(), dim: 0, chains, log_weights: None };
     let centre = errors.iter().sum::<f64>() / errors.len().max(1) as f64;
     let errors = errors.iter().map(|error| error - centre).collect();
