@@ -36,8 +36,10 @@ def hierarchical_data(n: int, seed: int = 3) -> tuple[Array, NDArray[np.int64], 
 
 
 def draws_of(idata: Any) -> dict[str, Array]:
-    """The variables of an InferenceData, chains one after the other."""
-    posterior = idata.posterior.stack(sample=("chain", "draw")).transpose("sample", ...)
+    """The variables of an InferenceData or a DataTree, chains one after the other."""
+    group = idata["posterior"]
+    dataset = group.to_dataset() if hasattr(group, "to_dataset") else group
+    posterior = dataset.stack(sample=("chain", "draw")).transpose("sample", ...)
     return {str(name): np.asarray(posterior[name]) for name in posterior.data_vars}
 
 

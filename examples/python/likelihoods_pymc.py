@@ -252,9 +252,9 @@ def _(rng: Any, x: Any) -> None:
 def _(rng: Any, x: Any) -> None:
     from pymc.distributions import transforms
 
-    middle = pm.Normal("middle", 0, 3, shape=2, transform=transforms.ordered, initval=np.array([-1.0, 1.0]))
+    middle = pm.Normal("middle", np.array([-2.0, 2.0]), 1, shape=2, transform=transforms.ordered, initval=np.array([-1.0, 1.0]))
     y = np.where(rng.random(len(x)) < 0.4, -2, 2) + rng.normal(size=len(x))
-    pm.NormalMixture("y", pm.Dirichlet("w", np.ones(2)), mu=middle, sigma=pm.HalfNormal("sigma", 2), observed=y)
+    pm.NormalMixture("y", pm.Dirichlet("w", np.full(2, 5.0)), mu=middle, sigma=pm.HalfNormal("sigma", 2), observed=y)
 
 
 @case("Censored")

@@ -111,19 +111,20 @@ class WeightedModel:
         self.weights = pytensor.shared(np.ones(1), name="corelet_weights", shape=(None,))
         self.shared = {leaf.name: leaf.shared() for leaf in rows.leaves}
         self.starts = pytensor.shared(np.zeros((1, parameters.dimension)), name="corelet_starts", shape=(None, parameters.dimension))
+        self.names = [f"corelet_value_{at}" for at in range(len(parameters.free))]
+        """Of its free variables. (PyMC takes a name like `sigma_log__` for a transformed variable's.)"""
         with pm.Model() as self.model:
             # A start is drawn anew for each chain, the same line for all variables.
             line: Any = pm.DiscreteUniform.dist(0, self.starts.shape[0] - 1)
             flat = []
-            for name, shape, piece in zip(parameters.value_names, parameters.value_shapes, parameters.pieces):
+            for name, shape, piece in zip(self.names, parameters.value_shapes, parameters.pieces):
                 start = self.starts[line, piece].reshape(shape)
                 flat.append(pm.Flat(name, shape=shape, initval=start))
             constrained = parameters.constrained(flat)
             log_likelihood = rows.total(self.shared, dict(zip(parameters.free, constrained)))
             pm.Potential("corelet_log_density", parameters.log_prior(flat) + (self.weights * log_likelihood).sum())
-            for name, value, expression in zip(parameters.names, flat, constrained):
-                if value.name != name:
-                    pm.Deterministic(name, expression)
+            for name, expression in zip(parameters.names, constrained):
+                pm.Deterministic(name, expression)
 
     def data(self, rows: NDArray[np.int64], weights: NDArray[np.float64]) -> dict[str, NDArray[Any]]:
         """What its shared variables must hold."""

@@ -389,7 +389,7 @@ class _PyMC:
         self.weighted.set(rows, weights)
         free = self.weighted.parameters
         chosen = starts[np.random.default_rng(seed).integers(len(starts), size=chains)]
-        initial = [dict(zip(free.value_names, free.split(line))) for line in chosen]
+        initial = [dict(zip(self.weighted.names, free.split(line))) for line in chosen]
         settings = dict(progressbar=False, compute_convergence_checks=False, random_seed=seed, initvals=initial)
         with self.weighted.model:
             trace = pm.sample(draws=draws, tune=tune, chains=chains, **{**settings, **options})
