@@ -83,7 +83,7 @@ def main(name, rows, features, partitions):
     engines = {"dask": on_dask, "spark": on_spark}
     for engine, schema in engines[name](rows, features, partitions):
         clock = time.perf_counter()
-        coreset = corelet._cluster.build_on(engine, schema, dict(target="y", k=100), None, None)
+        coreset = corelet.frames.cluster.build_on(engine, schema, dict(target="y", k=100), None, None)
         print(f"{len(coreset)} rows in {time.perf_counter() - clock:.2f} s, {coreset.quality}")
     data = pd.concat([part(rows // partitions, features, seed) for seed in range(partitions)], ignore_index=True)
     clock = time.perf_counter()

@@ -29,8 +29,8 @@ from test_numpyro_refusals import REFUSED, name_of
 
 import corelet
 import corelet.numpyro
-from corelet._numpyro_check import check
-from corelet._numpyro_rows import Rows
+from corelet.adapters.numpyro_check import check
+from corelet.adapters.numpyro_rows import Rows
 
 numpyro.enable_x64()
 FOUND: dict[str, str] = {}

@@ -19,8 +19,8 @@ from likelihoods_pymc import CASES, REFUSED, line, model_of, real
 
 import corelet
 import corelet.pymc
-from corelet._draws import Draws
-from corelet._pymc_graph import AS_IT_IS, unchecked, with_own_data
+from corelet.results.draws import Draws
+from corelet.adapters.pymc_graph import AS_IT_IS, unchecked, with_own_data
 from corelet.pymc import Sampler
 
 SMALL = 300

@@ -158,7 +158,7 @@ def test_options_of_nuts_are_handed_on() -> None:
 
 
 def test_an_option_that_xla_does_not_know_is_left_out() -> None:
-    from corelet._compiled import Compiled
+    from corelet.adapters.compiled import Compiled
 
     double = Compiled(lambda x: 2 * x, (np.zeros(3),), {"xla_no_such_option": True})
     assert np.array_equal(double(np.arange(3.0)), [0.0, 2.0, 4.0])

@@ -16,8 +16,8 @@ from numpyro.infer.reparam import LocScaleReparam
 
 import corelet
 import corelet.numpyro
-from corelet._numpyro_check import check
-from corelet._numpyro_rows import Rows
+from corelet.adapters.numpyro_check import check
+from corelet.adapters.numpyro_rows import Rows
 
 numpyro.enable_x64()
 

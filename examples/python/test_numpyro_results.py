@@ -15,8 +15,8 @@ from numpyro.infer.util import log_density
 
 import corelet
 import corelet.numpyro
-from corelet._arviz import dataset_of
-from corelet._numpyro_rows import Rows
+from corelet.results.arviz import dataset_of
+from corelet.adapters.numpyro_rows import Rows
 from corelet._fit import Plan
 from corelet.numpyro import Sampler, Steps
 

@@ -60,10 +60,7 @@ def test_robust_regression() -> None:
     assert compare("PyMC, Student-t regression", draws_of(full(model)), draws_of(fit.idata)) < 0.3
 
 
-@pytest.mark.parametrize("limit", [0.05, 0.0])
-def test_statistics_of_the_sampler_are_those_of_the_draws(monkeypatch: pytest.MonkeyPatch, limit: float) -> None:
-    """Whether a round of full length was the last, or chains on the same rows came after it."""
-    monkeypatch.setattr("corelet._rounds.AT_ONCE_VARIANCE", limit)
+def test_statistics_of_the_sampler_are_those_of_the_draws() -> None:
     x, y = robust_data(5_000)
     idata = corelet.pymc.fit(robust(x, y), k=60).idata
     assert idata.sample_stats["diverging"].shape == idata.posterior["slope"].shape

@@ -15,16 +15,16 @@ weight, and leave the prior as it is.
 from typing import TYPE_CHECKING
 
 from ._build import build
-from ._coreset import Coreset, Quality
+from .results.coreset import Coreset, Quality
 from ._fit import Fit, FitProgress, Round, fit_model
 from ._known import fit
 from ._lib import CoreletError, __version__
 from ._loglik import build_from_loglik
 from ._nnls import PathPoint, Solution, sparse_nnls
-from ._predict import Prediction
+from .results.predict import Prediction
 from ._progress import Progress
-from ._read import read_draws
-from ._verdict import Verdict, check
+from .results.read import read_draws
+from .results.verdict import Verdict, check
 
 if TYPE_CHECKING:
     from ._estimators import CoresetClassifier, CoresetRegressor

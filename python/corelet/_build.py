@@ -9,11 +9,11 @@ from os import PathLike, fspath
 from typing import Any, Optional, Union
 
 from . import _lib
-from ._columns import column, first_missing, length, names_of, parts_of
-from ._coreset import Coreset, coreset_from
-from ._formula import resolved
+from .frames.columns import column, first_missing, length, names_of, parts_of
+from .results.coreset import Coreset, coreset_from
+from .frames.formula import resolved
 from ._progress import ProgressOption, reporter
-from ._spool import spooled
+from .frames.spool import spooled
 from ._types import Data, Execution, Part
 
 

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _lib
-from ._coreset import Coreset
-from ._draws import Draws
-from ._engine import Layout, gathered
+from .results.coreset import Coreset
+from .results.draws import Draws
+from .adapters.bridge import Layout, gathered
 from ._loglik import log_likelihood_group, log_likelihood_values
-from ._units import Units
+from .frames.units import Units
 
 
 def check_loglik(coreset: Coreset, loglik: Any, idata: Any, var_name: Optional[str]) -> dict[str, Any]:

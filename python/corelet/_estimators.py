@@ -13,7 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, has_fit_parameter, validate_data
 
 from ._build import build
-from ._coreset import Coreset
+from .results.coreset import Coreset
 
 
 def _estimator_has(name: str) -> Any:

@@ -11,15 +11,17 @@ from typing import Any, NamedTuple, Optional, Union
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _arviz, _lib
+from .results import arviz as _arviz
+
+from . import _lib
 from ._build import _count
-from ._coreset import Coreset, Sketch, coreset_from
-from ._draws import BARE, Draws
-from ._engine import Bridge, Sampler
+from .results.coreset import Coreset, Sketch, coreset_from
+from .results.draws import BARE, Draws
+from .adapters.bridge import Bridge, Sampler
 from ._progress import _watched
 from ._types import Execution
-from ._units import Units, Which
-from ._verdict import Verdict, verdict_from
+from .frames.units import Units, Which
+from .results.verdict import Verdict, verdict_from
 
 
 class FitProgress(NamedTuple):

@@ -14,12 +14,12 @@ import numpy as np
 from . import _lib
 from ._build import _count, build, given, native
 from ._check import evidence
-from ._coreset import Coreset, Quality, coreset_from
-from ._draws import Draws
+from .results.coreset import Coreset, Quality, coreset_from
+from .results.draws import Draws
 from ._fit import Fit, FitProgressOption, Round, reporting
-from ._formula import resolved
+from .frames.formula import resolved
 from ._types import Execution
-from ._verdict import Verdict, chain_settings, judged_by, verdict_from
+from .results.verdict import Verdict, chain_settings, judged_by, verdict_from
 
 
 def fit(

@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _lib
-from ._arviz import dataset_of
+from .results.arviz import dataset_of
 from ._build import _count
-from ._coreset import SKETCH, Coreset, Sketch, coreset_from
-from ._engine import gathered
+from .results.coreset import SKETCH, Coreset, Sketch, coreset_from
+from .adapters.bridge import gathered
 from ._nnls import _array
 from ._progress import ProgressOption, reporter
 from ._types import Execution
-from ._units import Units
+from .frames.units import Units
 
 Given = Union[ArrayLike, Callable[[Any, Any], ArrayLike], Any]
 

@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ._build import build
-from ._coreset import Coreset
+from .results.coreset import Coreset
 
 
 class CoresetSelector(BaseEstimator):  # type: ignore[misc]

@@ -11,10 +11,10 @@ import uuid
 from collections.abc import Mapping
 from typing import Any, Optional
 
-from . import _cluster
-from ._coreset import Coreset
+from .frames import cluster as _cluster
+from .results.coreset import Coreset
 from ._progress import ProgressOption
-from ._verdict import Verdict
+from .results.verdict import Verdict
 
 __all__ = ["build", "check"]
 

@@ -13,18 +13,18 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _arviz
-from ._beside import MOST_AT_ONCE, cores, in_order
+from .results import arviz as _arviz
+from .adapters.beside import MOST_AT_ONCE, cores, in_order
 from ._build import _count
-from ._compiled import MUCH, Compiled
-from ._draws import Draws
+from .adapters.compiled import MUCH, Compiled
+from .results.draws import Draws
 from ._fit import Fit, FitProgressOption, Plan, plan_of, run_rounds
 from ._lib import CoreletError, block_size
-from ._numpyro_chains import Chains, padded_weights, sample_stats
-from ._numpyro_check import check, tolerance
-from ._numpyro_rows import Rows, dimensions
-from ._slicing import checked_rows, compare
-from ._units import Units, Which
+from .adapters.numpyro_chains import Chains, padded_weights, sample_stats
+from .adapters.numpyro_check import check, tolerance
+from .adapters.numpyro_rows import Rows, dimensions
+from .adapters.slicing import checked_rows, compare
+from .frames.units import Units, Which
 
 FELT = 0.02
 """An error of the log-density, in nats, that makes NUTS take smaller steps."""

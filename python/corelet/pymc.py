@@ -13,17 +13,17 @@ import pymc as pm
 import pytensor
 from numpy.typing import NDArray
 
-from ._arviz import dataset_of, inference_data
-from ._bambi import backend_of, cleaned
+from .results.arviz import dataset_of, inference_data
+from .adapters.bambi import backend_of, cleaned
 from ._build import _count
-from ._draws import Draws
+from .results.draws import Draws
 from ._fit import Fit, FitProgressOption, plan_of, run_rounds
 from ._lib import CoreletError
-from ._pymc_density import Parameters, Scores, WeightedModel, flat_draws
-from ._pymc_graph import AS_IT_IS, INSIDE, RowLogp, check_model, refusal, shape_of, unchecked, with_own_data
-from ._pymc_loglik import AllRows, LogLikelihoods
-from ._slicing import checked_rows
-from ._units import Units, Which
+from .adapters.pymc_density import Parameters, Scores, WeightedModel, flat_draws
+from .adapters.pymc_graph import AS_IT_IS, INSIDE, RowLogp, check_model, refusal, shape_of, unchecked, with_own_data
+from .adapters.pymc_loglik import AllRows, LogLikelihoods
+from .adapters.slicing import checked_rows
+from .frames.units import Units, Which
 
 PILOT_CHAINS, ROUND_CHAINS, ROUND_TUNE = 4, 2, 300
 """Many short chains at first, to see whether they agree; few later."""

@@ -11,10 +11,12 @@ import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Optional
 
-from . import _cluster, _lib
-from ._coreset import Coreset
+from .frames import cluster as _cluster
+
+from . import _lib
+from .results.coreset import Coreset
 from ._progress import ProgressOption
-from ._verdict import Verdict
+from .results.verdict import Verdict
 
 __all__ = ["build", "check"]
 

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from corelet._beside import in_order
+from corelet.adapters.beside import in_order
 
 
 @pytest.mark.parametrize("at_once", [1, 3])

@@ -40,7 +40,7 @@ fn theta_of<'py>(py: Python<'py>, sample: &Sample) -> PyResult<Bound<'py, PyArra
     PyArray1::from_slice(py, &sample.draws.theta).reshape(shape)
 }
 
-/// A model in Python: an object with the methods of `corelet._engine.Bridge`.
+/// A model in Python: an object with the methods of `corelet.adapters.bridge.Bridge`.
 struct PythonTarget {
     bridge: Py<PyAny>,
     rows: usize,

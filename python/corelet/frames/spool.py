@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import IO, Any, Optional, Union
 
-from ._columns import is_in_memory
-from ._lib import CoreletError
+from .columns import is_in_memory
+from .._lib import CoreletError
 
 
 READ_ALREADY = (

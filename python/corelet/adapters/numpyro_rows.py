@@ -16,8 +16,8 @@ from numpyro.handlers import block, seed, substitute, trace
 from numpyro.infer import init_to_sample
 from numpyro.infer.util import constrain_fn, potential_energy, unconstrain_fn
 
-from ._units import Which
-from ._lib import CoreletError
+from ..frames.units import Which
+from .._lib import CoreletError
 
 _shaped: Any = jax.ShapeDtypeStruct
 

@@ -8,9 +8,9 @@ from typing import Any, Optional, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _lib
-from ._draws import BARE, Draws
-from ._units import Units, Which
+from .. import _lib
+from ..results.draws import BARE, Draws
+from ..frames.units import Units, Which
 
 
 class Sampler(Protocol):

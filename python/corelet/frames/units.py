@@ -8,8 +8,8 @@ from typing import Any, Optional, Union
 import numpy as np
 from numpy.typing import NDArray
 
-from ._coreset import Coreset
-from ._lib import CoreletError
+from ..results.coreset import Coreset
+from .._lib import CoreletError
 
 Which = Union[slice, NDArray[np.int64]]
 """Rows, as a slice or by their ascending numbers."""

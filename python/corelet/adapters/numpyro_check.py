@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from ._compiled import LITTLE, Compiled
-from ._lib import CoreletError
-from ._numpyro_rows import Rows, is_factor
-from ._slicing import CHECKED_ROWS, checked_rows, compare
+from .compiled import LITTLE, Compiled
+from .._lib import CoreletError
+from .numpyro_rows import Rows, is_factor
+from .slicing import CHECKED_ROWS, checked_rows, compare
 
 POINTS = 3
 """Points of the parameter space that are compared at."""

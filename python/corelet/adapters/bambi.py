@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ._arviz import dataset_of
+from ..results.arviz import dataset_of
 
 
 def backend_of(model: Any) -> Any:

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from numpyro.infer import MCMC, NUTS, init_to_uniform
 from numpyro.infer.util import initialize_model
 
-from ._compiled import LITTLE, MUCH, SOME, Compiled
-from ._lib import CoreletError
-from ._numpyro_rows import Rows
+from .compiled import LITTLE, MUCH, SOME, Compiled
+from .._lib import CoreletError
+from .numpyro_rows import Rows
 
 TRIES = 100
 """How often a chain starts from another place where the log density was not finite."""

@@ -18,9 +18,9 @@ from pytensor.graph.traversal import toposort
 from pytensor.scalar.loop import ScalarLoop
 from pytensor.tensor.elemwise import Elemwise
 
-from ._draws import Draws
-from ._lib import CoreletError
-from ._pymc_graph import AS_IT_IS, RowLogp, shape_of, with_own_data
+from ..results.draws import Draws
+from .._lib import CoreletError
+from .pymc_graph import AS_IT_IS, RowLogp, shape_of, with_own_data
 
 MERGED = Mode("py", RewriteDatabaseQuery(include=["merge"]))
 """Evaluates a graph by NumPy, an operation at a time, and each expression once."""

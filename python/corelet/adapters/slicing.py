@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._lib import CoreletError
+from .._lib import CoreletError
 
 CHECKED_ROWS = 50
 """Rows that are compared."""

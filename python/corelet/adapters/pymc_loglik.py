@@ -11,10 +11,10 @@ import pytensor.tensor as pt
 from numpy.typing import NDArray
 from pytensor.compile.mode import get_mode
 
-from ._beside import MOST_AT_ONCE, cores, in_order
-from ._pymc_density import Parameters, by_numpy, stable
-from ._pymc_graph import Leaf, RowLogp, with_own_data
-from ._units import Which
+from .beside import MOST_AT_ONCE, cores, in_order
+from .pymc_density import Parameters, by_numpy, stable
+from .pymc_graph import Leaf, RowLogp, with_own_data
+from ..frames.units import Which
 
 NUMBA = get_mode("NUMBA").including("local_remove_check_parameter").excluding("local_usmm")
 """Without checks of parameters, for a sampler has been there; and without a rewriting of sparse products that numba has no operation

@@ -9,8 +9,8 @@ from typing import Any, Union
 import numpy as np
 from numpy.typing import NDArray
 
-from ._arviz import dataset_of
-from ._lib import CoreletError
+from .arviz import dataset_of
+from .._lib import CoreletError
 
 Theta = Union[NDArray[Any], dict[str, NDArray[Any]]]
 """Draws without their chains: an array of draws by parameters, or one such array for each variable."""

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Optional
 
-from . import _lib
-from ._columns import order_of
+from .. import _lib
+from .columns import order_of
 
 INTERCEPT = "Intercept"
 

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any, Optional, Union
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _lib
-from ._columns import column
-from ._formula import Design
-from ._progress import ProgressOption
-from ._rest import REST, Rest
+from .. import _lib
+from ..frames.columns import column
+from ..frames.formula import Design
+from .._progress import ProgressOption
+from .rest import REST, Rest
 
 if TYPE_CHECKING:
-    from ._predict import Prediction, Score
-    from ._verdict import Verdict
+    from .predict import Prediction, Score
+    from .verdict import Verdict
 
 
 @dataclass(frozen=True)
@@ -203,7 +203,7 @@ class Coreset:
         `corelet sample`; `tune` and `random_seed` are other names of `warmup` and `seed`. `corelet.check` says whether these
         draws can be trusted.
         """
-        from ._verdict import sample
+        from .verdict import sample
 
         return sample(
             self,
@@ -248,7 +248,7 @@ class Coreset:
         quantiles, seed
             Which quantiles; of the draws of outcomes.
         """
-        from ._predict import predict
+        from .predict import predict
 
         return predict(
             self, new, idata=idata, kind=kind, exposure=exposure, offset=offset, quantiles=quantiles, seed=seed
@@ -277,7 +277,7 @@ class Coreset:
         idata
             What `sample`, `Fit.draws` or `Fit.idata` gave; by default the draws of the last verdict, or fresh ones. ArviZ is not needed.
         """
-        from ._predict import score
+        from .predict import score
 
         beside = {"exposure": exposure, "trials": trials, "event": event, "offset": offset}
         return score(self, new, y, beside, idata)

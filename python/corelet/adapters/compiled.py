@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 
-from ._beside import beside
+from .beside import beside
 
 MUCH: Mapping[str, Any] = {}
 """For long arrays, called often: as XLA would."""

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Optional
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from . import _lib
+from .. import _lib
 
 Numbers = NDArray[np.float64]
 

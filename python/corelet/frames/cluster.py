@@ -9,13 +9,13 @@ from typing import Any, Optional, Protocol
 
 import numpy as np
 
-from . import _lib
-from ._build import BESIDE, _count, native
-from ._columns import parts_of
-from ._coreset import Coreset, coreset_from, weighted_rows
-from ._progress import ProgressOption, reporter
-from ._types import Data, Execution
-from ._verdict import Verdict, chain_settings, judged_by
+from .. import _lib
+from .._build import BESIDE, _count, native
+from .columns import parts_of
+from ..results.coreset import Coreset, coreset_from, weighted_rows
+from .._progress import ProgressOption, reporter
+from .._types import Data, Execution
+from ..results.verdict import Verdict, chain_settings, judged_by
 
 REFUSED = ("y", "format")
 """Keywords of `corelet.build` that have no meaning here."""

@@ -30,8 +30,8 @@ from pytensor.tensor.random.type import RandomType
 from pytensor.tensor.shape import SpecifyShape
 from pytensor.tensor.type import TensorType
 
-from ._lib import CoreletError
-from ._units import Which
+from .._lib import CoreletError
+from ..frames.units import Which
 
 AS_IT_IS = Mode("py", None)
 """Evaluates a graph by NumPy, an operation at a time, as it stands: nothing is compiled."""

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, Optional, Union
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _lib
-from ._build import paths_of
-from ._columns import cells_of, column, length, names_of, parts_of
-from ._lib import CoreletError
-from ._progress import reporter
-from ._types import Execution, Part
+from .. import _lib
+from .._build import paths_of
+from ..frames.columns import cells_of, column, length, names_of, parts_of
+from .._lib import CoreletError
+from .._progress import reporter
+from .._types import Execution, Part
 
 if TYPE_CHECKING:
-    from ._coreset import Coreset
+    from .coreset import Coreset
 
 Floats = NDArray[np.float64]
 Rows = Union[tuple[str, list[Part]], tuple[list[str], Optional[str]]]
@@ -178,7 +178,7 @@ def _draws(coreset: Coreset, idata: Any) -> Floats:
 
 def _fresh(coreset: Coreset) -> dict[str, Any]:
     """The draws of `Coreset.sample`, as arrays."""
-    from ._verdict import chain_settings, draws_of
+    from .verdict import chain_settings, draws_of
 
     with reporter(None) as report:
         return draws_of(coreset, chain_settings(), Execution(report, None))

@@ -9,8 +9,8 @@ from typing import Any, Union
 import numpy as np
 from numpy.typing import NDArray
 
-from ._lib import CoreletError
-from ._verdict import GROUPS, inference_data
+from .._lib import CoreletError
+from .verdict import GROUPS, inference_data
 
 
 def read_draws(path: Union[str, os.PathLike[str]]) -> Any:

@@ -9,8 +9,8 @@ from typing import Any, Optional
 import numpy as np
 from numpy.typing import NDArray
 
-from ._lib import CoreletError
-from ._types import Part
+from .._lib import CoreletError
+from .._types import Part
 
 MISSING_TEXT = np.uint32(2**32 - 1)
 MISSING_BOOL = np.uint8(2)

@@ -11,15 +11,17 @@ from typing import Any, Optional
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from . import _arviz, _lib
-from ._build import _count, arrays_in, data_parts, paths_of
-from ._columns import cells_of, length, same_cells
-from ._coreset import Coreset, weighted_rows
-from ._check import check_loglik
-from ._predict import pointwise
-from ._progress import ProgressOption, reporter
-from ._spool import spooled
-from ._types import Execution, Part
+from . import arviz as _arviz
+
+from .. import _lib
+from .._build import _count, arrays_in, data_parts, paths_of
+from ..frames.columns import cells_of, length, same_cells
+from .coreset import Coreset, weighted_rows
+from .._check import check_loglik
+from .predict import pointwise
+from .._progress import ProgressOption, reporter
+from ..frames.spool import spooled
+from .._types import Execution, Part
 
 
 GROUPS = (

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any, Optional
 
-from . import _lib
+from .. import _lib
 
 
 def inference_data(

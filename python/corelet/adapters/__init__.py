@@ -1,0 +1,1 @@
+"""How models of PyMC, bambi and NumPyro, and a user's own functions, answer what the engine asks."""

@@ -1,0 +1,1 @@
+"""Rows as they come: columns, data frames, streams, partitions, formulas, groups."""
