@@ -1,6 +1,7 @@
 # make test: every test, Rust, and Python on both Pythons, with all set-up. make quick: what takes seconds, on one Python and one instruction set.
 # make newest: Python's tests with the newest release of every package. make integrations: longer models in PyMC, bambi, NumPyro and Stan.
 # make extras: each extra of the package in a fresh environment. make cluster: Spark on this machine.
+# make docs: the site, with warnings as errors. make gallery: runs its examples.
 # make bench: the figures of docs/benchmarks.md. make fuzz: damaged files and killed runs, as many as wanted.
 
 # Any Python. PYTHON=newest is one from 3.12 on, from the PATH or a tree of Debian 13 (.ci/newest-python). Up to 3.11 packages are the last
@@ -38,7 +39,7 @@ KERNELS := $(CARGO_TEST) --quiet --lib \
 # What a change breaks first, and seconds tell.
 QUICK := --lib --test models --test nnls --test questions --test errors --test design --test weights --test priors
 
-.PHONY: test quick lint rust python both on-python command wheel newest integrations extras cluster java bench fuzz clean
+.PHONY: test quick lint rust python both on-python command wheel newest integrations extras cluster java docs gallery bench fuzz clean
 
 # The wheel compiles, and Python's tests run, beside the tests of Rust, which leave a core idle often enough.
 test: lint command
@@ -139,6 +140,22 @@ $(CLUSTER)/installed: tests/cluster/requirements.txt
 	$(CLUSTER)/bin/python -m pip install --quiet --requirement tests/cluster/requirements.txt
 	touch $@
 
+# The site, in build/docs. Nothing is compiled or run for it.
+docs: .venv-docs/installed
+	.venv-docs/bin/python -m sphinx -W --keep-going -q -b html docs build/docs
+	@echo build/docs/index.html
+
+.venv-docs/installed: docs/requirements.txt
+	$(OWN) -m venv --clear $(@D)
+	$(@D)/bin/python -m pip install --quiet --requirement $<
+	touch $@
+
+# Each example of the gallery by itself; what it draws and prints goes to docs/gallery/results. EXAMPLES=claims for one of them.
+EXAMPLES ?= $(filter-out _%,$(basename $(notdir $(wildcard docs/gallery/*.py))))
+gallery: $(VENV)/installed wheel
+	$(INSTALL_WHEEL)
+	for example in $(EXAMPLES); do echo "== $$example" && $(IN) $(VENV)/bin/python docs/gallery/$$example.py || exit 1; done
+
 bench:
 	cargo bench -p sparse-nnls --bench bandwidth
 	cargo bench -p sparse-nnls --bench methods
@@ -157,4 +174,4 @@ fuzz:
 
 clean:
 	cargo clean
-	rm -rf .venv .venv-newest .newest $(UNPINNED) $(CLUSTER) wheels
+	rm -rf .venv .venv-newest .venv-docs .newest $(UNPINNED) $(CLUSTER) wheels build docs/examples
