@@ -63,6 +63,23 @@ def test_the_tutorial_runs(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"path.png", "shifts.png"}
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("example", ["beyond_memory", "claims", "robust", "survival"])
+def test_the_gallery_runs(example, tmp_path):
+    """Fewer rows than the gallery shows. Those that need PyMC or NumPyro are run by examples/python/test_pages.py."""
+    environment = {**os.environ, "CORELET_GALLERY_REDUCED": "1", "CORELET_GALLERY_RESULTS": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, ROOT / "docs" / "gallery" / f"{example}.py"], env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / f"{example}.txt").read_text().startswith(("A - ", "B - "))
+    assert (tmp_path / f"{example}.svg").exists()
+
+
+def test_the_page_of_figures_is_that_of_its_figures():
+    assert subprocess.run([sys.executable, ROOT / "docs" / "benchmarks.py", "--check"]).returncode == 0, "run docs/benchmarks.py"
+
+
 def test_the_keywords_are_the_flags_of_the_command(command, tmp_path):
     import inspect
 

@@ -1,0 +1,50 @@
+"""
+Flights: which were late?
+=========================
+
+The flights that left New York in 2013: 325 667 rows without gaps, 27 coefficients after indicators for carriers and airports. A logistic
+regression by 300 weighted flights, beside NUTS on all of them.
+
+.. image:: /gallery/results/flights.svg
+   :alt: marginal posteriors of the coreset over those of all rows
+
+.. literalinclude:: /gallery/results/flights.txt
+"""
+
+# sphinx_gallery_thumbnail_path = 'gallery/results/flights.svg'
+
+import os
+import sys
+from pathlib import Path
+
+from _shown import REDUCED, marginals, report, timed
+
+import corelet
+
+FLIGHTS = Path(os.environ.get("CORELET_DATA") or ".") / "flights.parquet"
+if not FLIGHTS.exists():
+    sys.exit("flights.parquet (nycflights13) is not in the folder that CORELET_DATA names: nothing was done")
+
+# %%
+# The path of a file is all that ``fit`` needs. With 300 points it chooses rows, samples them and judges the draws on all rows.
+
+chains = dict(chains=2, tune=300, draws=200 if REDUCED else 1000, seed=1)
+fit, seconds = timed(lambda: corelet.fit(str(FLIGHTS), target="late", drop_missing=True, k=300, **chains))
+
+# %%
+# The same sampler on all rows takes minutes.
+
+full, seconds_full = timed(lambda: corelet.fit(str(FLIGHTS), target="late", drop_missing=True, full=not REDUCED, **chains))
+
+# %%
+# Side by side.
+
+
+def shown(idata):
+    original = idata.posterior["original"]
+    at = {name: original.values[..., column] for column, name in enumerate(original[original.dims[-1]].values)}
+    return {name: at[name] for name in ("hour", "wind_speed", "precip", "temp")}
+
+
+marginals("flights", shown(fit.idata), shown(full.idata))
+report("flights", fit.verdict, {"one call": f"{seconds:.1f} s", "NUTS on all rows": f"{seconds_full:.0f} s"}, "arviz")
