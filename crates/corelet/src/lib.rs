@@ -1,4 +1,4 @@
-//! Bayesian coresets: k weighted rows whose posterior is the posterior of all n, and a verdict on it.
+//! Bayesian coresets: k weighted rows whose posterior closely approximates that of all n, and a verdict on it.
 //!
 //! A [`Source`](data::Source) is a file or a table; a [`Study`](study::Study) is a source under a model and a prior, which builds,
 //! evaluates, samples and judges:
@@ -21,7 +21,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Below that, each step is a module of its own, in the order of the flow: [`data`] → [`rows`], which answer six questions and
+//! Below that, each step is a module of its own, in the order of the flow: [`data`] → [`rows`], which answer seven queries and
 //! may be anywhere → [`model`] → [`posterior`] → [`embed`], a dictionary for the solver → [`coreset`] → [`trust`]. `docs/architecture.md`
 //! has the picture.
 

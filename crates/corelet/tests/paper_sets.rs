@@ -2,7 +2,7 @@
 //! methods in reference mode land where the authors' code does.
 //!
 //! Needs the folder that `CORELET_DATA` names; without it every test says that it was skipped.
-//! `cargo test --release -p corelet --test paper_sets -- --nocapture` prints the table of `docs/benchmarks.md`.
+//! `cargo test --release -p corelet --test paper_sets -- --nocapture` prints the table of `docs/errata.md`.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)] // a test's helpers are tests too
 
