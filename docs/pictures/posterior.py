@@ -82,7 +82,7 @@ def main() -> None:
         axis.loglog(SIZES, values, "o-", color=colour, label=name, markersize=4)
         axis.annotate(name, (SIZES[-1], values[-1]), textcoords="offset points", xytext=(0, 7), ha="right", fontsize=8, color=colour)
     axis.set(xlabel="rows", ylabel="processor seconds")
-    axis.set_title("logistic regression, 11 coefficients", fontsize=9)
+    axis.set_title("logistic regression, 11 coefficients", fontsize=9, pad=17)
     for side in ("right", "top"):
         axis.spines[side].set_visible(False)
     handles, labels = axes[0].get_legend_handles_labels()
