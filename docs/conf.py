@@ -52,13 +52,15 @@ sphinx_gallery_conf = {
 
 html_theme = "pydata_sphinx_theme"
 html_title = "Corelet"
-html_static_path = []
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_theme_options = {
     "show_toc_level": 2,
+    "show_nav_level": 2,
     "navigation_with_keys": False,
     "navbar_align": "left",
-    "header_links_before_dropdown": 6,
+    "header_links_before_dropdown": 5,
     "footer_start": ["copyright"],
     "footer_end": ["theme-version"],
     "secondary_sidebar_items": ["page-toc"],
@@ -68,8 +70,8 @@ copybutton_prompt_is_regexp = True
 
 
 def without_missing_pages(app, page, source):
-    """Leaves entries with a question mark out of the front page's tables of contents where there is no such page."""
-    if page == "index":
+    """Leaves entries with a question mark out of the guide's table of contents where there is no such page."""
+    if page == "guide":
         source[0] = re.sub(
             r"^\?(\w+)\n", lambda entry: f"{entry[1]}\n" if (Path(app.srcdir) / f"{entry[1]}.md").exists() else "", source[0], flags=re.M
         )

@@ -3,7 +3,7 @@ A file beyond memory
 ====================
 
 Four million rows in eight Parquet files. The command may hold 50 MB of rows: the rest goes to a scratch file without a name that is mapped, and the coreset is the same
-to the bit as with all rows in memory.
+to the bit as with all rows in memory. What is left is the interpreter and packed rows for the kernel, which end at 256 MB whatever the size of the file.
 
 .. image:: /gallery/results/beyond_memory.svg
    :alt: memory held by the two runs
