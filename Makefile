@@ -1,7 +1,7 @@
 # make test: every test, Rust, and Python on both Pythons, with all set-up. make quick: what takes seconds, on one Python and one instruction set.
 # make newest: Python's tests with the newest release of every package. make integrations: longer models in PyMC, bambi, NumPyro and Stan.
 # make extras: each extra of the package in a fresh environment. make cluster: Spark on this machine.
-# make docs: the site, with warnings as errors. make gallery: runs its examples.
+# make docs: the site, with warnings as errors (make test too). make gallery: runs its examples.
 # make bench: the figures of docs/benchmarks.md. make fuzz: damaged files and killed runs, as many as wanted.
 
 # Any Python. PYTHON=newest is one from 3.12 on, from the PATH or a tree of Debian 13 (.ci/newest-python). Up to 3.11 packages are the last
@@ -43,7 +43,7 @@ QUICK := --lib --test models --test nnls --test questions --test errors --test d
 
 # The wheel compiles, and Python's tests run, beside the tests of Rust, which leave a core idle often enough.
 test: lint command
-	$(MAKE) --jobs=2 --output-sync=target rust both
+	$(MAKE) --jobs=2 --output-sync=target rust both docs
 
 quick: command wheel
 	$(CARGO_TEST) --quiet $(QUICK)
