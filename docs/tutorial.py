@@ -70,8 +70,8 @@ print(fit)
 #
 # A fit of all rows evaluates gradients of every row at every step of every chain; this evaluates log-likelihoods of every row at
 # some hundred draws, three or four times, and compiles a model once more. So it pays where the sampler works for minutes on all
-# rows, and not where it works for seconds: `docs/benchmarks.md` has the number of rows from which on it did, 20 000 to 40 000
-# for most. It never pays where each row has a parameter of its own, where there are about as many parameters as points, or where
+# rows, and not where it works for seconds: in PyMC and NumPyro it pays from 20 000 to 40 000 rows on
+# for most models. It never pays where each row has a parameter of its own, where there are about as many parameters as points, or where
 # chains do not mix even on plain rows; the verdict of the last is C, and says whose fault it is.
 #
 # The rest of this page is a logistic regression, for which Corelet needs no pilot and has a sampler of its own. There too one call does
