@@ -40,7 +40,7 @@ def timed(call):
 def density(values: np.ndarray, grid: np.ndarray) -> np.ndarray:
     """A Gaussian kernel density."""
     width = 1.06 * values.std() * len(values) ** -0.2
-    return np.exp(-0.5 * ((grid[:, None] - values) / width) ** 2).sum(axis=1)
+    return np.exp(-0.5 * ((grid[:, None] - values) / width) ** 2).mean(axis=1) / width
 
 
 def marginals(name: str, ours: dict, full: dict) -> None:
@@ -50,8 +50,8 @@ def marginals(name: str, ours: dict, full: dict) -> None:
         mine, all_rows = np.ravel(ours[parameter]), np.ravel(full[parameter])
         middle, spread = all_rows.mean(), all_rows.std()
         grid = np.linspace(middle - 4 * spread, middle + 4 * spread, 200)
-        axis.fill_between(grid, density(all_rows, grid) / len(all_rows), color=ALL, alpha=0.6, linewidth=0, label="all rows")
-        axis.plot(grid, density(mine, grid) / len(mine), color=CORESET, linewidth=1.6, label="coreset")
+        axis.fill_between(grid, density(all_rows, grid), color=ALL, alpha=0.6, linewidth=0, label="all rows")
+        axis.plot(grid, density(mine, grid), color=CORESET, linewidth=1.6, label="coreset")
         axis.set(yticks=[], xlabel=parameter)
         axis.locator_params(axis="x", nbins=3)
         axis.spines[["left", "right", "top"]].set_visible(False)

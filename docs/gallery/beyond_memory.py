@@ -2,8 +2,9 @@
 A file beyond memory
 ====================
 
-Four million rows in eight Parquet files. The command may hold 50 MB of rows: the rest goes to a scratch file without a name that is mapped, and the coreset is the same
-to the bit as with all rows in memory. What is left is the interpreter and packed rows for the kernel, which end at 256 MB whatever the size of the file.
+Four million rows in eight Parquet files. The command may hold 50 MB of rows: the rest goes to a scratch file without a name
+that is mapped, and the coreset is the same to the bit as with all rows in memory. What is left is the interpreter and packed
+rows for the kernel, which end at 256 MB whatever the size of the file.
 
 .. image:: /gallery/results/beyond_memory.svg
    :alt: memory held by the two runs
@@ -41,8 +42,8 @@ for part in range(PARTS):
     pyarrow.parquet.write_table(pa.table({**columns, "y": y.astype(np.int8)}), Path(folder.name) / f"part-{part}.parquet")
 
 # %%
-# Built in a process of its own for each budget, so that the memory of one is not counted for the other. What is measured is anonymous memory, which
-# the system cannot take back as it can mapped pages.
+# Built in a process of its own for each budget, so that the memory of one is not counted for the other. What is measured is
+# anonymous memory, which the system cannot take back as it can mapped pages.
 
 PROGRAM = """
 import sys, threading, time, corelet

@@ -2,8 +2,9 @@
 Claims: counts that vary more than a Poisson allows
 ===================================================
 
-200 000 insurance policies with skewed numbers, regions and brands with rare levels, and an exposure. A negative binomial whose size is estimated,
-with a spline of age and weakly informative priors; predictions for new policies come from the coreset alone.
+200 000 insurance policies with skewed numbers, regions with rare levels, and an exposure. A negative binomial
+whose size is estimated, with a spline of age and weakly informative priors; predictions for new policies come from the
+coreset alone.
 
 .. image:: /gallery/results/claims.svg
    :alt: marginal posteriors of the coreset over those of all rows

@@ -2,9 +2,9 @@
 Customers: how many will come back?
 ===================================
 
-The BG/NBD model of ``pymc-marketing``: customers buy at rates of their own, and leave after a purchase with chances of their own. Both are integrated out in its
-likelihood, customer by customer, so that a customer is a row (how often, how recently, watched for how long) and four parameters are left. 50 000 customers; the model
-goes in as ``pymc-marketing`` builds it.
+The BG/NBD model of ``pymc-marketing``: customers buy at rates of their own, and leave after a purchase with chances of their
+own. Both are integrated out in its likelihood, customer by customer, so that a customer is a row (how often, how recently,
+watched for how long) and four parameters are left. 50 000 customers; the model goes in as ``pymc-marketing`` builds it.
 
 .. image:: /gallery/results/customers.svg
    :alt: marginal posteriors of the coreset over those of all customers
@@ -28,7 +28,8 @@ import corelet.pymc
 warnings.filterwarnings("ignore", category=UserWarning)
 
 # %%
-# Customers and their purchases, all at once: each has a waiting time until the next one, until all have left or the watch is over.
+# Customers and their purchases, all at once: each has a waiting time until the next one, until all have left or the watch is
+# over.
 
 rng = np.random.default_rng(0)
 n = rows(50_000, 1_000)

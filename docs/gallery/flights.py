@@ -2,8 +2,9 @@
 Flights: which were late?
 =========================
 
-The flights that left New York in 2013: 325 667 rows without gaps, 27 coefficients after indicators for carriers and airports. A logistic
-regression by 300 weighted flights, beside NUTS on all of them.
+The flights that left New York in 2013: 325 667 rows without gaps, 27 coefficients after indicators for carriers and
+airports. A logistic regression by at most 300 weighted flights and one Gaussian factor, which ``fit`` adds where it comes
+nearer than rows alone, beside NUTS on all of them.
 
 .. image:: /gallery/results/flights.svg
    :alt: marginal posteriors of the coreset over those of all rows
@@ -26,7 +27,8 @@ if not FLIGHTS.exists():
     sys.exit("flights.parquet (nycflights13) is not in the folder that CORELET_DATA names: nothing was done")
 
 # %%
-# The path of a file is all that ``fit`` needs. With 300 points it chooses rows, samples them and judges the draws on all rows.
+# The path of a file is all that ``fit`` needs. With 300 points it chooses rows, samples them and judges the draws on all
+# rows.
 
 chains = dict(chains=2, tune=300, draws=200 if REDUCED else 1000, seed=1)
 fit, seconds = timed(lambda: corelet.fit(str(FLIGHTS), target="late", drop_missing=True, k=300, **chains))

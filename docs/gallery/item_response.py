@@ -2,9 +2,10 @@
 Item response: persons as rows
 ==============================
 
-20 000 persons answer 10 questions each. With an ability for every person there are as many latent variables as rows, and no rows could stand for all; but
-abilities can be integrated out, person by person, by Gauss–Hermite quadrature. Then a person is a row with one log-likelihood, and 20 parameters are left:
-how difficult each question is, and how well it discriminates. A ``numpyro.factor`` with one value for each row is a likelihood like any other.
+20 000 persons answer 10 questions each. With an ability for every person there are as many latent variables as rows, and no
+rows could stand for all; but abilities can be integrated out, person by person, by Gauss–Hermite quadrature. Then a person
+is a row with one log-likelihood, and 20 parameters are left: how difficult each question is, and how well it discriminates.
+A ``numpyro.factor`` with one value for each row is a likelihood like any other.
 
 .. image:: /gallery/results/item_response.svg
    :alt: marginal posteriors of the coreset over those of all persons

@@ -2,8 +2,8 @@
 A robust regression
 ===================
 
-200 000 measurements, one in twenty of them far off. Student-t noise whose scale σ and degrees of freedom ν are both estimated: heavy tails make every row's
-log-likelihood differ, and still 200 of them stand for all.
+200 000 measurements, one in twenty of them far off. Student-t noise whose scale σ and degrees of freedom ν are both
+estimated: heavy tails make every row's log-likelihood differ, and still 200 of them stand for all.
 
 .. image:: /gallery/results/robust.svg
    :alt: marginal posteriors of the coreset over those of all rows
@@ -29,8 +29,8 @@ noise = rng.standard_t(4, n) * np.where(rng.random(n) < 0.05, 8.0, 1.0)
 y = X @ np.linspace(-1.0, 1.0, 6) + noise
 
 # %%
-# The fit, and all rows by the same sampler. A posterior with Student-t noise can have several modes: they are looked for, and an A is given only
-# where no second one counts.
+# The fit, and all rows by the same sampler. A posterior with Student-t noise can have several modes: they are looked for,
+# and an A is given only where no second one counts.
 
 chains = dict(chains=2, tune=300, draws=500, seed=1)
 fit, seconds = timed(lambda: corelet.fit(X, y, model="student", degrees="estimated", k=200, **chains))

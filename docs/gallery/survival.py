@@ -2,7 +2,8 @@
 Survival with censoring
 =======================
 
-200 000 customers of a subscription, watched for two years: who has left, and when? A Weibull regression in which those who are still there are censored.
+200 000 customers of a subscription, watched for two years: who has left, and when? A Weibull regression in which those who
+are still there are censored.
 
 .. image:: /gallery/results/survival.svg
    :alt: marginal posteriors of the coreset over those of all rows

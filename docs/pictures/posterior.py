@@ -62,7 +62,8 @@ def main() -> None:
         values = everything[:, column]
         middle, spread = values.mean(), values.std()
         grid = np.linspace(middle - 6 * spread, middle + 6 * spread, 300)
-        axis.fill_between(grid, gaussian_kde(values)(grid), color=ALL, alpha=0.6, linewidth=0, label=f"all {int(coreset.summary['n']):,} {target}".replace(",", " "))
+        everybody = f"all {int(coreset.summary['n']):,} {target}".replace(",", " ")
+        axis.fill_between(grid, gaussian_kde(values)(grid), color=ALL, alpha=0.6, linewidth=0, label=everybody)
         axis.plot(grid, gaussian_kde(ours[1][:, column])(grid), color=CORESET, linewidth=1.8, label=f"{len(coreset)} weighted {target}")
         axis.set(yticks=[], xlabel=name.replace("_", " "))
         axis.locator_params(axis="x", nbins=3)
