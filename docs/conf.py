@@ -27,6 +27,8 @@ suppress_warnings = ["config.cache"]
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 4
 highlight_language = "none"
+default_role = "code"
+toc_object_entries_show_parents = "all"
 
 # The package is read, not imported for use: its native part need not be built.
 autodoc_mock_imports = [
