@@ -15,6 +15,8 @@ weight, and leave the prior as it is.
 from typing import TYPE_CHECKING
 
 from ._build import build
+from ._certify import certify
+from .results.certificate import Certificate
 from .results.coreset import Coreset, Quality
 from ._fit import Fit, FitProgress, Round, fit_model
 from ._known import fit
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from ._selector import CoresetSelector
 
 __all__ = [
+    "Certificate",
     "CoreletError",
     "Coreset",
     "CoresetClassifier",
@@ -48,6 +51,7 @@ __all__ = [
     "__version__",
     "build",
     "build_from_loglik",
+    "certify",
     "check",
     "fit",
     "fit_model",

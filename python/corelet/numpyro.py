@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 from .results import arviz as _arviz
 from .adapters.beside import MOST_AT_ONCE, cores, in_order
 from ._build import _count
+from ._certify import claimed, entries
 from .adapters.compiled import MUCH, Compiled
+from .results.certificate import Certificate
 from .results.draws import Draws
 from ._fit import Fit, FitProgressOption, Plan, plan_of, run_rounds
 from ._lib import CoreletError, block_size
@@ -104,6 +106,58 @@ def fit(
     found = run_rounds(tool, plan, units, start, progress, tool.inference_data)
     found.notes.extend(tool.notes())
     return found
+
+
+def certify(
+    model: Callable[..., Any],
+    draws: Any,
+    args: Sequence[Any] = (),
+    kwargs: Optional[Mapping[str, Any]] = None,
+    *,
+    log_density: Any = None,
+    seed: int = 0,
+) -> Certificate:
+    """Say whether draws that somebody made of a NumPyro model are of the posterior of all its rows.
+
+    The gradient of the log posterior of all rows is asked at no more than 1000 of the draws; see `corelet.certify`.
+
+    Parameters
+    ----------
+    model, args, kwargs
+        The model and its arguments, as for `corelet.numpyro.fit`.
+    draws
+        Of the latent sites, on their own scale: a mapping of names to chains × draws × …, as `get_samples(group_by_chain=True)` gives
+        it, an InferenceData or a DataTree.
+    log_density
+        The log density of the approximation (an autoguide) at each draw, on the unconstrained scale.
+    seed
+        Of the rows by which the model is checked.
+
+    Examples
+    --------
+    ::
+
+        posterior = guide.sample_posterior(key, state.params, sample_shape=(1, 1000))
+        corelet.numpyro.certify(model, posterior, args=(x, y))
+    """
+    table = Rows(model, tuple(args), dict(kwargs or {}))
+    plan = plan_of(Units(table.n, None), 2, None, 1000, None, 1, seed, None)
+    warn_of_precision(table.n)
+    tool = Sampler(table, Steps(1, 1, 1), plan, 0, {})
+    tool.check(2, seed)
+    some = tool.only_latent(Draws.of(draws))
+    for name, like in table.latent.items():
+        found = some.values[name].shape[2:]
+        if found != np.shape(like):
+            raise CoreletError(f"the draws of {name} have shape {found}, the model has {np.shape(like)}")
+    shapes = jax.eval_shape(table.unconstrained, table.latent, tool._few)
+    names = [entry for name in table.latent for entry in entries(name, shapes[name].shape)]
+
+    def log_posterior(at: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        (totals, gradients), (prior, slopes) = tool.gradient_of_all_rows(at), tool.log_prior(at)
+        return totals + prior, gradients + slopes
+
+    return claimed(some, tool.unconstrained(some), names, table.n, log_posterior, log_density)
 
 
 def warn_of_precision(n: int) -> None:

@@ -173,6 +173,9 @@ impl<'a> Follower<'a> {
                 self.chains.clear();
                 self.line.set(stage);
             }
+            Progress::Asking { done, total } => {
+                self.line.set(format!("asking all rows: {} of {} draws", count(done), count(total)));
+            }
             Progress::Judging => self.line.set("judging the draws on all rows".to_owned()),
             Progress::Sampling(step) => {
                 while self.chains.len() <= step.chain {

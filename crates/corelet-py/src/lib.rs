@@ -3,6 +3,7 @@
 #![allow(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
 
 mod build;
+mod certify;
 mod cluster;
 mod columns;
 mod data;
@@ -36,6 +37,8 @@ mod _lib {
 
     #[pymodule_export]
     use crate::build::build;
+    #[pymodule_export]
+    use crate::certify::{certify, certify_claim};
     #[pymodule_export]
     use crate::cluster::{Shard, build_partitions, cells, check_partitions, look};
     #[pymodule_export]

@@ -94,20 +94,24 @@ impl Draws {
     /// At most `most` of the draws, evenly spaced, the same number of each chain.
     #[must_use]
     pub fn thinned(&self, most: usize) -> Self {
-        let chains = self.chains.unwrap_or(1).max(1);
-        let length = self.len() / chains;
-        let kept = (most / chains).max(1);
-        if kept >= length {
-            return self.clone();
-        }
-        let chosen = (0..chains).flat_map(|chain| {
-            (0..kept).map(move |i| chain * length + i * length / kept + length / (2 * kept))
-        });
-        let chosen: Vec<usize> = chosen.collect();
+        let chosen = self.places(most);
         let theta = chosen.iter().flat_map(|&s| self.row(s)).copied().collect();
         let log_weights =
             self.log_weights.as_ref().map(|weights| chosen.iter().map(|&s| weights[s]).collect());
         Self { theta, log_weights, ..*self }
+    }
+
+    /// Which draws [`thinned`](Self::thinned) takes.
+    pub fn places(&self, most: usize) -> Vec<usize> {
+        let chains = self.chains.unwrap_or(1).max(1);
+        let length = self.len() / chains;
+        let kept = (most / chains).max(1);
+        if kept >= length {
+            return (0..self.len()).collect();
+        }
+        let of_chain =
+            |chain| (0..kept).map(move |i| chain * length + i * length / kept + length / (2 * kept));
+        (0..chains).flat_map(of_chain).collect()
     }
 
     /// θₛ − anchor.
