@@ -23,6 +23,8 @@ mod modes;
 mod predict;
 mod priors;
 mod resolved;
+#[cfg(feature = "sampling")]
+mod review;
 mod specification;
 mod weights;
 
@@ -45,6 +47,8 @@ pub use log_likelihoods::{ChosenData, LogLikelihoodStudy, PooledLogLikelihoods};
 pub use predict::{PredictedKind, Prediction, PredictionSettings, predict, predictive_draws, score};
 pub use priors::{AskedPrior, PriorScale, Priors};
 pub use resolved::Resolved;
+#[cfg(feature = "sampling")]
+pub use review::ReviewSettings;
 pub use specification::{BuildSpecification, ModelSpecification, Specification, UsageError};
 
 use self::assign::some_of;
@@ -108,6 +112,13 @@ pub enum Progress<'a> {
         /// Draws so far.
         done: usize,
         /// Draws in all.
+        total: usize,
+    },
+    /// Looking at all rows, a block at a time.
+    Looking {
+        /// Rows so far.
+        done: usize,
+        /// Rows in all.
         total: usize,
     },
     /// Where a fit in rounds stands.

@@ -3,11 +3,13 @@
 mod certificate;
 mod numbers;
 mod priors;
+mod review;
 mod summary;
 mod verdict;
 
 pub use certificate::certified;
 pub use numbers::{count, duration, judgement, number, optional, percent};
 pub use priors::PriorGroup;
+pub use review::{misfits, reviewed};
 pub use summary::{Judged, NamedShift, Seconds, Subject, Summary};
 pub use verdict::{another_mode, headline, lines};
