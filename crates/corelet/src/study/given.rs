@@ -46,9 +46,10 @@ impl Study {
         let missing: Vec<&str> =
             names.iter().filter(|name| self.given(columns, name).is_none()).map(String::as_str).collect();
         if !missing.is_empty() {
-            let have: Vec<&str> = columns.iter().map(|(name, _)| name.as_str()).collect();
+            let others = |name: &&str| ![CHAIN, DRAW, WEIGHT, LOG_DENSITY].contains(name);
+            let have: Vec<&str> = columns.iter().map(|(name, _)| name.as_str()).filter(others).collect();
             return Err(refused(format!(
-                "there is no column {}; the model has the parameters {}, the draws {}",
+                "nothing is called {}; the model has the parameters {}, the draws {}",
                 listed(&missing),
                 listed(&names.iter().map(String::as_str).collect::<Vec<_>>()),
                 listed(&have)

@@ -36,8 +36,12 @@ pub fn certified(certificate: &Certificate, names: &[String], rows: usize, one_m
             number(verdict.reweighting.ess)
         ));
     }
-    lines.extend(verdict.reasons.iter().map(|reason| format!("  why            {}", because(*reason))));
-    let mut advice: Vec<&str> = verdict.reasons.iter().filter_map(|reason| advised(*reason)).collect();
+    let mut reasons = verdict.reasons.clone();
+    reasons.sort_by_key(|reason| std::cmp::Reverse(reason.allows()));
+    lines.extend(reasons.iter().map(|reason| format!("  why            {}", because(*reason))));
+    // What would lift the grade.
+    let worst = reasons.iter().filter(|reason| reason.allows() == verdict.grade);
+    let mut advice: Vec<&str> = worst.filter_map(|reason| advised(*reason)).collect();
     advice.dedup();
     lines.extend(advice.iter().take(2).map(|advice| format!("  what to do     {advice}")));
     lines.push(format!("  not seen       {}", unseen(*has_density, one_mode)));

@@ -191,7 +191,7 @@ pub(super) fn why(reason: Reason) -> &'static str {
             "the draws are not of several chains and come without their density, so that no more than their moments could be tested"
         }
         Reason::Blunt => {
-            "the draws are worth too few for the score test to see a shift of 0.3 standard deviations"
+            "the draws are worth too few for the score test to see a shift of a third of a standard deviation"
         }
     }
 }

@@ -6,7 +6,7 @@
 
 use super::judge::{Evidence, judge};
 use super::measure::measure;
-use super::policy::{SIGNIFICANT, TOLERATED_SHIFT, TOLERATED_SKEW, TRUSTED_SHARE, TRUSTED_VARIANCE};
+use super::policy::{PROVING_DRAWS, SIGNIFICANT, TOLERATED_SKEW, TRUSTED_SHARE, TRUSTED_VARIANCE};
 use super::stein::{Mean, Standardised, column, half, principal_directions, project};
 use super::{Draws, Reason, Scores, Verdict, VerdictError};
 use crate::linalg::{Cholesky, LinalgError, dot, gram, row_major};
@@ -123,7 +123,7 @@ fn doubts(draws: &Draws, looked: &Draws, has_density: bool) -> Vec<Reason> {
         effective_sample_size(&series.chunks_exact(length).map(<[f64]>::to_vec).collect::<Vec<_>>())
     };
     let least = looked.parameters().into_iter().map(effective).fold(f64::INFINITY, f64::min);
-    if SIGNIFICANT / least.sqrt() > TOLERATED_SHIFT {
+    if least < PROVING_DRAWS {
         found.push(Reason::Blunt);
     }
     found
