@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING
 
 from ._build import build
 from ._certify import certify
+from ._review import review, review_model
 from .results.certificate import Certificate
+from .results.review import Compared, Influence, Loo, Review, compare
 from .results.coreset import Coreset, Quality
 from ._fit import Fit, FitProgress, Round, fit_model
 from ._known import fit
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Certificate",
+    "Compared",
     "CoreletError",
     "Coreset",
     "CoresetClassifier",
@@ -41,10 +44,13 @@ __all__ = [
     "CoresetSelector",
     "Fit",
     "FitProgress",
+    "Influence",
+    "Loo",
     "PathPoint",
     "Prediction",
     "Progress",
     "Quality",
+    "Review",
     "Round",
     "Solution",
     "Verdict",
@@ -53,9 +59,12 @@ __all__ = [
     "build_from_loglik",
     "certify",
     "check",
+    "compare",
     "fit",
     "fit_model",
     "read_draws",
+    "review",
+    "review_model",
     "sparse_nnls",
 ]
 

@@ -18,7 +18,9 @@ from .adapters.beside import MOST_AT_ONCE, cores, in_order
 from ._build import _count
 from ._certify import claimed, entries
 from .adapters.compiled import MUCH, Compiled
+from ._review import reviewed, weights_of
 from .results.certificate import Certificate
+from .results.review import Review
 from .results.draws import Draws
 from ._fit import Fit, FitProgressOption, Plan, plan_of, run_rounds
 from ._lib import CoreletError, block_size
@@ -158,6 +160,43 @@ def certify(
         return totals + prior, gradients + slopes
 
     return claimed(some, tool.unconstrained(some), names, table.n, log_posterior, log_density)
+
+
+def review(
+    model: Callable[..., Any],
+    draws: Any,
+    args: Sequence[Any] = (),
+    kwargs: Optional[Mapping[str, Any]] = None,
+    *,
+    log_weights: Any = None,
+    groups: Any = None,
+    most: int = 1000,
+    pointwise: bool = True,
+    seed: int = 0,
+) -> Review:
+    """Say how well each row of a NumPyro model is predicted when it is left out, and which rows drive which site.
+
+    One pass over all rows, without a matrix of draws by rows; see `corelet.review`.
+
+    Parameters
+    ----------
+    model, args, kwargs
+        The model and its arguments, as for `corelet.numpyro.fit`.
+    draws
+        Of the latent sites, on their own scale: a `Fit`, a mapping of names to chains × draws × …, an InferenceData or a DataTree.
+    log_weights, groups, most, pointwise
+        As in `corelet.review_model`.
+    seed
+        Of the rows by which the model is checked.
+    """
+    table = Rows(model, tuple(args), dict(kwargs or {}))
+    plan = plan_of(Units(table.n, None), 2, None, 1000, None, 1, seed, None)
+    warn_of_precision(table.n)
+    tool = Sampler(table, Steps(1, 1, 1), plan, 0, {})
+    tool.check(2, seed)
+    found = getattr(draws, "_draws", None)
+    some = tool.only_latent(found if isinstance(found, Draws) else Draws.of(draws))
+    return reviewed(tool, some, Units(table.n, groups), weights_of(draws, log_weights, some), most, pointwise)
 
 
 def warn_of_precision(n: int) -> None:

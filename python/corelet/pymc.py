@@ -17,7 +17,9 @@ from .results.arviz import dataset_of, inference_data
 from .adapters.bambi import backend_of, cleaned
 from ._build import _count
 from ._certify import claimed, entries
+from ._review import reviewed, weights_of
 from .results.certificate import Certificate
+from .results.review import Review
 from .results.draws import Draws
 from ._fit import Fit, FitProgressOption, plan_of, run_rounds
 from ._lib import CoreletError
@@ -137,6 +139,42 @@ def certify(model: Any, draws: Any, *, log_density: Any = None, seed: int = 0) -
         names = [entry for name, shape in sizes for entry in entries(name, shape)]
         table = tool.free.unconstrained(flat_draws(some))
         return claimed(some, table, names, tool.n, tool.log_posterior, log_density)
+
+
+def review(
+    model: Any,
+    draws: Any,
+    *,
+    log_weights: Any = None,
+    groups: Any = None,
+    most: int = 1000,
+    pointwise: bool = True,
+    seed: int = 0,
+) -> Review:
+    """Say how well each row of a PyMC or bambi model is predicted when it is left out, and which rows drive which variable.
+
+    One pass over all rows, without a matrix of draws by rows; see `corelet.review`.
+
+    Parameters
+    ----------
+    model
+        A `pymc.Model` whose observed variables have one entry (or one line) for each row, or a `bambi.Model`.
+    draws
+        Of the free variables, on their own scale: a `Fit`, an InferenceData or DataTree, or a mapping of names to chains × draws × ….
+    log_weights, groups, most, pointwise
+        As in `corelet.review_model`.
+    seed
+        Of the rows by which the model is checked.
+    """
+    found = getattr(draws, "_draws", None)
+    given = found if isinstance(found, Draws) else Draws.of(draws)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", category=UserWarning, module="pytensor")
+        tool = Sampler(model, 1, 1, 1, seed, "pymc", {})
+        tool._loglik.compile()
+        tool.check_slicing(seed)
+        some = tool.only_free(given)
+        return reviewed(tool, some, Units(tool.n, groups), weights_of(draws, log_weights, some), most, pointwise)
 
 
 class Sampler:

@@ -17,6 +17,7 @@ mod path;
 mod posterior;
 mod predict;
 mod report;
+mod review;
 mod sample;
 
 use std::process::ExitCode;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         Command::Sample(args) => sample::run(args, seed, terminal, interrupt),
         Command::Fit(args) => fit::run(args, seed, terminal, interrupt),
         Command::Path(args) => path::run(args, seed, terminal, interrupt),
+        Command::Review(args) => review::run(args, seed, terminal, interrupt),
         Command::Certify(args) => certify::run(args, seed, terminal, interrupt),
         Command::Predict(args) => predict::run(args, seed, terminal, interrupt),
     })

@@ -12,6 +12,7 @@ mod fit;
 mod log_likelihood;
 mod nnls;
 mod predict;
+mod review;
 mod run;
 mod sample;
 mod specification;
@@ -52,6 +53,8 @@ mod _lib {
 
     #[pymodule_export]
     use crate::fit::{block_size, draws_of_pass, fit, fit_target, gather, judge};
+    #[pymodule_export]
+    use crate::review::{review, review_target};
     #[pymodule_export]
     use crate::sample::{check, original_scale, sample_coreset};
     #[pymodule_export]

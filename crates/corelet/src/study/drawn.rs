@@ -11,6 +11,7 @@ use crate::posterior::{
 };
 use crate::rows::{All, LogLikelihood, Memory, Observations, Rest, Weighted};
 use crate::trust::{Draws, Grade, Verdict, verdict};
+use crate::words::misfits;
 
 /// Draws on which a verdict rests at most; further ones are thinned.
 const VERDICT_DRAWS: usize = 4000;
@@ -29,6 +30,8 @@ pub struct Drawn {
     pub sample_seconds: f64,
     /// Seconds of the verdict.
     pub verdict_seconds: f64,
+    /// Where outcomes are far from what the draws predict: a warning each, of the model and not of the coreset.
+    pub misfits: Vec<String>,
 }
 
 impl Study {
@@ -82,7 +85,18 @@ impl Study {
             None => None,
         };
         let verdict_seconds = clock.elapsed().as_secs_f64();
-        Ok(Drawn { chains, diagnostics, verdict, settings: *settings, sample_seconds, verdict_seconds })
+        let checked = self.glance(&Draws::from_chains(&chains, VERDICT_DRAWS), seed);
+        // A prediction beyond all numbers is said elsewhere, if it is asked for.
+        let misfits = checked.ok().flatten().map_or_else(Vec::new, |checked| misfits(&checked));
+        Ok(Drawn {
+            chains,
+            diagnostics,
+            verdict,
+            settings: *settings,
+            sample_seconds,
+            verdict_seconds,
+            misfits,
+        })
     }
 }
 

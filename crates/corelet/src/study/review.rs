@@ -8,7 +8,7 @@ use super::{GivenDraws, Listener, Progress, Study, StudyError};
 use crate::data::Outcome;
 use crate::model::{BuiltIn, Model, Predictive, Shifts};
 use crate::parallel;
-use crate::posterior::{SampleError, effective_sample_size};
+use crate::posterior::SampleError;
 use crate::random::Stream;
 use crate::review::{Asked, CheckedRow, Checks, Outcomes, Review, Reviewer, Row};
 use crate::rows::{Rows, RowsError};
@@ -112,7 +112,7 @@ impl Study {
         let original: Vec<Vec<f64>> = (0..draws.len()).map(|s| self.to_original(draws.row(s))).collect();
         let column = |j: usize| original.iter().map(|draw| draw[j]).collect();
         let quantities: Vec<Vec<f64>> = (0..draws.dim).map(column).collect();
-        Asked::new(draws.len(), log_weights, &quantities, efficiency(draws))
+        Asked::new(draws.len(), log_weights, &quantities, draws.efficiency_of_means())
     }
 
     /// Which group each row is in, and how many there are.
@@ -254,18 +254,4 @@ fn thinned(
     let places = draws.places(most.max(100));
     let weights = log_weights.map(|weights| places.iter().map(|&s| weights[s]).collect());
     Ok((draws.thinned(most.max(100)), weights))
-}
-
-/// Effective draws over draws, on average over the parameters.
-fn efficiency(draws: &Draws) -> f64 {
-    let chains = draws.chains.unwrap_or(1).max(1);
-    if chains == 1 {
-        return 1.0;
-    }
-    let of = |series: Vec<f64>| {
-        let length = (series.len() / chains).max(1);
-        effective_sample_size(&series.chunks_exact(length).map(<[f64]>::to_vec).collect::<Vec<_>>())
-    };
-    let each: Vec<f64> = draws.parameters().into_iter().map(of).filter(|x| x.is_finite()).collect();
-    each.iter().sum::<f64>() / (each.len().max(1) * draws.len().max(1)) as f64
 }
