@@ -189,7 +189,8 @@ def claimed(
     values, gradients = density(looked)
     given_density = densities(log_density, draws)
     if given_density is not None:
-        given_density = np.ascontiguousarray(Draws({BARE: given_density.reshape(*draws.shape, 1)}).thin(LOOKED_AT).flat()[:, 0])
+        thinned = Draws({BARE: given_density.reshape(*draws.shape, 1)}).thin(LOOKED_AT)
+        given_density = np.ascontiguousarray(thinned.values[BARE].ravel())
     fields = _lib.certify_claim(
         dict(
             theta=np.ascontiguousarray(table, dtype=np.float64),

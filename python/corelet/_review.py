@@ -157,8 +157,8 @@ def reviewed(
         raise _lib.CoreletError(f"{draws.count} draws are too few for a review: at least 100 are needed")
     some = draws.thin(max(100, _count("most", most)))
     if log_weights is not None:
-        weights = Draws({BARE: log_weights.reshape(*draws.shape, 1)}).thin(max(100, most)).flat()
-        log_weights = np.ascontiguousarray(np.asarray(weights)[:, 0])
+        weights = Draws({BARE: log_weights.reshape(*draws.shape, 1)}).thin(max(100, most))
+        log_weights = np.ascontiguousarray(weights.values[BARE].ravel())
     bridge = Bridge(tool, units)
     table, chained, _ = bridge.given(some)
     names = [name for key, array in some.values.items() for name in entries(key or "theta", array.shape[2:])]

@@ -218,7 +218,7 @@ def test_the_command_says_the_same(fit, reviewed, command, tmp_path):
     summary = json.loads((tmp_path / "r.json").read_text())
     assert abs(summary["elpd_loo"] - reviewed.loo.elpd) < 0.05 and summary["misfits"] == []
     done = command(*review[:-4], "--against", "rows.csv", "-o", "again.csv", cwd=tmp_path)
-    assert "difference     elpd 0 ± 0" in done.stdout, done.stdout + done.stderr
+    assert "difference     elpd 0.0 ± 0.0" in done.stdout, done.stdout + done.stderr
     done = command("review", "draws.csv", "data.npz", "--model", "linear", cwd=tmp_path)
     assert done.returncode == 1 and "nothing is called 'log_sigma'" in done.stderr
     (tmp_path / "other.csv").write_text("chain,x1\n0,1\n1,2\n1,3\n")

@@ -19,7 +19,7 @@ use crate::interrupt::Interrupt;
 use crate::load::{self, Follower};
 use crate::output;
 use crate::terminal::Terminal;
-use crate::words::{count, number};
+use crate::words::count;
 
 /// Rows that `--json` names for each coefficient.
 const NAMED: usize = 20;
@@ -121,11 +121,7 @@ fn show(study: &Study, review: &Review, difference: Option<Difference>, terminal
         count(review.draws)
     ));
     if let Some(Difference { elpd, se }) = difference {
-        terminal.say(&format!(
-            "  difference     elpd {} ± {} above the other model's",
-            number(elpd),
-            number(se)
-        ));
+        terminal.say(&format!("  difference     elpd {elpd:.1} ± {se:.1} above the other model's"));
     }
     reviewed(review, &study.frame().names, &file_row).iter().for_each(|line| terminal.say(line));
 }

@@ -41,7 +41,7 @@ class Loo:
     elpd_i: Optional[Floats] = field(default=None, repr=False)
     """Of each row, unless `pointwise=False` was said."""
     pareto_k: Optional[Floats] = field(default=None, repr=False)
-    """k̂ of each row; 0 where the weights differ by less than 2 %, so that there is no tail to fit."""
+    """k̂ of each row; 0 where the weights differ by less than a tenth, so that there is no tail to fit."""
     doubtful: bool = False
     """Whether some row is not reliable: by its k̂, or for WAIC by a posterior variance above 0.4."""
 
@@ -172,7 +172,8 @@ def review_from(fields: Mapping[str, Any]) -> Review:
     shared = dict(n=fields["n"], n_draws=fields["n_draws"], good_k=fields["good_k"])
     if khat is not None:
         khat = np.where(np.isneginf(khat), 0.0, khat)
-    by_k = tuple(fields["by_k"])
+    good, bad, useless = fields["by_k"]
+    by_k = (good, bad, useless)
     influence = {}
     for entry in fields["influence"]:
         (rows, changes), (along, changes_along) = entry["against"], entry["along"]
@@ -181,10 +182,13 @@ def review_from(fields: Mapping[str, Any]) -> Review:
             **kept, rows=rows, changes=changes, rows_along=along, changes_along=changes_along
         )
     checks = fields.get("checks")
+    (elpd_loo, se, p), (elpd_waic, waic_se, p_waic) = fields["loo"], fields["waic"]
     return Review(
         loo=Loo(
-            "loo",
-            *fields["loo"],
+            kind="loo",
+            elpd=elpd_loo,
+            se=se,
+            p=p,
             **shared,
             rows_by_k=by_k,
             worst=fields["worst"],
@@ -192,7 +196,9 @@ def review_from(fields: Mapping[str, Any]) -> Review:
             pareto_k=khat,
             doubtful=sum(by_k[1:]) > 0,
         ),
-        waic=Loo("waic", *fields["waic"], **shared, elpd_i=waic, doubtful=fields["waic_doubtful"] > 0),
+        waic=Loo(
+            kind="waic", elpd=elpd_waic, se=waic_se, p=p_waic, **shared, elpd_i=waic, doubtful=fields["waic_doubtful"] > 0
+        ),
         influence=influence,
         fits=None if checks is None else Fits(**{**checks, "pit": np.asarray(checks["pit"], dtype=np.int64)}),
         clusters=fields["clusters"],

@@ -3,8 +3,9 @@
 use super::Asked;
 use crate::trust::pareto_threshold;
 
-/// Weights that differ by less have no tail to fit: smoothing would move a log density by some 10⁻⁶ nats.
-const FLAT: f64 = 0.02;
+/// Weights that differ by less, as a share, have no tail to fit: smoothing a thousand of them moves a log density by 2·10⁻⁶ nats at
+/// most, less than a hundredth of what the row has of the effective parameters.
+const FLAT: f64 = 0.1;
 
 /// A posterior variance of ℓᵢ above which WAIC begins to fail (the same).
 const WAIC_LIMIT: f64 = 0.4;

@@ -44,7 +44,9 @@ pub use kept::KeptCoreset;
 pub use kept::rest_of;
 pub use leverage::Leverages;
 pub use log_likelihoods::{ChosenData, LogLikelihoodStudy, PooledLogLikelihoods};
-pub use predict::{PredictedKind, Prediction, PredictionSettings, predict, predictive_draws, score};
+pub use predict::{
+    PredictedKind, Prediction, PredictionSettings, predict, predict_from, predictive_draws, score,
+};
 pub use priors::{AskedPrior, PriorScale, Priors};
 pub use resolved::Resolved;
 #[cfg(feature = "sampling")]

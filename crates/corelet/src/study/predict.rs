@@ -61,17 +61,32 @@ pub fn predict(
     draws: &[f64],
     settings: &PredictionSettings,
 ) -> Result<Prediction, StudyError> {
+    predict_from(model, rows, 0, draws, settings)
+}
+
+/// The same of rows of which the first has the number `first` among more: they are predicted as all of them would be at once.
+///
+/// # Errors
+/// As [`predict`].
+pub fn predict_from(
+    model: &Resolved,
+    rows: &Observations,
+    first: usize,
+    draws: &[f64],
+    settings: &PredictionSettings,
+) -> Result<Prediction, StudyError> {
     if let Some(&value) = settings.quantiles.iter().find(|q| !(0.0..=1.0).contains(*q)) {
         return Err(StudyError::Quantile { value });
     }
     let draws = Draws::new(model, rows, draws)?;
     let columns = draws.columns()?;
     let of_row = |row: usize| -> Result<Prediction, StudyError> {
-        let values = draws.values(row, settings.kind, &mut Stream::Outcomes.rng(settings.seed, row as u64));
+        let mut rng = Stream::Outcomes.rng(settings.seed, (first + row) as u64);
+        let values = draws.values(row, settings.kind, &mut rng);
         let mut predicted = Prediction { columns, ..Prediction::default() };
         for column in values.chunks_exact(draws.count().max(1)) {
             if !column.iter().all(|x| x.is_finite()) {
-                return Err(StudyError::FarRow { row });
+                return Err(StudyError::FarRow { row: first + row });
             }
             predicted.add(column, &settings.quantiles);
         }

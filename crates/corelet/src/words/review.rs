@@ -10,8 +10,9 @@ const FAR_DISPERSION: f64 = 1.5;
 const FAR_PROBABILITY: f64 = 0.05;
 const SIGNIFICANT: f64 = 4.0;
 
-/// A bin must have so many rows before it is told of.
+/// A bin must have so many rows, and this share of all, before it is told of.
 const BIN_ROWS: usize = 50;
+const BIN_SHARE: f64 = 0.01;
 
 /// Zeros that are off by this factor are told.
 const FAR_ZEROS: f64 = 1.25;
@@ -39,16 +40,16 @@ pub fn reviewed(review: &Review, names: &[String], file_row: &dyn Fn(usize) -> u
 fn predicted(loo: &Loo, file_row: &dyn Fn(usize) -> usize) -> Vec<String> {
     let mut lines = vec![
         format!(
-            "  leave-one-out  elpd {} ± {}, effective parameters {}, of {} rows",
-            number(loo.elpd),
-            number(loo.se),
+            "  leave-one-out  elpd {:.1} ± {:.1}, effective parameters {}, of {} rows",
+            loo.elpd,
+            loo.se,
             number(loo.p),
             count(loo.rows)
         ),
         format!(
-            "                 WAIC gives elpd {} ± {}, effective parameters {}",
-            number(loo.waic),
-            number(loo.waic_se),
+            "                 WAIC gives elpd {:.1} ± {:.1}, effective parameters {}",
+            loo.waic,
+            loo.waic_se,
             number(loo.p_waic)
         ),
     ];
@@ -166,7 +167,7 @@ pub fn misfits(checked: &Checked) -> Vec<String> {
     let worst = checked
         .calibration
         .iter()
-        .filter(|bin| bin.rows >= BIN_ROWS)
+        .filter(|bin| bin.rows >= BIN_ROWS && bin.rows as f64 > BIN_SHARE * checked.rows as f64)
         .max_by(|a, b| (a.predicted - a.observed).abs().total_cmp(&(b.predicted - b.observed).abs()));
     if let Some(bin) = worst {
         let off = (bin.predicted - bin.observed).abs();
