@@ -28,7 +28,7 @@ def certify(
     X: Any = None,
     y: Any = None,
     *,
-    model: str = "logistic",
+    model: Optional[str] = None,
     log_density: Any = None,
     scale: str = "original",
     gradient: Optional[Callable[[Any], Any]] = None,
@@ -51,7 +51,8 @@ def certify(
         parameters. Two mixed chains, or `log_density`, are what an A needs.
     X, y, model, keywords
         The data and the model, as `corelet.fit` takes them: a file or a data frame with `target=`, `prior_sd`, `priors`, …. The draws
-        are judged under these priors.
+        are judged under these priors. What a `Fit` was told of model, priors and standardisation need not be said again; for other
+        draws the model is `logistic` where nothing is said.
     log_density
         The log density that the draws were made from (of ADVI, Pathfinder, Laplace), at each: chains × draws, or draws, up to a
         constant, on the scale of the draws.
@@ -97,7 +98,7 @@ def certify(
         raise TypeError(f"certify() has no keyword '{min(unknown)}'; it takes those of build() and its own")
     table = named(draws, scale)
     looked = table.draws.thin(LOOKED_AT)
-    X, y, asked, _ = resolved(X, y, dict(model=model, k=None, rest="none", **keywords))
+    X, y, asked, _ = resolved(X, y, dict(k=None, rest="none", **settings_of(draws, model, keywords)))
     native_keywords = native({name: value for name, value in asked.items() if name != "format"})
     with reporter(progress) as report, given(X, y, asked, native_keywords) as data:
         execution = Execution(report, _count("threads", threads))
@@ -105,6 +106,22 @@ def certify(
     for warning in fields["warnings"]:
         warnings.warn(warning, stacklevel=2)
     return certificate_from(fields, looked)
+
+
+OF_FIT = ("model", "link", "sigma", "degrees", "prior_sd", "priors", "positive", "levels", "standardise", "intercept")
+"""What is known of a model where a fit is at hand."""
+
+
+def settings_of(draws: Any, model: Optional[str], keywords: Mapping[str, Any]) -> dict[str, Any]:
+    """Keywords of `build` with what a fit was told where nothing is said."""
+    coreset = getattr(draws, "coreset", None)
+    known = dict(getattr(coreset, "options", None) or {})
+    if coreset is not None and "model" not in known:
+        known["model"] = coreset.summary.get("model")
+    asked = {name: known[name] for name in OF_FIT if known.get(name) is not None}
+    asked.update(keywords)
+    asked["model"] = model or asked.get("model") or "logistic"
+    return asked
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from . import _lib
 from ._build import _count, build, given, native
-from ._certify import entries, named
+from ._certify import entries, named, settings_of
 from ._progress import ProgressOption, reporter
 from ._types import Execution
 from .adapters.bridge import Bridge
@@ -27,7 +27,7 @@ def review(
     X: Any,
     y: Any = None,
     *,
-    model: str = "logistic",
+    model: Optional[str] = None,
     log_weights: Any = None,
     scale: str = "original",
     most: int = 1000,
@@ -47,7 +47,7 @@ def review(
     draws
         As for `corelet.certify`: a `Fit`, an InferenceData, a mapping of names to chains × draws, or an array.
     X, y, model, keywords
-        The data and the model, as `corelet.fit` takes them. `groups` are what the jackknife takes together.
+        The data and the model, as `corelet.fit` takes them; what a `Fit` was told of model and priors need not be said again. `groups` are what the jackknife takes together.
     log_weights
         Of each draw, where the draws are not yet those of the posterior of all rows: those of a verdict. Of a `Fit` with grade A or B
         they are taken by themselves, where they are at hand and needed.
@@ -74,7 +74,7 @@ def review(
     >>> X = rng.normal(size=(4000, 2))
     >>> y = rng.negative_binomial(1, 1 / (1 + np.exp(0.5 * X[:, 0])))
     >>> fits = {name: corelet.fit(X, y, model=name, k=80) for name in ("poisson", "negative-binomial")}
-    >>> reviews = {name: corelet.review(fit, X, y, model=name) for name, fit in fits.items()}
+    >>> reviews = {name: corelet.review(fit, X, y) for name, fit in fits.items()}
     >>> reviews["poisson"].fits.misfits[0][:31], reviews["negative-binomial"].fits.misfits
     ('outcomes vary more than the mod', [])
     >>> corelet.compare(reviews).names[0]
@@ -85,7 +85,7 @@ def review(
         raise TypeError(f"review() has no keyword '{min(unknown)}'; it takes those of build() and its own")
     table = named(draws, scale)
     weights = weights_of(draws, log_weights, table.draws)
-    X, y, asked, _ = resolved(X, y, dict(model=model, k=None, rest="none", **keywords))
+    X, y, asked, _ = resolved(X, y, dict(k=None, rest="none", **settings_of(draws, model, keywords)))
     native_keywords = native({name: value for name, value in asked.items() if name != "format"})
     settings = (_count("most", most), _count("outcomes", outcomes), bool(pointwise), _count("seed", seed))
     with reporter(progress) as report, given(X, y, asked, native_keywords) as data:

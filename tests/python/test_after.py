@@ -224,3 +224,12 @@ def test_the_command_says_the_same(fit, reviewed, command, tmp_path):
     (tmp_path / "other.csv").write_text("chain,x1\n0,1\n1,2\n1,3\n")
     done = command("certify", "other.csv", "data.npz", "--model", "poisson", "-o", "never.csv", cwd=tmp_path)
     assert done.returncode == 1 and "'x2', '(intercept)'" in done.stderr and not (tmp_path / "never.csv").exists()
+
+
+def test_a_fit_knows_its_model_and_priors():
+    fit = corelet.fit(X, Y, model="poisson", prior_sd=0.05, k=100)
+    assert corelet.certify(fit, X, Y).grade == "A"
+    assert corelet.certify(fit, X, Y, prior_sd=1.0).grade == "C"
+    assert corelet.review(fit, X, Y).fits.zeros is not None
+    full = corelet.fit(X, Y, model="poisson", full=True)
+    assert corelet.certify(full, X, Y).grade == "A"

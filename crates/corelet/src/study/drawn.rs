@@ -85,9 +85,11 @@ impl Study {
             None => None,
         };
         let verdict_seconds = clock.elapsed().as_secs_f64();
-        let checked = self.glance(&Draws::from_chains(&chains, VERDICT_DRAWS), seed);
-        // A prediction beyond all numbers is said elsewhere, if it is asked for.
-        let misfits = checked.ok().flatten().map_or_else(Vec::new, |checked| misfits(&checked));
+        // Of draws that are not certified, predictions say nothing of the model; one beyond all numbers is said where it is asked for.
+        let certified = verdict.as_ref().is_none_or(|verdict| verdict.grade != Grade::C);
+        let checked =
+            certified.then(|| self.glance(&Draws::from_chains(&chains, VERDICT_DRAWS), seed).ok()?);
+        let misfits = checked.flatten().map_or_else(Vec::new, |checked| misfits(&checked));
         Ok(Drawn {
             chains,
             diagnostics,
