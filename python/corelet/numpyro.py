@@ -34,6 +34,8 @@ FELT = 0.02
 """An error of the log-density, in nats, that makes NUTS take smaller steps."""
 FEW = 7
 """Rows that are given to a model where they do not matter."""
+CHECKED = 16
+"""Draws at which a model is asked, where they matter only for whether it can be."""
 STARTS = 400
 """Draws of a round from which chains of the next one start."""
 LONGER = 4
@@ -146,7 +148,7 @@ def certify(
     plan = plan_of(Units(table.n, None), 2, None, 1000, None, 1, seed, None)
     warn_of_precision(table.n)
     tool = Sampler(table, Steps(1, 1, 1), plan, 0, {})
-    tool.check(2, seed)
+    tool.check(CHECKED, seed)
     some = tool.only_latent(Draws.of(draws))
     for name, like in table.latent.items():
         found = some.values[name].shape[2:]
@@ -193,9 +195,10 @@ def review(
     plan = plan_of(Units(table.n, None), 2, None, 1000, None, 1, seed, None)
     warn_of_precision(table.n)
     tool = Sampler(table, Steps(1, 1, 1), plan, 0, {})
-    tool.check(2, seed)
     found = getattr(draws, "_draws", None)
     some = tool.only_latent(found if isinstance(found, Draws) else Draws.of(draws))
+    # What is compiled for so many draws serves the pass too.
+    tool.check(max(CHECKED, some.thin(max(100, most)).count), seed)
     return reviewed(tool, some, Units(table.n, groups), weights_of(draws, log_weights, some), most, pointwise)
 
 
