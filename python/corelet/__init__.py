@@ -15,6 +15,10 @@ weight, and leave the prior as it is.
 from typing import TYPE_CHECKING
 
 from ._build import build
+from ._certify import certify
+from ._review import review, review_model
+from .results.certificate import Certificate
+from .results.review import Compared, Influence, Loo, Review, compare
 from .results.coreset import Coreset, Quality
 from ._fit import Fit, FitProgress, Round, fit_model
 from ._known import fit
@@ -31,6 +35,8 @@ if TYPE_CHECKING:
     from ._selector import CoresetSelector
 
 __all__ = [
+    "Certificate",
+    "Compared",
     "CoreletError",
     "Coreset",
     "CoresetClassifier",
@@ -38,20 +44,27 @@ __all__ = [
     "CoresetSelector",
     "Fit",
     "FitProgress",
+    "Influence",
+    "Loo",
     "PathPoint",
     "Prediction",
     "Progress",
     "Quality",
+    "Review",
     "Round",
     "Solution",
     "Verdict",
     "__version__",
     "build",
     "build_from_loglik",
+    "certify",
     "check",
+    "compare",
     "fit",
     "fit_model",
     "read_draws",
+    "review",
+    "review_model",
     "sparse_nnls",
 ]
 

@@ -16,7 +16,11 @@ from numpy.typing import NDArray
 from .results import arviz as _arviz
 from .adapters.beside import MOST_AT_ONCE, cores, in_order
 from ._build import _count
+from ._certify import claimed, entries
 from .adapters.compiled import MUCH, Compiled
+from ._review import reviewed, weights_of
+from .results.certificate import Certificate
+from .results.review import Review
 from .results.draws import Draws
 from ._fit import Fit, FitProgressOption, Plan, plan_of, run_rounds
 from ._lib import CoreletError, block_size
@@ -30,6 +34,8 @@ FELT = 0.02
 """An error of the log-density, in nats, that makes NUTS take smaller steps."""
 FEW = 7
 """Rows that are given to a model where they do not matter."""
+CHECKED = 16
+"""Draws at which a model is asked, where they matter only for whether it can be."""
 STARTS = 400
 """Draws of a round from which chains of the next one start."""
 LONGER = 4
@@ -104,6 +110,96 @@ def fit(
     found = run_rounds(tool, plan, units, start, progress, tool.inference_data)
     found.notes.extend(tool.notes())
     return found
+
+
+def certify(
+    model: Callable[..., Any],
+    draws: Any,
+    args: Sequence[Any] = (),
+    kwargs: Optional[Mapping[str, Any]] = None,
+    *,
+    log_density: Any = None,
+    seed: int = 0,
+) -> Certificate:
+    """Say whether draws that somebody made of a NumPyro model are of the posterior of all its rows.
+
+    The gradient of the log posterior of all rows is asked at no more than 1000 of the draws; see `corelet.certify`.
+
+    Parameters
+    ----------
+    model, args, kwargs
+        The model and its arguments, as for `corelet.numpyro.fit`.
+    draws
+        Of the latent sites, on their own scale: a mapping of names to chains × draws × …, as `get_samples(group_by_chain=True)` gives
+        it, an InferenceData or a DataTree.
+    log_density
+        The log density of the approximation (an autoguide) at each draw, on the unconstrained scale.
+    seed
+        Of the rows by which the model is checked.
+
+    Examples
+    --------
+    ::
+
+        posterior = guide.sample_posterior(key, state.params, sample_shape=(1, 1000))
+        corelet.numpyro.certify(model, posterior, args=(x, y))
+    """
+    table = Rows(model, tuple(args), dict(kwargs or {}))
+    plan = plan_of(Units(table.n, None), 2, None, 1000, None, 1, seed, None)
+    warn_of_precision(table.n)
+    tool = Sampler(table, Steps(1, 1, 1), plan, 0, {})
+    tool.check(CHECKED, seed)
+    some = tool.only_latent(Draws.of(draws))
+    for name, like in table.latent.items():
+        found = some.values[name].shape[2:]
+        if found != np.shape(like):
+            raise CoreletError(f"the draws of {name} have shape {found}, the model has {np.shape(like)}")
+    shapes = jax.eval_shape(table.unconstrained, table.latent, tool._few)
+    names = [entry for name in table.latent for entry in entries(name, shapes[name].shape)]
+
+    def log_posterior(at: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        (totals, gradients), (prior, slopes) = tool.gradient_of_all_rows(at), tool.log_prior(at)
+        return totals + prior, gradients + slopes
+
+    return claimed(some, tool.unconstrained(some), names, table.n, log_posterior, log_density)
+
+
+def review(
+    model: Callable[..., Any],
+    draws: Any,
+    args: Sequence[Any] = (),
+    kwargs: Optional[Mapping[str, Any]] = None,
+    *,
+    log_weights: Any = None,
+    groups: Any = None,
+    most: int = 1000,
+    pointwise: bool = True,
+    seed: int = 0,
+) -> Review:
+    """Say how well each row of a NumPyro model is predicted when it is left out, and which rows drive which site.
+
+    One pass over all rows, without a matrix of draws by rows; see `corelet.review`.
+
+    Parameters
+    ----------
+    model, args, kwargs
+        The model and its arguments, as for `corelet.numpyro.fit`.
+    draws
+        Of the latent sites, on their own scale: a `Fit`, a mapping of names to chains × draws × …, an InferenceData or a DataTree.
+    log_weights, groups, most, pointwise
+        As in `corelet.review_model`.
+    seed
+        Of the rows by which the model is checked.
+    """
+    table = Rows(model, tuple(args), dict(kwargs or {}))
+    plan = plan_of(Units(table.n, None), 2, None, 1000, None, 1, seed, None)
+    warn_of_precision(table.n)
+    tool = Sampler(table, Steps(1, 1, 1), plan, 0, {})
+    found = getattr(draws, "_draws", None)
+    some = tool.only_latent(found if isinstance(found, Draws) else Draws.of(draws))
+    # What is compiled for so many draws serves the pass too.
+    tool.check(max(CHECKED, some.thin(max(100, most)).count), seed)
+    return reviewed(tool, some, Units(table.n, groups), weights_of(draws, log_weights, some), most, pointwise)
 
 
 def warn_of_precision(n: int) -> None:

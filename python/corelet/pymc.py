@@ -16,6 +16,10 @@ from numpy.typing import NDArray
 from .results.arviz import dataset_of, inference_data
 from .adapters.bambi import backend_of, cleaned
 from ._build import _count
+from ._certify import claimed, entries
+from ._review import reviewed, weights_of
+from .results.certificate import Certificate
+from .results.review import Review
 from .results.draws import Draws
 from ._fit import Fit, FitProgressOption, plan_of, run_rounds
 from ._lib import CoreletError
@@ -93,6 +97,84 @@ def fit(
         found = run_rounds(tool, plan, units, start, progress, tool.inference_data)
     found.notes.extend(tool.notes)
     return found
+
+
+def certify(model: Any, draws: Any, *, log_density: Any = None, seed: int = 0) -> Certificate:
+    """Say whether draws that somebody made of a PyMC or bambi model are of the posterior of all its rows.
+
+    The gradient of the log posterior of all rows is asked at no more than 1000 of the draws; see `corelet.certify`.
+
+    Parameters
+    ----------
+    model
+        A `pymc.Model` whose observed variables have one entry (or one line) for each row, or a `bambi.Model`.
+    draws
+        Of the free variables, on their own scale: an InferenceData or DataTree (of `pm.fit(…).sample()`, Pathfinder, an old fit), or a
+        mapping of names to chains × draws × ….
+    log_density
+        The log density of the approximation at each draw, on the unconstrained scale on which PyMC's ADVI and Pathfinder live.
+    seed
+        Of the rows by which the model is checked.
+
+    Examples
+    --------
+    ::
+
+        with model:
+            approximation = pm.fit(method="advi")
+        corelet.pymc.certify(model, approximation.sample(1000))
+    """
+    given = Draws.of(draws)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", category=UserWarning, module="pytensor")
+        tool = Sampler(model, 1, 1, 1, seed, "pymc", {})
+        tool._loglik.compile()
+        tool.check_slicing(seed)
+        some = tool.only_free(given)
+        for name, shape in zip(tool.free.names, tool.free.shapes):
+            found = some.values[name].shape[2:]
+            if found != tuple(shape):
+                raise CoreletError(f"the draws of {name} have shape {found}, the model has {tuple(shape)}")
+        sizes = zip(tool.free.value_names, tool.free.value_shapes)
+        names = [entry for name, shape in sizes for entry in entries(name, shape)]
+        table = tool.free.unconstrained(flat_draws(some))
+        return claimed(some, table, names, tool.n, tool.log_posterior, log_density)
+
+
+def review(
+    model: Any,
+    draws: Any,
+    *,
+    log_weights: Any = None,
+    groups: Any = None,
+    most: int = 1000,
+    pointwise: bool = True,
+    seed: int = 0,
+) -> Review:
+    """Say how well each row of a PyMC or bambi model is predicted when it is left out, and which rows drive which variable.
+
+    One pass over all rows, without a matrix of draws by rows; see `corelet.review`.
+
+    Parameters
+    ----------
+    model
+        A `pymc.Model` whose observed variables have one entry (or one line) for each row, or a `bambi.Model`.
+    draws
+        Of the free variables, on their own scale: a `Fit`, an InferenceData or DataTree, or a mapping of names to chains × draws × ….
+    log_weights, groups, most, pointwise
+        As in `corelet.review_model`.
+    seed
+        Of the rows by which the model is checked.
+    """
+    found = getattr(draws, "_draws", None)
+    given = found if isinstance(found, Draws) else Draws.of(draws)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", category=UserWarning, module="pytensor")
+        tool = Sampler(model, 1, 1, 1, seed, "pymc", {})
+        tool._loglik.compile()
+        tool.check_slicing(seed)
+        some = tool.only_free(given)
+        return reviewed(tool, some, Units(tool.n, groups), weights_of(draws, log_weights, some), most, pointwise)
 
 
 class Sampler:
@@ -235,6 +317,15 @@ class Sampler:
         if self._all_rows is None:
             self._all_rows = AllRows(self.free, self.rows)
         return self._all_rows(at)
+
+    def log_posterior(self, at: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The log posterior of all rows at lines of unconstrained values, and its gradient."""
+        try:
+            totals, gradients = self.gradient_of_all_rows(at)
+        except Exception:  # Where numba has no code for it, as it raises errors of many kinds.
+            return self._density(np.arange(self.n), np.ones(self.n), at)
+        prior, slopes = self.log_prior(at)
+        return totals + prior, gradients + slopes
 
     def log_likelihood(self, theta: Any, rows: Which) -> Any:
         return self._loglik(theta, rows)

@@ -14,7 +14,7 @@ import pytest
 import corelet
 
 ROOT = Path(__file__).resolve().parents[2]
-MODULES = ["corelet", *(f"corelet.{name}" for name in ("_build", "_estimators", "_fit", "_known", "_loglik", "_nnls", "_selector", "results.verdict"))]
+MODULES = ["corelet", *(f"corelet.{name}" for name in ("_build", "_certify", "_estimators", "_fit", "_known", "_loglik", "_nnls", "_review", "_selector", "results.verdict"))]
 
 
 @pytest.mark.parametrize("name", MODULES)

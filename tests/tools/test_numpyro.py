@@ -27,3 +27,24 @@ def test_a_line(agrees, line):
     mcmc = MCMC(NUTS(model), num_warmup=500, num_samples=500, num_chains=2, chain_method="vectorized", progress_bar=False)
     mcmc.run(jax.random.PRNGKey(0), x, y)
     agrees(fit, {name: np.asarray(values) for name, values in mcmc.get_samples(group_by_chain=True).items()})
+
+
+def test_draws_are_certified_and_reviewed(line):
+    x, y = line
+    mcmc = MCMC(NUTS(model), num_warmup=500, num_samples=1000, num_chains=2, chain_method="vectorized", progress_bar=False)
+    mcmc.run(jax.random.PRNGKey(0), x, y)
+    draws = {name: np.asarray(values) for name, values in mcmc.get_samples(group_by_chain=True).items()}
+    certificate = corelet.numpyro.certify(model, draws, args=(x, y))
+    assert certificate.grade in "AB" and certificate.names == ["intercept", "slope", "sigma"], certificate
+    shifted = {**draws, "slope": draws["slope"] + 0.7 * draws["slope"].std()}
+    certificate = corelet.numpyro.certify(model, shifted, args=(x, y))
+    assert certificate.grade == "C" and abs(certificate.shift[1] - 0.7) < 4 * certificate.shift_error[1]
+    with pytest.raises(corelet.CoreletError, match="the draws have no site sigma"):
+        corelet.numpyro.certify(model, {"intercept": draws["intercept"], "slope": draws["slope"]}, args=(x, y))
+
+    review = corelet.numpyro.review(model, draws, args=(x, y), most=2000)
+    eta = draws["intercept"][..., None] + draws["slope"][..., None] * x
+    values = -0.5 * ((y - eta) / draws["sigma"][..., None]) ** 2 - np.log(draws["sigma"][..., None]) - 0.5 * np.log(2 * np.pi)
+    flat = values.reshape(-1, len(y))
+    waic = np.log(np.mean(np.exp(flat), axis=0)).sum() - flat.var(axis=0).sum()
+    assert abs(review.waic.elpd - waic) < 0.05 and abs(review.loo.elpd - waic) < 1.0

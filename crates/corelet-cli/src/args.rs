@@ -12,6 +12,7 @@ use corelet::study::{BuildSpecification, ModelSpecification, Priors, Specificati
 use corelet_cli::process::ProcessArgs;
 use sparse_nnls::Method;
 
+use crate::args_after::{CertifyArgs, ReviewArgs};
 use crate::args_data::DataArgs;
 use crate::args_sampling::{FitArgs, PathArgs, PredictArgs, SampleArgs};
 
@@ -34,7 +35,9 @@ Examples:
   corelet fit flights.parquet --target late --drop-missing -k 500 -o draws.parquet
   corelet sample data.csv --target y --coreset core.parquet -o draws.parquet --arviz draws.json
   corelet path data.csv --target y -k 200
-  corelet predict core.parquet new.csv -o predicted.csv";
+  corelet predict core.parquet new.csv -o predicted.csv
+  corelet certify draws.csv data.csv --target y
+  corelet review draws.parquet data.csv --target y";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -54,6 +57,10 @@ pub(crate) enum Command {
     Path(PathArgs),
     /// Predict new rows by the posterior of a coreset file, without the data
     Predict(PredictArgs),
+    /// Say whether draws that somebody made (ADVI, Pathfinder, Laplace, an old fit) are of the posterior of all rows
+    Certify(CertifyArgs),
+    /// Say what all rows say of draws: how well each is predicted when left out, whether the model fits, which rows drive it
+    Review(ReviewArgs),
 }
 
 /// The likelihood and the prior.
@@ -354,6 +361,8 @@ impl Cli {
             Command::Path(args) => args.specification(seed),
             Command::Compare(args) => args.specification(seed),
             Command::Evaluate(args) => args.specification(seed),
+            Command::Certify(args) => args.specification(seed),
+            Command::Review(args) => args.specification(seed),
             Command::Demo(_) | Command::Predict(_) => Specification::default(),
         };
         if let Err(error) = specification.check() {

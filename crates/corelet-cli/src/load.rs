@@ -173,6 +173,13 @@ impl<'a> Follower<'a> {
                 self.chains.clear();
                 self.line.set(stage);
             }
+            Progress::Asking { done, total } => {
+                self.line.set(format!("asking all rows: {} of {} draws", count(done), count(total)));
+            }
+            Progress::Looking { done, total } => {
+                self.line
+                    .set(format!("looking at all rows: {:.0} %", 100.0 * done as f64 / total.max(1) as f64));
+            }
             Progress::Judging => self.line.set("judging the draws on all rows".to_owned()),
             Progress::Sampling(step) => {
                 while self.chains.len() <= step.chain {

@@ -1,10 +1,12 @@
 //! The `corelet` command: parse → load → build → evaluate → write.
 
 mod args;
+mod args_after;
 mod args_data;
 mod args_sampling;
 mod build;
 mod cells;
+mod certify;
 mod compare;
 mod demo;
 mod evaluate;
@@ -15,6 +17,7 @@ mod path;
 mod posterior;
 mod predict;
 mod report;
+mod review;
 mod sample;
 
 use std::process::ExitCode;
@@ -38,6 +41,8 @@ fn main() -> ExitCode {
         Command::Sample(args) => sample::run(args, seed, terminal, interrupt),
         Command::Fit(args) => fit::run(args, seed, terminal, interrupt),
         Command::Path(args) => path::run(args, seed, terminal, interrupt),
+        Command::Review(args) => review::run(args, seed, terminal, interrupt),
+        Command::Certify(args) => certify::run(args, seed, terminal, interrupt),
         Command::Predict(args) => predict::run(args, seed, terminal, interrupt),
     })
 }

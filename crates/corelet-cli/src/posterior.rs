@@ -79,6 +79,8 @@ pub(crate) struct PosteriorSummary {
     parameters: Vec<NamedParameter>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     natural: Vec<NaturalParameter>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    misfits: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     seconds: Option<SampleSeconds>,
 }
@@ -137,6 +139,7 @@ impl PosteriorSummary {
             },
             parameters: parameters(study, drawn),
             natural: natural(study, drawn),
+            misfits: drawn.misfits.clone(),
             seconds: Some(SampleSeconds { sample: drawn.sample_seconds, verdict: drawn.verdict_seconds }),
         }
     }
@@ -213,6 +216,7 @@ pub(crate) fn show(
         }
         None => terminal.say(&format!("the posterior of all {} rows", count(study.all_rows()))),
     }
+    drawn.misfits.iter().for_each(|line| terminal.warn(&format!("the model does not fit: {line}")));
     show_chains(&drawn.diagnostics, drawn.chains.gradients(), terminal);
     show_parameters(summary, terminal);
     let [sample, verdict] = [drawn.sample_seconds, drawn.verdict_seconds].map(duration);

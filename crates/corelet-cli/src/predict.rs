@@ -1,11 +1,9 @@
 //! `corelet predict`: what the posterior of a coreset file says of new rows.
 
-use std::collections::BTreeMap;
-
 use anyhow::Context;
-use corelet::data::{Besides, Extra, Source, ensure_writable, write_rows};
+use corelet::data::{Besides, Extra, Source, ensure_writable, write_row_blocks};
 use corelet::posterior::{Diagnostics, SampleError};
-use corelet::study::{KeptCoreset, Prediction, StudyError, predict};
+use corelet::study::{KeptCoreset, Prediction, StudyError, predict_from};
 
 use crate::Outcome;
 use crate::args_sampling::PredictArgs;
@@ -14,6 +12,9 @@ use crate::load::Follower;
 use crate::output;
 use crate::terminal::Terminal;
 use crate::words::count;
+
+/// Rows that are predicted and written at a time. A text file is read once for each.
+const BLOCK: usize = 1 << 18;
 
 pub(crate) fn run(
     args: &PredictArgs,
@@ -35,25 +36,40 @@ pub(crate) fn run(
     };
     drop(follower);
     Diagnostics::new(&chains).warnings().iter().for_each(|warning| terminal.warn(warning));
-    let asked = args.prediction(seed);
-    let predicted =
-        predict(&coreset.model, &rows, &chains.theta(), &asked).with_context(|| source.name().to_owned())?;
+    let (asked, theta, classes) = (args.prediction(seed), chains.theta(), coreset.encoding.classes());
 
     interrupt.writing();
-    let columns = columns(&predicted, &coreset.encoding.classes(), &asked.quantiles);
-    let named: Vec<(&str, Extra)> =
-        columns.iter().map(|(name, values)| (name.as_str(), Extra::Float(values.clone()))).collect();
-    let all: Vec<usize> = (0..rows.len()).collect();
-    write_rows(&source.cells(&all)?, &named, &BTreeMap::new(), &args.output)?;
+    let progress = terminal.progress("predicting".to_owned());
+    let mut first = 0;
+    let written = write_row_blocks(&args.output, &mut || -> anyhow::Result<_> {
+        if interrupt.asked() {
+            return Err(SampleError::Stopped.into());
+        }
+        let ids: Vec<usize> = (first..rows.len().min(first + BLOCK)).collect();
+        if ids.is_empty() && first > 0 {
+            return Ok(None);
+        }
+        progress.set(format!("predicting: {} of {} rows", count(first), count(rows.len())));
+        let predicted = predict_from(&coreset.model, &rows.select(&ids), first, &theta, &asked)
+            .with_context(|| source.name().to_owned())?;
+        first += ids.len().max(1);
+        Ok(Some((source.cells(&ids)?, columns(&predicted, &classes, &asked.quantiles))))
+    });
+    drop(progress);
+    match written {
+        Err(_) if interrupt.asked() => return Ok(Outcome::Interrupted),
+        written => written?,
+    }
     terminal.say(&format!("{} rows predicted by {}", count(rows.len()), args.coreset.display()));
     terminal.say(&format!("  written        {}", args.output.display()));
     Ok(Outcome::Done)
 }
 
 /// `mean`, `sd`, `q5`, …; of several classes `CLASS:mean`, ….
-fn columns(predicted: &Prediction, classes: &[String], quantiles: &[f64]) -> Vec<(String, Vec<f64>)> {
-    let every =
-        |values: &[f64], at: usize, step: usize| values.iter().skip(at).step_by(step).copied().collect();
+fn columns(predicted: &Prediction, classes: &[String], quantiles: &[f64]) -> Vec<(String, Extra)> {
+    let every = |values: &[f64], at: usize, step: usize| {
+        Extra::Float(values.iter().skip(at).step_by(step).copied().collect())
+    };
     let width = predicted.columns;
     let prefixes = if width == 1 {
         vec![String::new()]

@@ -63,7 +63,7 @@ pub use files::{
     guard::panic_is_caught,
     inputs::input_files,
     output::{Sink, ensure_place, is_same_file, write_whole},
-    write::{Extra, ensure_writable, write_columns, write_rows},
+    write::{Extra, RowBlock, ensure_writable, write_columns, write_row_blocks, write_rows},
 };
 pub use groups::{Groups, NamedGroups};
 pub use kept_rows::KeptRows;

@@ -56,6 +56,25 @@ impl Standardisation {
         original
     }
 
+    /// The way back: the coefficients of the standardised features that predict as `original` does for the raw ones.
+    pub fn from_original(&self, original: &[f64]) -> Vec<f64> {
+        let p = self.columns.len();
+        let beta: Vec<f64> = self.columns.iter().map(|&j| original[j]).collect();
+        let mut theta = original.to_vec();
+        for (i, &j) in self.columns.iter().enumerate() {
+            theta[j] = if self.factor.is_empty() {
+                beta[i] * self.scale[i]
+            } else {
+                (i..p).map(|l| self.factor[l * p + i] * beta[l]).sum()
+            };
+        }
+        if let Some((j, constant)) = self.intercept {
+            let shift: f64 = beta.iter().zip(&self.means).map(|(value, mean)| value * mean).sum();
+            theta[j] += shift / constant;
+        }
+        theta
+    }
+
     /// The point of the raw space that `point` of the standardised space stands for: m + S·point.
     ///
     /// This is the way back for a mean, as [`to_original`](Self::to_original) is for coefficients.

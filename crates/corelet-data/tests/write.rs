@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use corelet_data::{Column, Extra, Source, Table, Values, ensure_writable, read, read_coreset, write_rows};
+use corelet_data::{
+    Column, DataError, Extra, Source, Table, Values, ensure_writable, read, read_coreset, write_row_blocks,
+    write_rows,
+};
 
 fn table() -> Table {
     let column = |name: &str, values| Column { name: name.to_owned(), values };
@@ -126,4 +129,37 @@ fn files_that_are_no_coresets() {
     refused("g.json", "{\"rows\": [", "EOF");
     refused("h.json", "{\"rows\": []}", "no row");
     refused("i.csv", "row,weight\n", "no row");
+}
+
+#[test]
+fn blocks_of_rows_are_the_file_of_all_of_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = Source::of_table(table());
+    for name in ["rows.csv", "rows.parquet", "rows.json"] {
+        let (whole, blocks) = (folder.path().join(format!("whole-{name}")), folder.path().join(name));
+        let extra = |rows: &[usize]| Extra::Float(rows.iter().map(|&row| 0.5 * row as f64).collect());
+        let all = [0, 1, 2, 3];
+        write_rows(&source.cells(&all).unwrap(), &[("mean", extra(&all))], &BTreeMap::new(), &whole).unwrap();
+        let mut left = all.chunks(3);
+        let mut next = || -> Result<_, DataError> {
+            let Some(rows) = left.next() else { return Ok(None) };
+            Ok(Some((source.cells(rows)?, vec![("mean".to_owned(), extra(rows))])))
+        };
+        write_row_blocks(&blocks, &mut next).unwrap();
+        if name.ends_with("parquet") {
+            let (whole, blocks) = (read(&whole, None).unwrap(), read(&blocks, None).unwrap());
+            assert_eq!(format!("{:?}", whole.columns), format!("{:?}", blocks.columns));
+        } else {
+            assert_eq!(fs::read(&whole).unwrap(), fs::read(&blocks).unwrap(), "{name}");
+        }
+        // What ends the work is what is said, and nothing is written.
+        let never = folder.path().join(format!("never-{name}"));
+        let mut blocks = 0;
+        let ended = write_row_blocks(&never, &mut || -> Result<_, Box<dyn std::error::Error>> {
+            blocks += 1;
+            if blocks == 2 { Err("enough".into()) } else { Ok(Some((source.cells(&[0])?, Vec::new()))) }
+        });
+        assert_eq!((ended.unwrap_err().to_string().as_str(), never.exists()), ("enough", false));
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 6, "no temporary file is left");
 }

@@ -25,7 +25,14 @@ pub(super) const CARD: Card = Card {
     dispersions: NONE,
     scaled_by_target: false,
     bind: |observations, _| Ok(Arc::new(Binomial::model(observations)?)),
-    predictive: Predictive::Number { mean: |given| sigmoid(given.zeta[0]), draw: successes },
+    predictive: Predictive::Number {
+        mean: |given| sigmoid(given.zeta[0]),
+        draw: successes,
+        moments: |given| {
+            let (m, p) = (given.exposure, sigmoid(given.zeta[0]));
+            (m * p, m * p * (1.0 - p))
+        },
+    },
 };
 
 /// Successes among the trials of the row, of which there is one where nothing is said.

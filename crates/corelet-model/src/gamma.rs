@@ -25,6 +25,7 @@ pub(super) const CARD: Card = Card {
     predictive: Predictive::Number {
         mean: mean_of,
         draw: |given, rng| gamma(given.zeta[1].exp(), mean_of(given), rng),
+        moments: |given| (mean_of(given), mean_of(given).powi(2) * (-given.zeta[1]).exp()),
     },
 };
 

@@ -23,14 +23,22 @@ pub(super) const CARD: Card = Card {
         Some(sigma) => Ok(Arc::new(Linear::model(observations, sigma * sigma)?)),
         None => Ok(Arc::new(Normal::model(observations)?)),
     },
-    predictive: Predictive::Number { mean: |given| given.zeta[0], draw: noisy },
+    predictive: Predictive::Number {
+        mean: |given| given.zeta[0],
+        draw: noisy,
+        moments: |given| (given.zeta[0], noise_of(given).powi(2)),
+    },
 };
 
 /// η and noise, whose σ is given or the second predictor.
 fn noisy(given: &Given<'_>, rng: &mut ChaCha8Rng) -> f64 {
-    let sigma = given.numbers.sigma.unwrap_or_else(|| given.zeta[1].exp());
     let noise: f64 = StandardNormal.sample(rng);
-    given.zeta[0] + sigma * noise
+    given.zeta[0] + noise_of(given) * noise
+}
+
+/// σ.
+fn noise_of(given: &Given<'_>) -> f64 {
+    given.numbers.sigma.unwrap_or_else(|| given.zeta[1].exp())
 }
 
 /// ℓ = −(y − η)²/(2σ²) − ½ log(2πσ²).

@@ -30,6 +30,10 @@ pub(super) const CARD: Card = Card {
 const SUCCESS: Predictive = Predictive::Number {
     mean: |given| sigmoid(given.zeta[0]),
     draw: |given, rng| happens(sigmoid(given.zeta[0]), rng),
+    moments: |given| {
+        let p = sigmoid(given.zeta[0]);
+        (p, p * (1.0 - p))
+    },
 };
 
 /// P(y | η) = σ(yη), y = ±1.

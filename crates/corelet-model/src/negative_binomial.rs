@@ -26,7 +26,14 @@ pub(super) const CARD: Card = Card {
     dispersions: |_| &[LOG_SIZE],
     scaled_by_target: false,
     bind: |observations, _| Ok(Arc::new(NegativeBinomial::model(observations)?)),
-    predictive: Predictive::Number { mean: mean_count, draw: overdispersed },
+    predictive: Predictive::Number {
+        mean: mean_count,
+        draw: overdispersed,
+        moments: |given| {
+            let mean = mean_count(given);
+            (mean, mean + mean * mean * (-given.zeta[1]).exp())
+        },
+    },
 };
 
 /// μ.

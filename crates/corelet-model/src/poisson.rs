@@ -26,7 +26,11 @@ pub(super) const CARD: Card = Card {
     dispersions: NONE,
     scaled_by_target: false,
     bind: |observations, numbers| Ok(Arc::new(Poisson::model(observations, numbers.link)?)),
-    predictive: Predictive::Number { mean: rate, draw: |given, rng| count(rate(given), rng) },
+    predictive: Predictive::Number {
+        mean: rate,
+        draw: |given, rng| count(rate(given), rng),
+        moments: |given| (rate(given), rate(given)),
+    },
 };
 
 /// λ.

@@ -27,6 +27,8 @@ pub enum Predictive {
         mean: fn(&Given<'_>) -> f64,
         /// One y.
         draw: fn(&Given<'_>, &mut ChaCha8Rng) -> f64,
+        /// E\[y\] and Var\[y\] of that; of two classes, of successes as 1 and failures as 0. Infinite where there is none.
+        moments: fn(&Given<'_>) -> (f64, f64),
     },
     /// Classes: their probabilities.
     Classes(fn(&Given<'_>, &mut [f64])),

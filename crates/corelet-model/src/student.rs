@@ -28,7 +28,7 @@ pub(super) const CARD: Card = Card {
         Some(degrees) => Ok(Arc::new(Student::model(observations, degrees)?)),
         None => Ok(Arc::new(StudentDegrees::model(observations)?)),
     },
-    predictive: Predictive::Number { mean: |given| given.zeta[0], draw: noisy },
+    predictive: Predictive::Number { mean: |given| given.zeta[0], draw: noisy, moments },
 };
 
 /// ν where none is given: tails heavy enough for most outliers, and a variance.
@@ -72,6 +72,13 @@ impl FromStr for Degrees {
             _ => Err("expected a number above 0, or estimated".to_owned()),
         }
     }
+}
+
+/// η, and σ²ν/(ν − 2) where ν is above 2.
+fn moments(given: &Given<'_>) -> (f64, f64) {
+    let degrees = given.numbers.degrees.unwrap_or_else(|| given.zeta[2].exp());
+    let factor = if degrees > 2.0 { degrees / (degrees - 2.0) } else { f64::INFINITY };
+    (given.zeta[0], (2.0 * given.zeta[1]).exp() * factor)
 }
 
 /// η and noise of these degrees of freedom.

@@ -22,7 +22,7 @@ pub(super) const CARD: Card = Card {
     dispersions: |_| &[LOG_SHAPE],
     scaled_by_target: false,
     bind: |observations, _| Ok(Arc::new(Weibull::model(observations)?)),
-    predictive: Predictive::Number { mean: mean_time, draw: time },
+    predictive: Predictive::Number { mean: mean_time, draw: time, moments },
 };
 
 /// The card of the exponential.
@@ -35,7 +35,7 @@ pub(super) const EXPONENTIAL: Card = Card {
     dispersions: NONE,
     scaled_by_target: false,
     bind: |observations, _| Ok(Arc::new(Exponential::model(observations)?)),
-    predictive: Predictive::Number { mean: mean_time, draw: time },
+    predictive: Predictive::Number { mean: mean_time, draw: time, moments },
 };
 
 /// 1/k, which is 1 where there is no k.
@@ -46,6 +46,13 @@ fn inverse_shape(given: &Given<'_>) -> f64 {
 /// E[t] = e^η Γ(1 + 1/k).
 fn mean_time(given: &Given<'_>) -> f64 {
     (given.zeta[0] + ln_gamma(1.0 + inverse_shape(given))).exp()
+}
+
+/// E[t], and E[t²] − E[t]² with E[t²] = e^{2η} Γ(1 + 2/k).
+fn moments(given: &Given<'_>) -> (f64, f64) {
+    let mean = mean_time(given);
+    let squared = (2.0 * given.zeta[0] + ln_gamma(1.0 + 2.0 * inverse_shape(given))).exp();
+    (mean, squared - mean * mean)
 }
 
 /// A time until the event.

@@ -41,7 +41,7 @@ fn theta_of<'py>(py: Python<'py>, sample: &Sample) -> PyResult<Bound<'py, PyArra
 }
 
 /// A model in Python: an object with the methods of `corelet.adapters.bridge.Bridge`.
-struct PythonTarget {
+pub(crate) struct PythonTarget {
     bridge: Py<PyAny>,
     rows: usize,
     parameters: usize,
@@ -50,7 +50,7 @@ struct PythonTarget {
 }
 
 impl PythonTarget {
-    fn new(bridge: &Bound<'_, PyAny>) -> PyResult<Self> {
+    pub(crate) fn new(bridge: &Bound<'_, PyAny>) -> PyResult<Self> {
         let number = |name: &str| bridge.getattr(name)?.extract::<usize>();
         Ok(Self {
             rows: number("n")?,

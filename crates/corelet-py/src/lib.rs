@@ -3,6 +3,7 @@
 #![allow(clippy::needless_pass_by_value, reason = "PyO3 hands arguments over by value")]
 
 mod build;
+mod certify;
 mod cluster;
 mod columns;
 mod data;
@@ -11,6 +12,7 @@ mod fit;
 mod log_likelihood;
 mod nnls;
 mod predict;
+mod review;
 mod run;
 mod sample;
 mod specification;
@@ -37,6 +39,8 @@ mod _lib {
     #[pymodule_export]
     use crate::build::build;
     #[pymodule_export]
+    use crate::certify::{certify, certify_claim};
+    #[pymodule_export]
     use crate::cluster::{Shard, build_partitions, cells, check_partitions, look};
     #[pymodule_export]
     use crate::errors::CoreletError;
@@ -49,6 +53,8 @@ mod _lib {
 
     #[pymodule_export]
     use crate::fit::{block_size, draws_of_pass, fit, fit_target, gather, judge};
+    #[pymodule_export]
+    use crate::review::{review, review_target};
     #[pymodule_export]
     use crate::sample::{check, original_scale, sample_coreset};
     #[pymodule_export]

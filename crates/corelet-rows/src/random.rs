@@ -30,6 +30,8 @@ pub enum Stream {
     Pool = 11,
     /// Where a search for modes starts.
     Modes = 12,
+    /// Draws of outcomes that observed ones are compared with, a stream a row.
+    Checks = 13,
 }
 
 impl Stream {

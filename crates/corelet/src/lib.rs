@@ -41,6 +41,8 @@ pub mod sparse_vi;
 
 pub mod coreset;
 
+pub mod review;
+
 pub mod words;
 
 pub mod cluster;

@@ -10,6 +10,7 @@ use ::parquet::basic::Compression;
 use ::parquet::file::metadata::KeyValue;
 use ::parquet::file::properties::WriterProperties;
 use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch};
+use arrow_schema::ArrowError;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::cell_text::{CellTexts, json_values};
@@ -84,6 +85,56 @@ pub fn write_rows(
             &"CSV has no place for the Gaussian part of a coreset; write .parquet or .json",
         ));
     }
+    let batch = batch_of(cells, extra, output).map_err(|e| DataError::write(path, &e))?;
+    write_batch(&batch, metadata, path)
+}
+
+/// Some rows, and what stands before their cells.
+pub type RowBlock = (RowCells, Vec<(String, Extra)>);
+
+/// The same a block of rows at a time, until `next` has no more, so that no more than one is in memory; what `next` fails with is
+/// returned, and nothing is written then.
+///
+/// # Errors
+/// Those of `next`, and what names the file.
+pub fn write_row_blocks<E: From<DataError>>(
+    path: &Path,
+    next: &mut dyn FnMut() -> Result<Option<RowBlock>, E>,
+) -> Result<(), E> {
+    let output = Output::from_path(path)?;
+    let mut failed = None;
+    let written = write_whole(path, |writer| {
+        let mut batches = None;
+        let mut writer = Some(writer);
+        loop {
+            let (cells, extra) = match next() {
+                Ok(Some(block)) => block,
+                Ok(None) => break,
+                Err(error) => {
+                    failed = Some(error);
+                    return Err("the work has ended before".into());
+                }
+            };
+            let extra: Vec<(&str, Extra)> =
+                extra.iter().map(|(name, values)| (name.as_str(), values.clone())).collect();
+            let batch = batch_of(&cells, &extra, output)?;
+            if let Some(writer) = writer.take() {
+                batches = Some(Batches::begin(output, &batch, &BTreeMap::new(), writer)?);
+            }
+            if let Some(batches) = &mut batches {
+                batches.write(&batch)?;
+            }
+        }
+        batches.map_or(Ok(()), Batches::finish)
+    });
+    match failed {
+        Some(error) => Err(error),
+        None => Ok(written?),
+    }
+}
+
+/// Rows as they are written: their number, what is extra, and their cells.
+fn batch_of(cells: &RowCells, extra: &[(&str, Extra)], output: Output) -> Result<RecordBatch, ArrowError> {
     let numbers = Int64Array::from_iter_values(cells.rows.iter().map(|&row| row as i64));
     let mut columns: Vec<(String, ArrayRef)> = vec![("row".to_owned(), Arc::new(numbers))];
     columns.extend(extra.iter().map(|(name, values)| ((*name).to_owned(), values.to_array())));
@@ -94,8 +145,7 @@ pub fn write_rows(
         columns.push((free_name(&column.name, &mut taken), spelled.unwrap_or(&column.values).clone()));
     }
     let columns = columns.into_iter().map(|(name, array)| (name, array, true));
-    let batch = RecordBatch::try_from_iter_with_nullable(columns).map_err(|e| DataError::write(path, &e))?;
-    write_batch(&batch, metadata, path)
+    RecordBatch::try_from_iter_with_nullable(columns)
 }
 
 /// Writes these columns, of equal length, to `path` in the same way. A name that is taken becomes `original_...`.
@@ -116,10 +166,10 @@ fn write_batch(
     path: &Path,
 ) -> Result<(), DataError> {
     let output = Output::from_path(path)?;
-    write_whole(path, |writer| match output {
-        Output::Csv => write_csv(batch, writer),
-        Output::Parquet => write_parquet(batch, metadata, writer),
-        Output::Json => write_json(batch, metadata, writer),
+    write_whole(path, |writer| {
+        let mut batches = Batches::begin(output, batch, metadata, writer)?;
+        batches.write(batch)?;
+        batches.finish()
     })
 }
 
@@ -139,14 +189,75 @@ fn free_name(name: &str, taken: &mut HashSet<String>) -> String {
     free
 }
 
-fn write_csv(batch: &RecordBatch, writer: &mut Sink<'_>) -> WriteResult {
-    let mut csv = ::csv::Writer::from_writer(writer);
-    csv.write_record(batch.schema().fields().iter().map(|field| field.name()))?;
-    let columns: Vec<Vec<String>> = batch.columns().iter().map(texts).collect();
-    for row in 0..batch.num_rows() {
-        csv.write_record(columns.iter().map(|cells| &cells[row]))?;
+/// A file that takes one batch of rows after the other, all with the columns of the first.
+enum Batches<'w, 's> {
+    Csv(Box<::csv::Writer<&'w mut Sink<'s>>>),
+    Parquet(Box<ArrowWriter<&'w mut Sink<'s>>>),
+    Json { writer: &'w mut Sink<'s>, rows: usize },
+}
+
+impl<'w, 's> Batches<'w, 's> {
+    fn begin(
+        output: Output,
+        first: &RecordBatch,
+        metadata: &BTreeMap<String, String>,
+        writer: &'w mut Sink<'s>,
+    ) -> Result<Self, Box<dyn std::error::Error>> {
+        match output {
+            Output::Csv => {
+                let mut csv = ::csv::Writer::from_writer(writer);
+                csv.write_record(first.schema().fields().iter().map(|field| field.name()))?;
+                Ok(Self::Csv(Box::new(csv)))
+            }
+            Output::Parquet => {
+                let pairs =
+                    metadata.iter().map(|(key, value)| KeyValue::new(key.clone(), value.clone())).collect();
+                let properties = WriterProperties::builder()
+                    .set_compression(Compression::SNAPPY)
+                    .set_key_value_metadata(Some(pairs))
+                    .build();
+                let parquet = ArrowWriter::try_new(writer, first.schema(), Some(properties))?;
+                Ok(Self::Parquet(Box::new(parquet)))
+            }
+            Output::Json => {
+                writer.write_all(b"{\"metadata\": ")?;
+                serde_json::to_writer(&mut *writer, metadata)?;
+                writer.write_all(b", \"rows\": [")?;
+                Ok(Self::Json { writer, rows: 0 })
+            }
+        }
     }
-    Ok(csv.flush()?)
+
+    fn write(&mut self, batch: &RecordBatch) -> WriteResult {
+        match self {
+            Self::Csv(csv) => {
+                let columns: Vec<Vec<String>> = batch.columns().iter().map(texts).collect();
+                for row in 0..batch.num_rows() {
+                    csv.write_record(columns.iter().map(|cells| &cells[row]))?;
+                }
+            }
+            Self::Parquet(parquet) => parquet.write(batch)?,
+            Self::Json { writer, rows } => {
+                let columns: Vec<Vec<serde_json::Value>> =
+                    batch.columns().iter().map(json_values).collect::<Result<_, _>>()?;
+                for row in 0..batch.num_rows() {
+                    writer.write_all(if *rows == 0 { b"\n" } else { b",\n" })?;
+                    serde_json::to_writer(&mut **writer, &JsonRow { batch, columns: &columns, row })?;
+                    *rows += 1;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> WriteResult {
+        match self {
+            Self::Csv(mut csv) => csv.flush()?,
+            Self::Parquet(parquet) => drop(parquet.close()?),
+            Self::Json { writer, .. } => writer.write_all(b"\n]}\n")?,
+        }
+        Ok(())
+    }
 }
 
 fn texts(array: &ArrayRef) -> Vec<String> {
@@ -156,39 +267,6 @@ fn texts(array: &ArrayRef) -> Vec<String> {
         Ok::<(), Infallible>(())
     });
     cells
-}
-
-fn write_parquet(
-    batch: &RecordBatch,
-    metadata: &BTreeMap<String, String>,
-    writer: &mut Sink<'_>,
-) -> WriteResult {
-    let pairs = metadata.iter().map(|(key, value)| KeyValue::new(key.clone(), value.clone())).collect();
-    let properties = WriterProperties::builder()
-        .set_compression(Compression::SNAPPY)
-        .set_key_value_metadata(Some(pairs))
-        .build();
-    let mut parquet = ArrowWriter::try_new(writer, batch.schema(), Some(properties))?;
-    parquet.write(batch)?;
-    parquet.close()?;
-    Ok(())
-}
-
-fn write_json(
-    batch: &RecordBatch,
-    metadata: &BTreeMap<String, String>,
-    writer: &mut Sink<'_>,
-) -> WriteResult {
-    let columns: Vec<Vec<serde_json::Value>> =
-        batch.columns().iter().map(json_values).collect::<Result<_, _>>()?;
-    writer.write_all(b"{\"metadata\": ")?;
-    serde_json::to_writer(&mut *writer, metadata)?;
-    writer.write_all(b", \"rows\": [")?;
-    for row in 0..batch.num_rows() {
-        writer.write_all(if row == 0 { b"\n" } else { b",\n" })?;
-        serde_json::to_writer(&mut *writer, &JsonRow { batch, columns: &columns, row })?;
-    }
-    Ok(writer.write_all(b"\n]}\n")?)
 }
 
 /// A row as an object with its keys in column order.

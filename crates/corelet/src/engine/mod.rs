@@ -8,6 +8,7 @@
 mod pass;
 mod plan;
 mod pooled;
+mod review;
 mod rounds;
 mod sample;
 mod scheme;
@@ -17,6 +18,7 @@ mod units;
 pub use pass::{Pool, Seen, block_size, pass};
 pub use plan::{Plan, PlanError};
 pub use pooled::{Fingerprint, PoolCoreset, Pooled};
+pub use review::review;
 pub use rounds::rounds;
 pub use sample::Sample;
 pub use scheme::{Best, Fitted, Interrupted, Pilot, Round, Scheme, Stage, Step, StepListener};

@@ -11,6 +11,7 @@ use crate::posterior::{
 };
 use crate::rows::{All, LogLikelihood, Memory, Observations, Rest, Weighted};
 use crate::trust::{Draws, Grade, Verdict, verdict};
+use crate::words::misfits;
 
 /// Draws on which a verdict rests at most; further ones are thinned.
 const VERDICT_DRAWS: usize = 4000;
@@ -29,6 +30,8 @@ pub struct Drawn {
     pub sample_seconds: f64,
     /// Seconds of the verdict.
     pub verdict_seconds: f64,
+    /// Where outcomes are far from what the draws predict: a warning each, of the model and not of the coreset.
+    pub misfits: Vec<String>,
 }
 
 impl Study {
@@ -82,7 +85,20 @@ impl Study {
             None => None,
         };
         let verdict_seconds = clock.elapsed().as_secs_f64();
-        Ok(Drawn { chains, diagnostics, verdict, settings: *settings, sample_seconds, verdict_seconds })
+        // Of draws that are not certified, predictions say nothing of the model; one beyond all numbers is said where it is asked for.
+        let certified = verdict.as_ref().is_none_or(|verdict| verdict.grade != Grade::C);
+        let checked =
+            certified.then(|| self.glance(&Draws::from_chains(&chains, VERDICT_DRAWS), seed).ok()?);
+        let misfits = checked.flatten().map_or_else(Vec::new, |checked| misfits(&checked));
+        Ok(Drawn {
+            chains,
+            diagnostics,
+            verdict,
+            settings: *settings,
+            sample_seconds,
+            verdict_seconds,
+            misfits,
+        })
     }
 }
 

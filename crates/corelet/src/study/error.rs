@@ -94,6 +94,14 @@ pub enum StudyError {
         /// How many it has.
         expected: usize,
     },
+    /// Draws that are not of the parameters of the model.
+    #[error("{who}: {reason}")]
+    Draws {
+        /// How messages name them.
+        who: String,
+        /// What differs.
+        reason: String,
+    },
     /// A coreset without a row.
     #[error("the coreset has no row, so it has no posterior but the prior")]
     EmptyCoreset,

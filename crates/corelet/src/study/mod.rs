@@ -4,6 +4,8 @@
 
 mod assign;
 mod build;
+#[cfg(feature = "sampling")]
+mod certify;
 mod compare;
 #[cfg(feature = "sampling")]
 mod drawn;
@@ -11,6 +13,7 @@ mod error;
 #[cfg(feature = "sampling")]
 mod fit;
 mod frame;
+mod given;
 #[cfg(feature = "sampling")]
 mod kept;
 mod leverage;
@@ -20,6 +23,8 @@ mod modes;
 mod predict;
 mod priors;
 mod resolved;
+#[cfg(feature = "sampling")]
+mod review;
 mod specification;
 mod weights;
 
@@ -32,15 +37,20 @@ pub use error::StudyError;
 #[cfg(feature = "sampling")]
 pub use fit::{FitSpecification, StudyFit};
 pub use frame::{Frame, Lineage};
+pub use given::{GivenDraws, LOG_DENSITY};
 #[cfg(feature = "sampling")]
 pub use kept::KeptCoreset;
 #[cfg(all(feature = "sampling", feature = "files"))]
 pub use kept::rest_of;
 pub use leverage::Leverages;
 pub use log_likelihoods::{ChosenData, LogLikelihoodStudy, PooledLogLikelihoods};
-pub use predict::{PredictedKind, Prediction, PredictionSettings, predict, predictive_draws, score};
+pub use predict::{
+    PredictedKind, Prediction, PredictionSettings, predict, predict_from, predictive_draws, score,
+};
 pub use priors::{AskedPrior, PriorScale, Priors};
 pub use resolved::Resolved;
+#[cfg(feature = "sampling")]
+pub use review::ReviewSettings;
 pub use specification::{BuildSpecification, ModelSpecification, Specification, UsageError};
 
 use self::assign::some_of;
@@ -99,6 +109,20 @@ pub enum Progress<'a> {
     Sampling(&'a SampleProgress),
     /// Looking at the draws on all rows.
     Judging,
+    /// Asking all rows at one draw after the other.
+    Asking {
+        /// Draws so far.
+        done: usize,
+        /// Draws in all.
+        total: usize,
+    },
+    /// Looking at all rows, a block at a time.
+    Looking {
+        /// Rows so far.
+        done: usize,
+        /// Rows in all.
+        total: usize,
+    },
     /// Where a fit in rounds stands.
     Round(&'a crate::engine::Step),
 }
@@ -429,6 +453,11 @@ impl Study {
     /// Parameters on the original scale of the data; those that belong to no feature stay as they are.
     pub fn to_original(&self, theta: &[f64]) -> Vec<f64> {
         self.model.to_original(&self.frame.standardisation, theta)
+    }
+
+    /// The way back, from parameters on the original scale.
+    pub fn to_standardised(&self, original: &[f64]) -> Vec<f64> {
+        self.model.to_standardised(&self.frame.standardisation, original)
     }
 
     /// The weighted rows of a coreset, fetched. A weight is that of the row's own log-likelihood ℓᵢ, as it is written: where rows

@@ -61,17 +61,32 @@ pub fn predict(
     draws: &[f64],
     settings: &PredictionSettings,
 ) -> Result<Prediction, StudyError> {
+    predict_from(model, rows, 0, draws, settings)
+}
+
+/// The same of rows of which the first has the number `first` among more: they are predicted as all of them would be at once.
+///
+/// # Errors
+/// As [`predict`].
+pub fn predict_from(
+    model: &Resolved,
+    rows: &Observations,
+    first: usize,
+    draws: &[f64],
+    settings: &PredictionSettings,
+) -> Result<Prediction, StudyError> {
     if let Some(&value) = settings.quantiles.iter().find(|q| !(0.0..=1.0).contains(*q)) {
         return Err(StudyError::Quantile { value });
     }
     let draws = Draws::new(model, rows, draws)?;
     let columns = draws.columns()?;
     let of_row = |row: usize| -> Result<Prediction, StudyError> {
-        let values = draws.values(row, settings.kind, &mut Stream::Outcomes.rng(settings.seed, row as u64));
+        let mut rng = Stream::Outcomes.rng(settings.seed, (first + row) as u64);
+        let values = draws.values(row, settings.kind, &mut rng);
         let mut predicted = Prediction { columns, ..Prediction::default() };
         for column in values.chunks_exact(draws.count().max(1)) {
             if !column.iter().all(|x| x.is_finite()) {
-                return Err(StudyError::FarRow { row });
+                return Err(StudyError::FarRow { row: first + row });
             }
             predicted.add(column, &settings.quantiles);
         }
@@ -135,7 +150,7 @@ fn quantile(sorted: &[f64], q: f64) -> f64 {
 }
 
 /// Draws of θ and the rows they are asked about.
-struct Draws<'a> {
+pub(super) struct Draws<'a> {
     model: &'a Resolved,
     rows: &'a Observations,
     theta: &'a [f64],
@@ -143,7 +158,11 @@ struct Draws<'a> {
 }
 
 impl<'a> Draws<'a> {
-    fn new(model: &'a Resolved, rows: &'a Observations, theta: &'a [f64]) -> Result<Self, StudyError> {
+    pub(super) fn new(
+        model: &'a Resolved,
+        rows: &'a Observations,
+        theta: &'a [f64],
+    ) -> Result<Self, StudyError> {
         let dim = model.priors.len();
         if !theta.len().is_multiple_of(dim.max(1)) || theta.is_empty() {
             return Err(StudyError::OtherDraws { got: theta.len(), expected: dim });
@@ -166,14 +185,32 @@ impl<'a> Draws<'a> {
 
     /// The values of a row at all draws, those of its first class before those of its second, ….
     fn values(&self, row: usize, kind: PredictedKind, rng: &mut ChaCha8Rng) -> Vec<f64> {
+        let (count, classes) = (self.count(), self.model.numbers.classes);
+        let mut probabilities = vec![0.0; classes];
+        let mut values = vec![0.0; count * classes.max(1)];
+        self.each(row, &mut |s, given| match self.model.model.predictive() {
+            Predictive::Nothing => {}
+            Predictive::Number { mean, draw, .. } => {
+                values[s] = if kind == PredictedKind::Mean { mean(given) } else { draw(given, rng) };
+            }
+            Predictive::Classes(of) => {
+                of(given, &mut probabilities);
+                if kind == PredictedKind::Outcome {
+                    choose(&mut probabilities, rng);
+                }
+                probabilities.iter().enumerate().for_each(|(class, p)| values[class * count + s] = *p);
+            }
+        });
+        values
+    }
+
+    /// Shows a row given the parameters of each draw.
+    pub(super) fn each(&self, row: usize, see: &mut dyn FnMut(usize, &Given<'_>)) {
         let (x, p) = (self.rows.row(row), self.rows.dim);
         let numbers = self.model.numbers;
         let exposure = self.rows.target(row).1;
         let predictors = self.model.model.predictors_of_features(numbers);
-        let (count, classes) = (self.count(), numbers.classes);
         let mut zeta = vec![0.0; predictors + self.dim - predictors * p];
-        let mut probabilities = vec![0.0; classes];
-        let mut values = vec![0.0; count * classes.max(1)];
         for (s, theta) in self.theta.chunks_exact(self.dim).enumerate() {
             let (slopes, constants) = theta.split_at(predictors * p);
             for (zeta, slopes) in zeta.iter_mut().zip(slopes.chunks_exact(p)) {
@@ -181,22 +218,8 @@ impl<'a> Draws<'a> {
             }
             zeta[0] += self.rows.offset(row);
             zeta[predictors..].copy_from_slice(constants);
-            let given = Given { zeta: &zeta, exposure, numbers };
-            match self.model.model.predictive() {
-                Predictive::Nothing => {}
-                Predictive::Number { mean, draw } => {
-                    values[s] = if kind == PredictedKind::Mean { mean(&given) } else { draw(&given, rng) };
-                }
-                Predictive::Classes(of) => {
-                    of(&given, &mut probabilities);
-                    if kind == PredictedKind::Outcome {
-                        choose(&mut probabilities, rng);
-                    }
-                    probabilities.iter().enumerate().for_each(|(class, p)| values[class * count + s] = *p);
-                }
-            }
+            see(s, &Given { zeta: &zeta, exposure, numbers });
         }
-        values
     }
 }
 

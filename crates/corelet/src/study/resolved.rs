@@ -149,6 +149,26 @@ impl Resolved {
         original
     }
 
+    /// The way back from [`to_original`](Self::to_original).
+    pub fn to_standardised(&self, standardisation: &Standardisation, original: &[f64]) -> Vec<f64> {
+        let features = standardisation.features();
+        let coefficients = features * self.model.predictors_of_features(self.numbers);
+        let (of_features, others) = original.split_at(coefficients.min(original.len()));
+        let mut theta: Vec<f64> = match self.model.outcome() {
+            Outcome::None => {
+                let mut point = of_features.to_vec();
+                standardisation.apply(&mut point);
+                point
+            }
+            _ => of_features
+                .chunks(features.max(1))
+                .flat_map(|beta| standardisation.from_original(beta))
+                .collect(),
+        };
+        theta.extend_from_slice(others);
+        theta
+    }
+
     /// The name of each parameter: those of the features, for every class but the base where there are several, and those that the
     /// model has besides.
     pub(super) fn names(&self, features: &[String], classes: &[String]) -> Vec<String> {

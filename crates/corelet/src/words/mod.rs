@@ -1,11 +1,15 @@
 //! What is said to people: numbers, verdicts and summaries, the same for every front end. No option is named here.
 
+mod certificate;
 mod numbers;
 mod priors;
+mod review;
 mod summary;
 mod verdict;
 
+pub use certificate::certified;
 pub use numbers::{count, duration, judgement, number, optional, percent};
 pub use priors::PriorGroup;
+pub use review::{misfits, reviewed};
 pub use summary::{Judged, NamedShift, Seconds, Subject, Summary};
 pub use verdict::{another_mode, headline, lines};

@@ -112,7 +112,7 @@ pub fn lines(verdict: &Verdict) -> Vec<String> {
     lines
 }
 
-fn chains_line(mixing: &Mixing) -> String {
+pub(super) fn chains_line(mixing: &Mixing) -> String {
     format!(
         "  chains         R-hat at most {:.3}, effective sample size at least {} (bulk) and {} (tail)",
         mixing.r_hat,
@@ -121,7 +121,7 @@ fn chains_line(mixing: &Mixing) -> String {
     )
 }
 
-fn score_line(fidelity: &Fidelity) -> String {
+pub(super) fn score_line(fidelity: &Fidelity) -> String {
     let Fidelity { shift, scale: (low, high) } = fidelity;
     if *shift == 0.0 && *low >= 1.0 && *high <= 1.0 {
         return "  score test     passed: the gradient agrees with the draws' means and variances in every direction".to_owned();
@@ -134,7 +134,7 @@ fn score_line(fidelity: &Fidelity) -> String {
     )
 }
 
-fn why(reason: Reason) -> &'static str {
+pub(super) fn why(reason: Reason) -> &'static str {
     match reason {
         Reason::NotMixed => "the chains on the coreset have not mixed, so their draws prove nothing",
         Reason::GaussianDraws => "draws of the Gaussian fit do not represent the coreset's posterior",
@@ -184,11 +184,20 @@ fn why(reason: Reason) -> &'static str {
         Reason::OwnMode => {
             "the posterior of these few weighted rows has a mode that the posterior of all rows has not"
         }
+        Reason::Misshapen => {
+            "in some direction the log density is skewed, and these draws are not: their mean and variance agree, their shape does not"
+        }
+        Reason::NoDensity => {
+            "the draws are not of several chains and come without their density, so that no more than their moments could be tested"
+        }
+        Reason::Blunt => {
+            "the draws are worth too few for the score test to see a shift of a third of a standard deviation"
+        }
     }
 }
 
 /// One thing to do about it.
-fn remedy(reason: Reason) -> Option<&'static str> {
+pub(super) fn remedy(reason: Reason) -> Option<&'static str> {
     Some(match reason {
         Reason::Variance | Reason::Share | Reason::ParetoK => "more points (a larger k)",
         Reason::EffectiveDraws | Reason::FewDraws => "more draws",
@@ -211,6 +220,11 @@ fn remedy(reason: Reason) -> Option<&'static str> {
             "look at the data and the model: two kinds of rows, outliers among the features, tails that are too heavy"
         }
         Reason::OwnMode => "more points (a larger k)",
+        Reason::Misshapen => "importance weights, by the log density of the draws, or a sampler",
+        Reason::NoDensity => {
+            "give the log density of the approximation at each draw, or draws of several chains"
+        }
+        Reason::Blunt => "more draws",
         Reason::NotFinite | Reason::Disagrees => return None,
     })
 }

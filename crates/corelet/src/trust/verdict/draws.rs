@@ -3,7 +3,7 @@
 use super::psis::{pareto_threshold, psis};
 use super::{REWEIGHTED_DRAWS, VerdictError};
 use crate::model::Shifts;
-use crate::posterior::{Chains, Gaussian, Prior};
+use crate::posterior::{Chains, Gaussian, Prior, effective_sample_size};
 use crate::random::Stream;
 use crate::rows::{At, LogLikelihood, RowsError, Weighted};
 
@@ -94,20 +94,38 @@ impl Draws {
     /// At most `most` of the draws, evenly spaced, the same number of each chain.
     #[must_use]
     pub fn thinned(&self, most: usize) -> Self {
-        let chains = self.chains.unwrap_or(1).max(1);
-        let length = self.len() / chains;
-        let kept = (most / chains).max(1);
-        if kept >= length {
-            return self.clone();
-        }
-        let chosen = (0..chains).flat_map(|chain| {
-            (0..kept).map(move |i| chain * length + i * length / kept + length / (2 * kept))
-        });
-        let chosen: Vec<usize> = chosen.collect();
+        let chosen = self.places(most);
         let theta = chosen.iter().flat_map(|&s| self.row(s)).copied().collect();
         let log_weights =
             self.log_weights.as_ref().map(|weights| chosen.iter().map(|&s| weights[s]).collect());
         Self { theta, log_weights, ..*self }
+    }
+
+    /// Which draws [`thinned`](Self::thinned) takes.
+    pub fn places(&self, most: usize) -> Vec<usize> {
+        let chains = self.chains.unwrap_or(1).max(1);
+        let length = self.len() / chains;
+        let kept = (most / chains).max(1);
+        if kept >= length {
+            return (0..self.len()).collect();
+        }
+        let of_chain =
+            |chain| (0..kept).map(move |i| chain * length + i * length / kept + length / (2 * kept));
+        (0..chains).flat_map(of_chain).collect()
+    }
+
+    /// Effective draws over draws, on average over the parameters; 1 for one chain, as ArviZ has it.
+    pub fn efficiency_of_means(&self) -> f64 {
+        let chains = self.chains.unwrap_or(1).max(1);
+        if chains == 1 {
+            return 1.0;
+        }
+        let of = |series: Vec<f64>| {
+            let length = (series.len() / chains).max(1);
+            effective_sample_size(&series.chunks_exact(length).map(<[f64]>::to_vec).collect::<Vec<_>>())
+        };
+        let each: Vec<f64> = self.parameters().into_iter().map(of).filter(|x| x.is_finite()).collect();
+        each.iter().sum::<f64>() / (each.len().max(1) * self.len().max(1)) as f64
     }
 
     /// θₛ − anchor.

@@ -2,6 +2,7 @@
 //!
 //! [`judge`] is the only place that makes a grade, from [`Evidence`]; whoever has a model and draws of it gathers that.
 
+mod certificate;
 mod draws;
 mod judge;
 mod measure;
@@ -11,6 +12,7 @@ mod psis;
 mod stein;
 mod variances;
 
+pub use certificate::{Certificate, Claim, Offset, certify};
 pub use draws::Draws;
 pub use judge::{Evidence, judge};
 pub use mixing::Mixing;
@@ -26,8 +28,8 @@ use crate::parallel;
 use crate::posterior::Prior;
 use crate::rows::{At, LogLikelihood, Rows, RowsError, Totals, Weighted};
 
-/// Draws at which the score test looks at most.
-const SCORED_DRAWS: usize = 1000;
+/// Draws at which the score test looks, at most.
+pub const SCORED_DRAWS: usize = 1000;
 
 /// How far a coreset's posterior may be relied on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -88,6 +90,12 @@ pub enum Reason {
     SecondMode,
     /// The posterior of the weighted rows has a mode that all rows have not.
     OwnMode,
+    /// The third of Stein's identities fails: the draws have the mean and the variance of the posterior in some direction, and not its skewness.
+    Misshapen,
+    /// Draws that are not of several chains, and whose density is not known.
+    NoDensity,
+    /// Too few effective draws for the score test to see a shift that matters.
+    Blunt,
 }
 
 impl Reason {
@@ -101,7 +109,9 @@ impl Reason {
             | Self::OtherData
             | Self::OnTrust
             | Self::Disagrees
-            | Self::NoChains => Grade::B,
+            | Self::NoChains
+            | Self::NoDensity
+            | Self::Blunt => Grade::B,
             _ => Grade::C,
         }
     }

@@ -24,10 +24,12 @@ pub fn psis(log_weights: &[f64], efficiency: f64) -> Smoothed {
         return Smoothed { log_weights: shifted, pareto_k: f64::NEG_INFINITY };
     }
     let tail = (size as f64 / 5.0).min(3.0 * (size as f64 / efficiency).sqrt()).ceil() as usize;
-    let mut order: Vec<usize> = (0..size).collect();
-    order.sort_by(|&a, &b| shifted[a].total_cmp(&shifted[b]));
-    let cutoff = shifted[order[size.saturating_sub(tail + 1)]].max(f64::MIN_POSITIVE.ln());
-    let tail: Vec<usize> = order.into_iter().filter(|&i| shifted[i] > cutoff).collect();
+    // All but the tail need no order: this runs once for every row of a leave-one-out.
+    let mut copy = shifted.clone();
+    let (_, cutoff, _) = copy.select_nth_unstable_by(size.saturating_sub(tail + 1), f64::total_cmp);
+    let cutoff = cutoff.max(f64::MIN_POSITIVE.ln());
+    let mut tail: Vec<usize> = (0..size).filter(|&i| shifted[i] > cutoff).collect();
+    tail.sort_by(|&a, &b| shifted[a].total_cmp(&shifted[b]));
     let mut pareto_k = f64::INFINITY;
     if tail.len() > 4 {
         // e^x − e^c without losing the digits of weights that are nearly the same.

@@ -54,9 +54,8 @@ impl Scores {
         let scores: Vec<f64> = self.gradient.chunks_exact(dim.max(1)).flat_map(scaled).collect();
         let dim = moving.len();
         let mut found = Found::new();
-        let column = |of: &[f64], j: usize| -> Vec<f64> { of.iter().skip(j).step_by(dim).copied().collect() };
         for j in 0..dim {
-            found.add(&column(&values, j), &column(&scores, j), chains);
+            found.add(&column(&values, dim, j), &column(&scores, dim, j), chains);
         }
         // Directions from one half of the draws, looked at on the other: those that fit the noise of one half do not fit that of the other.
         if let Some(directions) = principal_directions(&values, dim, chains, 0) {
@@ -309,14 +308,14 @@ fn apart(along: &[Vec<f64>], centred: &[f64], chains: usize) -> Fitted {
 
 /// A mean over draws, with its standard error by the effective sample size.
 #[derive(Debug, Clone, Copy)]
-struct Mean {
-    mean: f64,
-    error: f64,
+pub(super) struct Mean {
+    pub(super) mean: f64,
+    pub(super) error: f64,
     deviation: f64,
 }
 
 impl Mean {
-    fn of(series: &[f64], chains: usize) -> Self {
+    pub(super) fn of(series: &[f64], chains: usize) -> Self {
         let count = series.len() as f64;
         let mean = series.iter().sum::<f64>() / count;
         let deviation = (series.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / count).sqrt();
@@ -330,15 +329,15 @@ fn split(series: &[f64], chains: usize) -> Vec<Vec<f64>> {
 }
 
 /// Draws less their mean, in units of their standard deviation, of the parameters that are not the same at every draw.
-struct Standardised {
+pub(super) struct Standardised {
     /// S × moving parameters, row-major.
-    values: Vec<f64>,
+    pub(super) values: Vec<f64>,
     /// These parameters, and their standard deviations.
-    moving: Vec<(usize, f64)>,
+    pub(super) moving: Vec<(usize, f64)>,
 }
 
 impl Standardised {
-    fn new(draws: &Draws) -> Self {
+    pub(super) fn new(draws: &Draws) -> Self {
         let (dim, count) = (draws.dim.max(1), draws.len() as f64);
         let mean = draws.mean();
         let mut squares = vec![0.0; draws.dim];
@@ -362,7 +361,12 @@ fn standardised(series: &[f64]) -> Option<Vec<f64>> {
 }
 
 /// The eigenvectors of the covariance of one half of these standardised draws; none where there are too few draws, or nothing to add.
-fn principal_directions(values: &[f64], dim: usize, chains: usize, which: usize) -> Option<Vec<f64>> {
+pub(super) fn principal_directions(
+    values: &[f64],
+    dim: usize,
+    chains: usize,
+    which: usize,
+) -> Option<Vec<f64>> {
     let points = half(values, dim, chains, which);
     let count = points.len() / dim.max(1);
     if !(2..=MOST_DIRECTIONS).contains(&dim) || count < DRAWS_A_DIRECTION * dim {
@@ -373,7 +377,7 @@ fn principal_directions(values: &[f64], dim: usize, chains: usize, which: usize)
 }
 
 /// Every second draw of each chain, from the first or from the second on.
-fn half(values: &[f64], dim: usize, chains: usize, which: usize) -> Vec<f64> {
+pub(super) fn half(values: &[f64], dim: usize, chains: usize, which: usize) -> Vec<f64> {
     let length = values.len() / dim.max(1) / chains.max(1);
     let of_chain = |chain: &[f64]| -> Vec<f64> {
         chain
@@ -388,6 +392,11 @@ fn half(values: &[f64], dim: usize, chains: usize, which: usize) -> Vec<f64> {
     values.chunks_exact((length * dim).max(1)).flat_map(of_chain).collect()
 }
 
-fn project(values: &[f64], direction: &[f64]) -> Vec<f64> {
+/// Number `j` of every line.
+pub(super) fn column(values: &[f64], dim: usize, j: usize) -> Vec<f64> {
+    values.iter().skip(j).step_by(dim.max(1)).copied().collect()
+}
+
+pub(super) fn project(values: &[f64], direction: &[f64]) -> Vec<f64> {
     values.chunks_exact(direction.len().max(1)).map(|row| dot(row, direction)).collect()
 }

@@ -1,0 +1,111 @@
+//! The flags of what is asked of draws after a fit: `certify` and `review`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use corelet::study::{BuildSpecification, ReviewSettings, Specification};
+
+use crate::args::{ModelArgs, positive_count};
+use crate::args_data::DataArgs;
+
+/// Draws of a posterior, in a file.
+#[derive(Debug, Args)]
+pub(crate) struct GivenArgs {
+    /// Draws, one a line, with a column for each parameter: .csv, .parquet, .arrow; columns chain, draw and weight where there are
+    /// any
+    pub(crate) draws: PathBuf,
+    /// Whether the parameters are those of the data as they are, or of the standardised features
+    #[arg(long, default_value = "original", help_heading = "Data")]
+    scale: ScaleArg,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ScaleArg {
+    /// Coefficients of the features as they are in the file
+    Original,
+    /// Coefficients of the standardised features
+    Standardised,
+}
+
+impl GivenArgs {
+    /// Whether parameters are on the scale of the data.
+    pub(crate) fn original(&self) -> bool {
+        self.scale == ScaleArg::Original
+    }
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  corelet certify draws.csv data.parquet --target y --model logistic
+  corelet certify advi.parquet data.parquet --target count --model poisson --prior-sd 2 -o weighted.parquet
+A column log_density, the log density of the approximation at each draw on the scale of the draws, up to a constant, gives
+weights that mend draws which are nearly right. The exit code is 3 where the draws are not certified.")]
+pub(crate) struct CertifyArgs {
+    #[command(flatten)]
+    pub(crate) given: GivenArgs,
+    #[command(flatten)]
+    pub(crate) data: DataArgs,
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+    /// Where the draws that were looked at go, with their importance weights: .parquet, .csv or .json
+    #[arg(short, long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) output: Option<PathBuf>,
+    /// Where a summary goes, as JSON
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) json: Option<PathBuf>,
+}
+
+impl CertifyArgs {
+    /// What these flags ask for.
+    pub(crate) fn specification(&self, seed: u64) -> Specification {
+        let build = BuildSpecification { seed, ..BuildSpecification::default() };
+        Specification { build, ..self.data.specification(&self.model) }
+    }
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  corelet review draws.parquet data.parquet --target y --model logistic
+  corelet review draws.csv data.csv --target count --model poisson -o rows.parquet --json review.json
+  corelet review draws.parquet new.parquet --target y --against other.parquet -o rows.parquet
+  corelet review draws.parquet visits.csv --target cost --model gamma --groups patient
+Rows are taken as independent given the parameters; with --groups the jackknife takes those of a group together.")]
+pub(crate) struct ReviewArgs {
+    #[command(flatten)]
+    pub(crate) given: GivenArgs,
+    #[command(flatten)]
+    pub(crate) data: DataArgs,
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+    /// Draws at which every row is looked at, evenly spaced
+    #[arg(long, default_value_t = 1000, value_parser = positive_count(), help_heading = "Review")]
+    most: usize,
+    /// Draws at which an outcome of every row is drawn, to compare with; 0 for none
+    #[arg(long, default_value_t = 100, value_name = "DRAWS", help_heading = "Review")]
+    outcomes: usize,
+    /// What another model's review of the same rows wrote by -o: the difference of both is given with its standard error
+    #[arg(long, value_name = "FILE", help_heading = "Review")]
+    pub(crate) against: Option<PathBuf>,
+    /// Where every row goes, with its elpd, Pareto k and the elpd of WAIC: .parquet, .csv or .json
+    #[arg(short, long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) output: Option<PathBuf>,
+    /// Where a summary goes, as JSON
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) json: Option<PathBuf>,
+}
+
+impl ReviewArgs {
+    /// What these flags ask for.
+    pub(crate) fn specification(&self, seed: u64) -> Specification {
+        let build = BuildSpecification { seed, ..BuildSpecification::default() };
+        Specification { build, ..self.data.specification(&self.model) }
+    }
+
+    /// What the review is asked for.
+    pub(crate) fn settings(&self, seed: u64) -> ReviewSettings {
+        let pointwise = self.output.is_some() || self.against.is_some();
+        ReviewSettings { draws: self.most, checked: self.outcomes, pointwise, seed }
+    }
+}

@@ -1,0 +1,146 @@
+//! What each row says of draws of a posterior, summed in one pass: how well it is predicted when it is left out, and how it moves
+//! each quantity. Nothing of size draws × rows is held.
+//!
+//! A row comes as its log-likelihoods ℓᵢ(θₛ) at S draws, which may have weights: those that turn draws of a coreset's posterior into
+//! draws of the posterior of all rows. Rows come in their order, so that the sums do not depend on who computed them.
+
+mod checks;
+mod influence;
+mod loo;
+
+pub use checks::{Bin, Checked, Checks, Outcomes, Row as CheckedRow};
+pub use influence::{Influence, Mover, Moving};
+pub use loo::{KHAT_LIMITS, Loo, Pointwise, Predictive};
+
+use crate::trust::psis;
+
+/// Draws and what is asked of them.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    /// log weights of the draws, Σ exp = 1; equal ones where there are none.
+    log_weights: Vec<f64>,
+    weights: Vec<f64>,
+    /// Whether they are all the same.
+    equal: bool,
+    /// Quantities less their means, each at every draw: Q × S.
+    centred: Vec<f64>,
+    means: Vec<f64>,
+    sds: Vec<f64>,
+    /// Effective over actual draws.
+    efficiency: f64,
+}
+
+impl Asked {
+    /// Of draws with these log weights, where they have any, and of `quantities`, each with a number for each draw.
+    pub fn new(draws: usize, log_weights: Option<&[f64]>, quantities: &[Vec<f64>], efficiency: f64) -> Self {
+        let equal = log_weights.is_none_or(|weights| weights.iter().all(|w| *w == weights[0]));
+        let log_weights = match log_weights.filter(|_| !equal) {
+            // Their sum is 1 then, whatever it was before; with k̂ nobody is concerned here.
+            Some(given) => {
+                let largest = given.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+                let total: f64 = given.iter().map(|w| (w - largest).exp()).sum();
+                given.iter().map(|w| w - largest - total.ln()).collect()
+            }
+            None => vec![-(draws as f64).ln(); draws],
+        };
+        let weights: Vec<f64> = log_weights.iter().map(|w: &f64| w.exp()).collect();
+        let mean = |values: &Vec<f64>| weights.iter().zip(values).map(|(w, x)| w * x).sum::<f64>();
+        let means: Vec<f64> = quantities.iter().map(mean).collect();
+        let centred: Vec<f64> = quantities
+            .iter()
+            .zip(&means)
+            .flat_map(|(values, mean)| values.iter().map(move |x| x - mean))
+            .collect();
+        let sd = |values: &[f64]| weights.iter().zip(values).map(|(w, x)| w * x * x).sum::<f64>().sqrt();
+        let sds = centred.chunks_exact(draws.max(1)).map(sd).collect();
+        Self { log_weights, weights, equal, centred, means, sds, efficiency: efficiency.clamp(1e-3, 1.0) }
+    }
+
+    /// Number of draws, S.
+    pub fn draws(&self) -> usize {
+        self.weights.len()
+    }
+
+    /// The mean and the standard deviation of each quantity.
+    pub fn moments(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
+        self.means.iter().copied().zip(self.sds.iter().copied())
+    }
+
+    /// What a row with these log-likelihoods says; the first that is not finite is an error.
+    ///
+    /// # Errors
+    /// The draw, and the log-likelihood there.
+    pub fn row(&self, log_likelihoods: &[f64]) -> Result<Row, (usize, f64)> {
+        if let Some(draw) = log_likelihoods.iter().position(|x| !x.is_finite()) {
+            return Err((draw, log_likelihoods[draw]));
+        }
+        let predictive = loo::of_row(self, log_likelihoods);
+        let mean: f64 = self.weights.iter().zip(log_likelihoods).map(|(w, x)| w * x).sum();
+        let deviations: Vec<f64> =
+            self.weights.iter().zip(log_likelihoods).map(|(w, x)| w * (x - mean)).collect();
+        let moves = |values: &[f64]| values.iter().zip(&deviations).map(|(q, d)| q * d).sum();
+        let moves = self.centred.chunks_exact(self.draws().max(1)).map(moves).collect();
+        Ok(Row { predictive, moves })
+    }
+
+    /// Smoothed log weights ∝ weights·e^{−ℓ}, and k̂.
+    fn without(&self, log_likelihoods: &[f64]) -> (Vec<f64>, f64) {
+        let ratios: Vec<f64> = self.log_weights.iter().zip(log_likelihoods).map(|(w, x)| w - x).collect();
+        let smoothed = psis(&ratios, self.efficiency);
+        (smoothed.log_weights, smoothed.pareto_k)
+    }
+}
+
+/// What one row says.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// How well it is predicted.
+    pub predictive: Predictive,
+    /// Cov(q, ℓᵢ) of each quantity: by how much its mean falls, to first order, when the row is left out.
+    pub moves: Vec<f64>,
+}
+
+/// What all rows say.
+#[derive(Debug, Clone, Default)]
+pub struct Review {
+    /// Leave-one-out and WAIC.
+    pub loo: Loo,
+    /// Which rows move which quantity.
+    pub influence: Influence,
+    /// Whether outcomes are as the model predicts them; none where the model's outcomes are not known here.
+    pub checks: Option<Checked>,
+    /// Draws it rests on.
+    pub draws: usize,
+}
+
+/// Takes rows one after the other.
+#[derive(Debug)]
+pub struct Reviewer<'a> {
+    asked: &'a Asked,
+    loo: loo::Sums,
+    influence: influence::Sums,
+}
+
+impl<'a> Reviewer<'a> {
+    /// Nothing so far. `pointwise`: keep two numbers of every row. `clusters`: how many groups rows are in, where they are in any.
+    pub fn new(asked: &'a Asked, pointwise: bool, clusters: Option<usize>) -> Self {
+        let quantities = asked.means.len();
+        Self { asked, loo: loo::Sums::new(pointwise), influence: influence::Sums::new(quantities, clusters) }
+    }
+
+    /// The next row, and the group that it is in.
+    pub fn add(&mut self, row: &Row, cluster: Option<usize>) {
+        self.influence.add(self.loo.rows(), row, cluster);
+        self.loo.add(&row.predictive, self.asked.draws());
+    }
+
+    /// All rows have been.
+    pub fn finish(self) -> Review {
+        Review {
+            loo: self.loo.finish(self.asked.draws()),
+            influence: self.influence.finish(self.asked),
+            checks: None,
+            draws: self.asked.draws(),
+        }
+    }
+}

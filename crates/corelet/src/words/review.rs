@@ -1,0 +1,218 @@
+//! What is said of a review: how well rows are predicted, whether the model fits, which rows drive it.
+
+use super::numbers::{count, number, percent};
+use crate::review::{Bin, Checked, Loo, Moving, Outcomes, Review};
+
+/// Pearson's statistic of a variance that is off by this factor, in either direction, is told.
+const FAR_DISPERSION: f64 = 1.5;
+
+/// Probabilities that are off by more, and beyond so many standard errors, are told.
+const FAR_PROBABILITY: f64 = 0.05;
+const SIGNIFICANT: f64 = 4.0;
+
+/// A bin must have so many rows, and this share of all, before it is told of.
+const BIN_ROWS: usize = 50;
+const BIN_SHARE: f64 = 0.01;
+
+/// Zeros that are off by this factor are told.
+const FAR_ZEROS: f64 = 1.25;
+
+/// Rows beyond all that was drawn, as many times as expected, are told.
+const FAR_TAILS: f64 = 3.0;
+
+/// A distance of the distribution of the outcomes' places from the uniform one that is told.
+const FAR_PIT: f64 = 0.05;
+
+/// Parameters that are named.
+const SHOWN: usize = 12;
+
+/// Of all of it, a line each.
+pub fn reviewed(review: &Review, names: &[String], file_row: &dyn Fn(usize) -> usize) -> Vec<String> {
+    let mut lines = predicted(&review.loo, file_row);
+    match &review.checks {
+        Some(checked) => lines.extend(fits(checked)),
+        None => lines.push("  outcomes       none that could be checked".to_owned()),
+    }
+    lines.extend(driven(&review.influence.each, review.influence.clusters, names, file_row));
+    lines
+}
+
+fn predicted(loo: &Loo, file_row: &dyn Fn(usize) -> usize) -> Vec<String> {
+    let mut lines = vec![
+        format!(
+            "  leave-one-out  elpd {:.1} ± {:.1}, effective parameters {}, of {} rows",
+            loo.elpd,
+            loo.se,
+            number(loo.p),
+            count(loo.rows)
+        ),
+        format!(
+            "                 WAIC gives elpd {:.1} ± {:.1}, effective parameters {}",
+            loo.waic,
+            loo.waic_se,
+            number(loo.p_waic)
+        ),
+    ];
+    let [_, bad, useless] = loo.by_k;
+    if bad + useless > 0 {
+        let named: Vec<String> =
+            loo.worst.iter().take(5).map(|(row, k)| format!("{} ({})", file_row(*row), number(*k))).collect();
+        lines.push(format!(
+            "                 Pareto k is above {} for {} rows, of which {} above 1: the elpd of these is not reliable; rows {}",
+            number(loo.good_k),
+            count(bad + useless),
+            count(useless),
+            named.join(", ")
+        ));
+    }
+    lines
+}
+
+/// What was checked, a line each, with what is far off.
+fn fits(checked: &Checked) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some((ratio, (low, high))) = checked.dispersion {
+        lines.push(format!(
+            "  dispersion     {} times the variance of the model (outcomes drawn from it: {} to {})",
+            number(ratio),
+            number(low),
+            number(high)
+        ));
+    }
+    if let Some((zeros, expected, sd)) = checked.zeros {
+        lines.push(format!(
+            "  zeros          {}, where the model expects {} ± {}",
+            count(zeros),
+            number(expected),
+            number(sd)
+        ));
+    }
+    if let Some(([below, above], expected)) = checked.outside {
+        lines.push(format!(
+            "  tails          {} rows below and {} above all of {} outcomes drawn for each, where {} are expected",
+            count(below),
+            count(above),
+            checked.draws,
+            number(expected)
+        ));
+    }
+    for Bin { rows, predicted, observed, error } in &checked.calibration {
+        lines.push(format!(
+            "  calibration    predicted {}, observed {} ± {} ({} rows)",
+            percent(*predicted),
+            percent(*observed),
+            percent(*error),
+            count(*rows)
+        ));
+    }
+    let warnings = misfits(checked);
+    if warnings.is_empty() {
+        lines.push("  fit            nothing is far off".to_owned());
+    }
+    lines.extend(warnings.into_iter().map(|warning| format!("  fit            {warning}")));
+    lines
+}
+
+/// What is far off: a warning each, none where nothing is.
+pub fn misfits(checked: &Checked) -> Vec<String> {
+    let mut found = Vec::new();
+    if let Some((ratio, (low, high))) = checked.dispersion
+        && !(low..=high).contains(&ratio)
+        && !(1.0 / FAR_DISPERSION..=FAR_DISPERSION).contains(&ratio)
+    {
+        let (which, what) = if ratio > 1.0 {
+            ("more", "standard deviations are too small by its square root")
+        } else {
+            ("less", "standard deviations are too large by its square root")
+        };
+        found.push(format!(
+            "outcomes vary {which} than the model says: Pearson's dispersion is {}, not 1; {what}, if the means are right",
+            number(ratio)
+        ));
+    }
+    if let Some((zeros, expected, sd)) = checked.zeros {
+        let ratio = (zeros as f64 + 1.0) / (expected + 1.0);
+        let far = !(1.0 / FAR_ZEROS..=FAR_ZEROS).contains(&ratio);
+        let significant = (zeros as f64 - expected).abs() > SIGNIFICANT * sd.max(1.0);
+        if far && significant && (zeros as f64 - expected).abs() > 1e-3 * checked.rows as f64 {
+            found.push(format!(
+                "there are {} zeros, where the model expects {}",
+                count(zeros),
+                number(expected)
+            ));
+        }
+    }
+    if let Some((sides, expected)) = checked.outside {
+        for (rows, side) in sides.into_iter().zip(["below", "above"]) {
+            let significant = rows as f64 - expected > SIGNIFICANT * expected.sqrt().max(1.0);
+            if rows as f64 > FAR_TAILS * expected && significant {
+                found.push(format!(
+                    "{} rows are {side} all of {} outcomes drawn for each, where {} are expected: tails are heavier than the \
+                     model's",
+                    count(rows),
+                    checked.draws,
+                    number(expected)
+                ));
+            }
+        }
+    }
+    let distance = checked.pit_distance();
+    // 1.6/√n is what a sample of a uniform distribution reaches once in a hundred times.
+    if distance > FAR_PIT + 1.6 / (checked.rows.max(1) as f64).sqrt() {
+        found.push(format!(
+            "outcomes are not distributed as the model says: their places among drawn ones are off by up to {}",
+            percent(distance)
+        ));
+    }
+    let worst = checked
+        .calibration
+        .iter()
+        .filter(|bin| bin.rows >= BIN_ROWS && bin.rows as f64 > BIN_SHARE * checked.rows as f64)
+        .max_by(|a, b| (a.predicted - a.observed).abs().total_cmp(&(b.predicted - b.observed).abs()));
+    if let Some(bin) = worst {
+        let off = (bin.predicted - bin.observed).abs();
+        if off > FAR_PROBABILITY && off > SIGNIFICANT * bin.error {
+            let what = if checked.kind == Outcomes::Binary { "successes" } else { "classes" };
+            found.push(format!(
+                "probabilities are not calibrated: where {} of {what} are predicted, {} are observed ({} rows)",
+                percent(bin.predicted),
+                percent(bin.observed),
+                count(bin.rows)
+            ));
+        }
+    }
+    found
+}
+
+fn driven(
+    each: &[Moving],
+    clusters: Option<usize>,
+    names: &[String],
+    file_row: &dyn Fn(usize) -> usize,
+) -> Vec<String> {
+    let by = clusters.map_or_else(
+        || "infinitesimal jackknife".to_owned(),
+        |n| format!("infinitesimal jackknife by {} groups", count(n)),
+    );
+    let mut lines = vec![format!("  coefficients   posterior sd, and standard error by the {by}")];
+    let width = names.iter().take(SHOWN).map(|name| name.chars().count()).max().unwrap_or(0);
+    for (name, moving) in names.iter().zip(each).take(SHOWN) {
+        let most = moving.against.first().map_or_else(String::new, |mover| {
+            format!(", row {} moves it by {}", file_row(mover.row), number(mover.change))
+        });
+        let turn = moving.to_turn.map_or_else(String::new, |rows| {
+            let rows = if rows == 1 { "one row".to_owned() } else { format!("{} rows", count(rows)) };
+            format!(", without {rows} its sign turns")
+        });
+        lines.push(format!(
+            "                 {name:width$}  {} ± {} (jackknife {}){most}{turn}",
+            number(moving.mean),
+            number(moving.sd),
+            number(moving.jackknife)
+        ));
+    }
+    if names.len() > SHOWN {
+        lines.push(format!("                 and {} more", names.len() - SHOWN));
+    }
+    lines
+}

@@ -1,0 +1,189 @@
+"""`corelet.review`: what all rows say of draws of a posterior, in one pass and without a matrix of draws by rows."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from inspect import signature
+from typing import Any, Optional
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _lib
+from ._build import _count, build, given, native
+from ._certify import entries, named, settings_of
+from ._progress import ProgressOption, reporter
+from ._types import Execution
+from .adapters.bridge import Bridge
+from .frames.formula import resolved
+from .frames.units import Units, Which
+from .results.draws import BARE, Draws
+from .results.review import Review, review_from
+
+
+def review(
+    draws: Any,
+    X: Any,
+    y: Any = None,
+    *,
+    model: Optional[str] = None,
+    log_weights: Any = None,
+    scale: str = "original",
+    most: int = 1000,
+    outcomes: int = 100,
+    pointwise: bool = True,
+    seed: int = 0,
+    threads: Optional[int] = None,
+    progress: ProgressOption = None,
+    **keywords: Any,
+) -> Review:
+    """Say how well each row is predicted when it is left out, whether the model fits, and which rows drive it: one pass over all rows.
+
+    Nothing of size draws × rows is held, so that it works for any number of rows.
+
+    Parameters
+    ----------
+    draws
+        As for `corelet.certify`: a `Fit`, an InferenceData, a mapping of names to chains × draws, or an array.
+    X, y, model, keywords
+        The data and the model, as `corelet.fit` takes them; what a `Fit` was told of model and priors need not be said again. `groups` are what the jackknife takes together.
+    log_weights
+        Of each draw, where the draws are not yet those of the posterior of all rows: those of a verdict. Of a `Fit` with grade A or B
+        they are taken by themselves, where they are at hand and needed.
+    scale
+        `original`, of the features as they are in the data, or `standardised`. A `Fit` has both.
+    most
+        Draws at which the log-likelihood of every row is taken, evenly spaced.
+    outcomes
+        Draws at which an outcome of every row is drawn, to compare with; 0 for none.
+    pointwise
+        Whether three numbers of each row are kept, as ArviZ's objects and the comparison of models need.
+    seed, threads, progress
+        As for `corelet.build`. Ctrl-C ends it.
+
+    Returns
+    -------
+    Review
+        `loo`, `waic`, `influence` by parameter, and `fits`.
+
+    Examples
+    --------
+    >>> import numpy as np, corelet
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(4000, 2))
+    >>> y = rng.negative_binomial(1, 1 / (1 + np.exp(0.5 * X[:, 0])))
+    >>> fits = {name: corelet.fit(X, y, model=name, k=80) for name in ("poisson", "negative-binomial")}
+    >>> reviews = {name: corelet.review(fit, X, y) for name, fit in fits.items()}
+    >>> reviews["poisson"].fits.misfits[0][:31], reviews["negative-binomial"].fits.misfits
+    ('outcomes vary more than the mod', [])
+    >>> corelet.compare(reviews).names[0]
+    'negative-binomial'
+    """
+    unknown = set(keywords) - set(signature(build).parameters)
+    if unknown:
+        raise TypeError(f"review() has no keyword '{min(unknown)}'; it takes those of build() and its own")
+    table = named(draws, scale)
+    weights = weights_of(draws, log_weights, table.draws)
+    X, y, asked, _ = resolved(X, y, dict(k=None, rest="none", **settings_of(draws, model, keywords)))
+    native_keywords = native({name: value for name, value in asked.items() if name != "format"})
+    settings = (_count("most", most), _count("outcomes", outcomes), bool(pointwise), _count("seed", seed))
+    with reporter(progress) as report, given(X, y, asked, native_keywords) as data:
+        execution = Execution(report, _count("threads", threads))
+        fields = _lib.review(data, native_keywords, table.fields(log_weights=weights), settings, execution)
+    for warning in fields["warnings"]:
+        warnings.warn(warning, stacklevel=2)
+    return review_from(fields)
+
+
+def review_model(
+    draws: Any,
+    log_likelihood: Callable[[Any, Any], Any],
+    *,
+    n: int,
+    log_weights: Any = None,
+    groups: Any = None,
+    most: int = 1000,
+    pointwise: bool = True,
+    threads: Optional[int] = None,
+) -> Review:
+    """The same for any model: how well each row is predicted when it is left out, and which rows drive which parameter.
+
+    Parameters
+    ----------
+    draws
+        Of the posterior, as `corelet.fit_model` takes those of a pilot.
+    log_likelihood
+        `log_likelihood(theta, rows)` returns a matrix, draws by rows; as for `corelet.fit_model`.
+    n
+        Number of rows.
+    groups
+        One label for each row: what the jackknife takes together.
+    log_weights, most, pointwise, threads
+        As for `corelet.review`.
+    """
+    if not callable(log_likelihood):
+        raise TypeError("log_likelihood must be a function")
+    found = getattr(draws, "_draws", None)
+    found = found if isinstance(found, Draws) else Draws.of(draws)
+    weights = weights_of(draws, log_weights, found)
+    return reviewed(_Function(log_likelihood), found, Units(_count("n", n), groups), weights, most, pointwise, threads)
+
+
+class _Function:
+    """A function as what the engine asks."""
+
+    at_once, last_steps = 1, 0
+
+    def __init__(self, function: Callable[[Any, Any], Any]) -> None:
+        self._function = function
+
+    def log_likelihood(self, theta: Any, rows: Which) -> Any:
+        """Draws by rows."""
+        return self._function(theta, rows)
+
+
+def reviewed(
+    tool: Any,
+    draws: Draws,
+    units: Units,
+    log_weights: Optional[NDArray[np.float64]],
+    most: int,
+    pointwise: bool,
+    threads: Optional[int] = None,
+) -> Review:
+    """What the rows of a tool's model say of draws of its parameters."""
+    if draws.count < 100:
+        raise _lib.CoreletError(f"{draws.count} draws are too few for a review: at least 100 are needed")
+    some = draws.thin(max(100, _count("most", most)))
+    if log_weights is not None:
+        weights = Draws({BARE: log_weights.reshape(*draws.shape, 1)}).thin(max(100, most))
+        log_weights = np.ascontiguousarray(weights.values[BARE].ravel())
+    bridge = Bridge(tool, units)
+    table, chained, _ = bridge.given(some)
+    names = [name for key, array in some.values.items() for name in entries(key or "theta", array.shape[2:])]
+    given_review = dict(
+        theta=table,
+        names=names,
+        chained=chained,
+        log_weights=log_weights,
+        groups=units.codes,
+        pointwise=pointwise,
+    )
+    return review_from(_lib.review_target(bridge, given_review, Execution(None, _count("threads", threads))))
+
+
+def weights_of(source: Any, log_weights: Any, draws: Draws) -> Optional[NDArray[np.float64]]:
+    """The log weights that turn these draws into draws of the posterior of all rows; None where they are that already."""
+    if log_weights is None:
+        verdict = getattr(source, "verdict", None)
+        known = getattr(verdict, "log_weights", None)
+        if known is None or verdict is None or verdict.resampled or len(known) != draws.count:
+            return None
+        log_weights = known
+    array = np.asarray(log_weights, dtype=np.float64).ravel()
+    if len(array) != draws.count:
+        raise _lib.CoreletError(f"there are {len(array)} log weights for {draws.count} draws")
+    if np.isnan(array).any() or not np.isfinite(array.max()):
+        raise _lib.CoreletError("log weights must be numbers, and one of them finite")
+    return np.ascontiguousarray(array)

@@ -1,0 +1,80 @@
+"""What `corelet.certify` says of somebody's draws."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .draws import BARE, Draws
+from .verdict import Verdict, verdict_from
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """Whether draws that somebody made are of the posterior of all rows, and how far they are off."""
+
+    verdict: Verdict
+    """Its `log_weights` are of the draws that were looked at, `looked_at`."""
+    names: list[str]
+    """The parameters, in the order of what follows."""
+    mean: NDArray[np.float64]
+    """The mean of the draws."""
+    sd: NDArray[np.float64]
+    """Their standard deviation."""
+    shift: NDArray[np.float64]
+    """Their mean less that of the posterior, in standard deviations of the posterior; NaN where it is not known."""
+    shift_error: NDArray[np.float64]
+    """Its standard error."""
+    scale: NDArray[np.float64]
+    """Their standard deviation over that of the posterior."""
+    scale_error: NDArray[np.float64]
+    """Its standard error."""
+    has_density: bool
+    """Whether the log density of the draws was given, so that weights can mend them."""
+    looked_at: Any = field(repr=False)
+    """The draws at which all rows were looked at: a mapping of names to chains × draws × …, or an array."""
+
+    @property
+    def grade(self) -> str:
+        """A: trusted. B: trusted after reweighting, or with a reservation. C: not certified."""
+        return self.verdict.grade
+
+    @property
+    def certified(self) -> bool:
+        """Whether the grade is A or B."""
+        return self.verdict.certified
+
+    @property
+    def log_evidence(self) -> float:
+        """log ∫ likelihood × prior, where the log densities of model and draws are whole, constants and all; NaN without a density."""
+        return self.verdict.log_evidence_ratio if self.has_density else float("nan")
+
+    def reweighted(self) -> Any:
+        """As many of `looked_at` as there are, each as often as its importance weight says: one chain, in the same form."""
+        weights = np.exp(self.verdict.log_weights)
+        points = (np.arange(len(weights)) + 0.5) / len(weights)
+        chosen = np.minimum(np.searchsorted(np.cumsum(weights) / weights.sum(), points), len(weights) - 1)
+
+        def take(values: NDArray[Any]) -> NDArray[Any]:
+            return values.reshape(-1, *values.shape[2:])[chosen][None]
+
+        draws = self.looked_at
+        return {name: take(values) for name, values in draws.items()} if isinstance(draws, Mapping) else take(draws)
+
+    def __repr__(self) -> str:
+        return repr(self.verdict)
+
+    def _repr_html_(self) -> str:
+        return self.verdict._repr_html_()
+
+
+def certificate_from(fields: dict[str, Any], looked_at: Draws) -> Certificate:
+    """From what the native part returns."""
+    fields.pop("warnings", None)
+    verdict = verdict_from(fields.pop("verdict"), fields["names"])
+    values = looked_at.values
+    return Certificate(verdict=verdict, **fields, looked_at=values[BARE] if BARE in values else values)

@@ -1,0 +1,254 @@
+"""What all rows say of draws of a posterior: leave-one-out, influence, and whether outcomes are as predicted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Optional, Union
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import arviz as _arviz
+from .._lib import CoreletError
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Loo:
+    """The expected log predictive density of rows that were left out, by Pareto-smoothed importance sampling; or that of WAIC."""
+
+    kind: str
+    """`loo` or `waic`."""
+    elpd: float
+    """Summed over rows, in nats."""
+    se: float
+    """Its standard error over rows."""
+    p: float
+    """The effective number of parameters."""
+    n: int
+    """Rows."""
+    n_draws: int
+    """Draws it rests on."""
+    good_k: float
+    """The largest k̂ that can be relied on with so many draws."""
+    rows_by_k: tuple[int, int, int] = (0, 0, 0)
+    """Rows whose k̂ is below that, below 1, and above."""
+    worst: list[tuple[int, float]] = field(default_factory=list)
+    """The rows with the largest k̂ above the limit."""
+    elpd_i: Optional[Floats] = field(default=None, repr=False)
+    """Of each row, unless `pointwise=False` was said."""
+    pareto_k: Optional[Floats] = field(default=None, repr=False)
+    """k̂ of each row; 0 where the weights differ by less than a tenth, so that there is no tail to fit."""
+    doubtful: bool = False
+    """Whether some row is not reliable: by its k̂, or for WAIC by a posterior variance above 0.4."""
+
+    def __repr__(self) -> str:
+        text = f"elpd_{self.kind} {self.elpd:.1f} ± {self.se:.1f}, p_{self.kind} {self.p:.2f}, {self.n} rows, {self.n_draws} draws"
+        bad = sum(self.rows_by_k[1:])
+        return f"{text}; Pareto k above {self.good_k:.2f} for {bad} rows" if bad else text
+
+    def to_arviz(self) -> Any:
+        """ArviZ's own object, which `arviz.compare` takes; of the installed version."""
+        arviz = _arviz.load()
+        if self.elpd_i is None:
+            raise CoreletError("ArviZ's object has a number for each row: review with pointwise=True")
+        if _arviz.before_version_1():
+            return self._elpd_data_before_1()
+        import xarray
+        from arviz_stats import utils
+
+        if self.kind == "waic":
+            raise CoreletError(f"ArviZ {arviz.__version__} has no WAIC; take loo")
+        of = getattr(utils, "ELPDDataLOO", None)
+        known = dict(
+            elpd=self.elpd,
+            se=self.se,
+            p=self.p,
+            n_samples=self.n_draws,
+            n_data_points=self.n,
+            scale="log",
+            warning=self.doubtful,
+            good_k=self.good_k,
+            elpd_i=xarray.DataArray(self.elpd_i, dims=["obs"], name="elpd_i"),
+            pareto_k=xarray.DataArray(self.pareto_k, dims=["obs"], name="pareto_k"),
+        )
+        return of(**known) if of is not None else utils.ELPDData(kind="loo", **known)
+
+    def _elpd_data_before_1(self) -> Any:
+        import xarray
+        from arviz.stats.stats_utils import ELPDData
+
+        each = xarray.DataArray(self.elpd_i, dims=["obs"], name=f"{self.kind}_i")
+        values: dict[str, Any] = {
+            f"elpd_{self.kind}": self.elpd,
+            "se": self.se,
+            f"p_{self.kind}": self.p,
+            "n_samples": self.n_draws,
+            "n_data_points": self.n,
+            "warning": self.doubtful,
+            f"{self.kind}_i": each,
+        }
+        if self.kind == "loo":
+            values["pareto_k"] = xarray.DataArray(self.pareto_k, dims=["obs"], name="pareto_k")
+        values["scale"] = "log"
+        if self.kind == "loo":
+            values["good_k"] = self.good_k
+        return ELPDData(data=list(values.values()), index=list(values))
+
+
+@dataclass(frozen=True, eq=False)
+class Influence:
+    """Which rows move the posterior mean of one quantity, to first order in their weights."""
+
+    name: str
+    """The quantity."""
+    mean: float
+    """Its posterior mean."""
+    sd: float
+    """Its posterior standard deviation."""
+    jackknife_se: float
+    """Its standard error over data sets by the infinitesimal jackknife, whether the model is right or not."""
+    rows_to_turn: Optional[int]
+    """The fewest rows whose removal turns its sign; None where a thousand do not."""
+    rows: NDArray[np.int64] = field(repr=False)
+    """The rows whose removal moves it most towards zero and beyond, the first the most: at most a thousand."""
+    changes: Floats = field(repr=False)
+    """By how much each does."""
+    rows_along: NDArray[np.int64] = field(repr=False)
+    """Those whose removal moves it most the other way."""
+    changes_along: Floats = field(repr=False)
+    """By how much each does."""
+
+
+@dataclass(frozen=True, eq=False)
+class Fits:
+    """Whether outcomes are as the model predicts them."""
+
+    misfits: list[str]
+    """What is far off, in words; empty where nothing is."""
+    dispersion: Optional[float]
+    """Pearson's Σ (y − μ)²/σ² a row: 1 where the variance is that of the model."""
+    zeros: Optional[tuple[int, float, float]]
+    """Of counts: zeros that there are, that the model expects, and the standard deviation of that."""
+    outside: Optional[tuple[int, int, float]]
+    """Rows below and above all outcomes drawn for each, and how many of either are expected."""
+    pit: NDArray[np.int64]
+    """Rows by the place of the outcome among those drawn for it, in 20 bins: level where the model is right."""
+    calibration: list[tuple[int, float, float, float]]
+    """Of classes, by bins of predicted probability: rows, the mean prediction, the share observed, and its standard error."""
+
+
+@dataclass(frozen=True, eq=False)
+class Review:
+    """What all rows say of draws of a posterior."""
+
+    loo: Loo
+    """Leave-one-out."""
+    waic: Loo
+    """The same by WAIC."""
+    influence: dict[str, Influence]
+    """By parameter, on the scale of the data."""
+    fits: Optional[Fits]
+    """Whether outcomes are as predicted; None where the model's outcomes are not known here."""
+    clusters: Optional[int]
+    """Groups that rows were taken together in, for the jackknife."""
+    lines: list[str] = field(repr=False)
+
+    def __repr__(self) -> str:
+        return "\n".join([f"{self.loo.n} rows, reviewed at {self.loo.n_draws} draws", *self.lines])
+
+    def _repr_html_(self) -> str:
+        import html
+
+        return f"<pre>{html.escape(repr(self))}</pre>"
+
+
+def review_from(fields: Mapping[str, Any]) -> Review:
+    """From what the native part returns."""
+    elpd, khat, waic = fields["pointwise"] or (None, None, None)
+    shared = dict(n=fields["n"], n_draws=fields["n_draws"], good_k=fields["good_k"])
+    if khat is not None:
+        khat = np.where(np.isneginf(khat), 0.0, khat)
+    good, bad, useless = fields["by_k"]
+    by_k = (good, bad, useless)
+    influence = {}
+    for entry in fields["influence"]:
+        (rows, changes), (along, changes_along) = entry["against"], entry["along"]
+        kept = {name: entry[name] for name in ("name", "mean", "sd", "jackknife_se", "rows_to_turn")}
+        influence[entry["name"]] = Influence(
+            **kept, rows=rows, changes=changes, rows_along=along, changes_along=changes_along
+        )
+    checks = fields.get("checks")
+    (elpd_loo, se, p), (elpd_waic, waic_se, p_waic) = fields["loo"], fields["waic"]
+    return Review(
+        loo=Loo(
+            kind="loo",
+            elpd=elpd_loo,
+            se=se,
+            p=p,
+            **shared,
+            rows_by_k=by_k,
+            worst=fields["worst"],
+            elpd_i=elpd,
+            pareto_k=khat,
+            doubtful=sum(by_k[1:]) > 0,
+        ),
+        waic=Loo(
+            kind="waic", elpd=elpd_waic, se=waic_se, p=p_waic, **shared, elpd_i=waic, doubtful=fields["waic_doubtful"] > 0
+        ),
+        influence=influence,
+        fits=None if checks is None else Fits(**{**checks, "pit": np.asarray(checks["pit"], dtype=np.int64)}),
+        clusters=fields["clusters"],
+        lines=list(fields["lines"]),
+    )
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Models by their elpd, the best first, each against that."""
+
+    names: list[str]
+    elpd: list[float]
+    """Of each."""
+    difference: list[float]
+    """Less that of the best: 0, then negative."""
+    se: list[float]
+    """The standard error of the difference, by row."""
+
+    def __repr__(self) -> str:
+        width = max(len(name) for name in self.names)
+        lines = [f"{'':{width}}  {'elpd':>12}  {'difference':>12}  {'se':>8}"]
+        for name, elpd, difference, se in zip(self.names, self.elpd, self.difference, self.se):
+            lines.append(f"{name:{width}}  {elpd:>12.1f}  {difference:>12.1f}  {se:>8.1f}")
+        return "\n".join(lines)
+
+
+def compare(models: Mapping[str, Union[Review, Loo]]) -> Compared:
+    """Set models of the same rows side by side by their leave-one-out predictive densities, with standard errors of the differences.
+
+    Parameters
+    ----------
+    models
+        Names and what `review` returned for each, of the same rows in the same order. `arviz.compare` takes `review.loo.to_arviz()`.
+    """
+    found = {str(name): model.loo if isinstance(model, Review) else model for name, model in models.items()}
+    if len(found) < 2:
+        raise CoreletError("give two models or more, by name")
+    each: dict[str, Floats] = {}
+    for name, loo in found.items():
+        if not isinstance(loo, Loo):
+            raise TypeError(f"{name} is of type {type(loo).__name__}; it must be what review returned")
+        if loo.elpd_i is None:
+            raise CoreletError(f"{name} has no number for each row: review with pointwise=True")
+        each[name] = loo.elpd_i
+    rows = {name: len(values) for name, values in each.items()}
+    if len(set(rows.values())) > 1:
+        raise CoreletError(f"the models are not of the same rows: {', '.join(f'{name} has {n}' for name, n in rows.items())}")
+    order = sorted(found, key=lambda name: -found[name].elpd)
+    best = each[order[0]]
+    differences = [each[name] - best for name in order]
+    se = [math.sqrt(len(best)) * float(np.std(part)) for part in differences]
+    return Compared(order, [found[name].elpd for name in order], [float(part.sum()) for part in differences], se)
