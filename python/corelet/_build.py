@@ -13,6 +13,7 @@ from .frames.columns import column, first_missing, length, names_of, parts_of
 from .results.coreset import Coreset, coreset_from
 from .frames.formula import resolved
 from ._progress import ProgressOption, reporter
+from ._seeds import seeded
 from .frames.spool import spooled
 from ._types import Data, Execution, Part
 
@@ -21,6 +22,7 @@ BESIDE = ("exposure", "trials", "event", "weights", "offset", "groups")
 """What may stand beside the rows, as a column of them or as an array."""
 
 
+@seeded
 def build(
     X: Any,
     y: Any = None,
@@ -142,7 +144,7 @@ def build(
         What the rows may take, such as `"4GiB"` or a number of bytes; by default half of what is available. Rows that take more are
         in a scratch file in the folder `scratch`, by default that of temporary files. The coreset is the same.
     seed, threads
-        Of everything random; number of threads, all cores by default.
+        Of everything random, also called `random_state` or `random_seed`; number of threads, all cores by default.
     format
         The format of a file whose extension does not say it.
     progress

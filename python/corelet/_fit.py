@@ -19,6 +19,7 @@ from .results.coreset import Coreset, Sketch, coreset_from
 from .results.draws import BARE, Draws
 from .adapters.bridge import Bridge, Sampler
 from ._progress import _watched
+from ._seeds import seeded
 from ._types import Execution
 from .frames.units import Units, Which
 from .results.verdict import Verdict, verdict_from
@@ -123,6 +124,7 @@ def _figure(x: float, form: str) -> str:
     return "-" if np.isnan(x) else format(x, form)
 
 
+@seeded
 def fit_model(
     sample: Callable[[NDArray[np.int64], NDArray[np.float64], Any], Any],
     log_likelihood: Callable[[Any, Any], Any],
@@ -170,7 +172,8 @@ def fit_model(
     draws
         Draws that each look at all rows uses; by default as many as k and the number of parameters ask for.
     max_rounds, seed, threads
-        The most rounds; of everything random here (the sampler has its own); number of threads of the builds.
+        The most rounds; of everything random here (the sampler has its own), also called `random_state` or `random_seed`; number of
+        threads of the builds.
     progress
         A callable that gets a `corelet.FitProgress` now and then; True for lines on the standard error stream, False for
         none; by default lines where a person is watching. Ctrl-C returns the best so far with its verdict.

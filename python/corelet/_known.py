@@ -18,10 +18,12 @@ from .results.coreset import Coreset, Quality, coreset_from
 from .results.draws import Draws
 from ._fit import Fit, FitProgressOption, Round, reporting
 from .frames.formula import resolved
+from ._seeds import seeded
 from ._types import Execution
 from .results.verdict import Verdict, chain_settings, judged_by, verdict_from
 
 
+@seeded
 def fit(
     X: Any,
     y: Any = None,
@@ -60,7 +62,7 @@ def fit(
     draws, tune, chains, target_accept, max_depth
         Of NUTS.
     seed, threads
-        Of everything random; number of threads, all cores by default.
+        Of everything random, also called `random_state` or `random_seed`; number of threads, all cores by default.
     progress
         A callable that gets a `corelet.FitProgress` now and then; True for lines on the standard error stream, False for
         none; by default lines where a person is watching. Ctrl-C returns the best so far with its verdict.

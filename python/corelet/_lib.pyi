@@ -107,7 +107,7 @@ def predict(
     notes: Mapping[str, str],
     draws: NDArray[np.float64],
     exposure: Optional[NDArray[np.float64]],
-    asked: tuple[str, Sequence[float], int],
+    asked: tuple[str, Sequence[float], int, bool],
 ) -> dict[str, Any]: ...
 def score_rows(data: Data, notes: Mapping[str, str], draws: NDArray[np.float64]) -> NDArray[np.float64]: ...
 def pointwise(

@@ -17,11 +17,13 @@ from .results.coreset import SKETCH, Coreset, Sketch, coreset_from
 from .adapters.bridge import gathered
 from ._nnls import _array
 from ._progress import ProgressOption, reporter
+from ._seeds import seeded
 from ._types import Execution
 from .frames.units import Units
 
 Given = Union[ArrayLike, Callable[[Any, Any], ArrayLike], Any]
 
+@seeded
 def build_from_loglik(
     ll: Given,
     k: Optional[int] = None,

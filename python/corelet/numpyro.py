@@ -20,6 +20,7 @@ from .adapters.compiled import MUCH, Compiled
 from .results.draws import Draws
 from ._fit import Fit, FitProgressOption, Plan, plan_of, run_rounds
 from ._lib import CoreletError, block_size
+from ._seeds import seeded
 from .adapters.numpyro_chains import Chains, padded_weights, sample_stats
 from .adapters.numpyro_check import check, tolerance
 from .adapters.numpyro_rows import Rows, dimensions
@@ -36,6 +37,7 @@ LONGER = 4
 """Up to so many times as long as a round's need be, its chains are as long as the last ones: that costs less than compiling."""
 
 
+@seeded
 def fit(
     model: Callable[..., Any],
     args: Sequence[Any] = (),

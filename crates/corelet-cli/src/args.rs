@@ -72,13 +72,12 @@ pub(crate) struct ModelArgs {
     /// Degrees of freedom of Student-t noise, or estimated, which makes them a parameter, log_nu [default: 4]
     #[arg(long, value_name = "NU")]
     degrees: Option<Degrees>,
-    /// Standard deviation of the prior N(0, sd²) of each coefficient of the standardised features [default: 1; of a
-    /// linear model 2.5 times that of the target, with the intercept around the target's mean]
+    /// In place of the default priors N(0, sd²) for the intercept and each coefficient of the standardised features; 1 is the paper's
     #[arg(long, value_parser = positive_number)]
     prior_sd: Option<f64>,
-    /// Priors of coefficients by name, of the intercept and of dispersions, in a TOML file; or the word auto, which is
-    /// weakly informative
-    #[arg(long, value_name = "FILE", value_parser = priors_of_file)]
+    /// Priors: auto, weakly informative and scaled to the data; paper, N(0, 1) on the standardised features; or a TOML file with
+    /// priors of coefficients by name, of the intercept and of dispersions [default: auto]
+    #[arg(long, visible_alias = "prior", value_name = "auto|paper|FILE", value_parser = priors_of_file)]
     priors: Option<Priors>,
 }
 
@@ -115,7 +114,8 @@ pub(crate) struct BuildArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Coreset")]
 pub(crate) struct ChooseArgs {
-    /// Most points, or groups with --groups; 0 with --rest gaussian [default: 100; with --max-kl the most to try, 1600]
+    /// Most points, or groups with --groups; 0 with --rest gaussian [default: as many as --max-kl takes, up to 1600; by a method without
+    /// a search 7 a parameter; of fit 300, doubled until certified]
     #[arg(short, value_name = "POINTS", value_parser = count())]
     k: Option<usize>,
     /// Whether a Gaussian stands beside the rows, or in their place: none, gaussian, or auto, whichever has the smaller
@@ -123,7 +123,7 @@ pub(crate) struct ChooseArgs {
     #[arg(long)]
     rest: Option<RestArg>,
     /// Take the fewest points whose divergence is at most this, in nats, by held-out draws and by draws of their own
-    /// posterior
+    /// posterior [default: 0.01 where -k is not given]
     #[arg(long, value_name = "NATS", value_parser = positive_number)]
     max_kl: Option<f64>,
     /// How the points are chosen; sparse-vi is slow: 500 gradients a point, each a pass over the data unless the
@@ -368,24 +368,31 @@ impl Cli {
 
 fn method_parser() -> ValueParser {
     let parse = |name: String| Selector::from_name(&name).unwrap_or(Selector::Embedded(Method::default()));
-    PossibleValuesParser::new(Selector::names()).map(parse).into()
+    PossibleValuesParser::new(Selector::names().into_iter().map(named)).map(parse).into()
+}
+
+/// A value by its name, with hyphens or underscores.
+fn named(name: &'static str) -> PossibleValue {
+    PossibleValue::new(name).alias(name.replace('-', "_"))
 }
 
 fn models_parser() -> ValueParser {
-    let values = BuiltIn::ALL.map(|model| PossibleValue::new(model.name()).help(model.about()));
+    let values = BuiltIn::ALL.map(|model| named(model.name()).help(model.about()));
     PossibleValuesParser::new(values).try_map(|name| name.parse::<BuiltIn>()).into()
 }
 
 fn methods_parser() -> ValueParser {
     let values = [vec!["all"], Selector::names()].concat();
     let parse = |name: String| Selector::from_name(&name).map_or(MethodArg::All, MethodArg::One);
-    PossibleValuesParser::new(values).map(parse).into()
+    PossibleValuesParser::new(values.into_iter().map(named)).map(parse).into()
 }
 
 /// What a TOML file asks for, or the word that stands for one.
 fn priors_of_file(path: &str) -> Result<Priors, String> {
-    if path == "auto" {
-        return Ok(Priors::auto());
+    match path {
+        "auto" => return Ok(Priors::auto()),
+        "paper" => return Ok(Priors::paper()),
+        _ => {}
     }
     let text = std::fs::read_to_string(path).map_err(|error| format!("it cannot be read: {error}"))?;
     toml::from_str(&text).map_err(|error| {

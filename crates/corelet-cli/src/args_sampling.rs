@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use corelet::coreset::RestChoice;
-use corelet::data::Format;
+use corelet::data::{Format, Unseen};
 use corelet::embed::Choice;
 use corelet::posterior::SampleSettings;
 use corelet::study::{BuildSpecification, PredictedKind, PredictionSettings, Specification};
@@ -149,8 +149,19 @@ pub(crate) struct PredictArgs {
     /// Quantiles
     #[arg(long, value_name = "Q,Q,...", value_delimiter = ',', default_value = "0.05,0.5,0.95")]
     quantiles: Vec<f64>,
+    /// What becomes of a level that the coreset was not built on
+    #[arg(long, default_value = "error")]
+    unseen: UnseenArg,
     #[command(flatten)]
     chains: ChainArgs,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum UnseenArg {
+    /// It is refused
+    Error,
+    /// It is taken as the base level of its column, with a warning
+    Baseline,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -169,6 +180,14 @@ impl PredictArgs {
             KindArg::Outcome => PredictedKind::Outcome,
         };
         PredictionSettings { kind, quantiles: self.quantiles.clone(), seed }
+    }
+
+    /// What becomes of unseen levels.
+    pub(crate) fn unseen(&self) -> Unseen {
+        match self.unseen {
+            UnseenArg::Error => Unseen::Error,
+            UnseenArg::Baseline => Unseen::Baseline,
+        }
     }
 
     /// How the coreset's posterior is sampled.

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::Context;
 use corelet::data::{Besides, Extra, Source, ensure_writable, write_rows};
 use corelet::posterior::{Diagnostics, SampleError};
 use corelet::study::{KeptCoreset, Prediction, StudyError, predict};
@@ -10,10 +9,10 @@ use corelet::study::{KeptCoreset, Prediction, StudyError, predict};
 use crate::Outcome;
 use crate::args_sampling::PredictArgs;
 use crate::interrupt::Interrupt;
-use crate::load::Follower;
+use crate::load::{Follower, located, say_written};
 use crate::output;
 use crate::terminal::Terminal;
-use crate::words::count;
+use crate::words::plural;
 
 pub(crate) fn run(
     args: &PredictArgs,
@@ -27,17 +26,18 @@ pub(crate) fn run(
     output::check(&[&args.output], &[args.coreset.clone(), args.new.clone()])?;
     let coreset = KeptCoreset::read(&args.coreset)?;
     let source = Source::open(&args.new, args.format)?;
-    let rows = coreset.encode(&source, Besides::Exposure)?;
+    let (rows, notes) = coreset.encode_noting(&source, Besides::Exposure, args.unseen())?;
+    notes.iter().for_each(|note| terminal.warn(note));
     let mut follower = Follower::new(terminal, interrupt);
     let chains = match coreset.sample(&settings, seed, &mut |progress| follower.heard(progress)) {
         Err(StudyError::Sample(SampleError::Stopped)) => return Ok(Outcome::Interrupted),
-        chains => chains.with_context(|| args.coreset.display().to_string())?,
+        chains => chains.map_err(|error| located(error, &args.coreset.display().to_string()))?,
     };
     drop(follower);
     Diagnostics::new(&chains).warnings().iter().for_each(|warning| terminal.warn(warning));
     let asked = args.prediction(seed);
     let predicted =
-        predict(&coreset.model, &rows, &chains.theta(), &asked).with_context(|| source.name().to_owned())?;
+        predict(&coreset.model, &rows, &chains.theta(), &asked).map_err(|error| located(error, source.name()))?;
 
     interrupt.writing();
     let columns = columns(&predicted, &coreset.encoding.classes(), &asked.quantiles);
@@ -45,8 +45,8 @@ pub(crate) fn run(
         columns.iter().map(|(name, values)| (name.as_str(), Extra::Float(values.clone()))).collect();
     let all: Vec<usize> = (0..rows.len()).collect();
     write_rows(&source.cells(&all)?, &named, &BTreeMap::new(), &args.output)?;
-    terminal.say(&format!("{} rows predicted by {}", count(rows.len()), args.coreset.display()));
-    terminal.say(&format!("  written        {}", args.output.display()));
+    terminal.say(&format!("{} predicted by {}", plural(rows.len(), "row"), args.coreset.display()));
+    say_written(&args.output, terminal);
     Ok(Outcome::Done)
 }
 

@@ -52,8 +52,8 @@ mod view;
 
 pub use blocks::{Reading, Watch};
 pub use design::Dataset;
-pub use encoding::{Besides, Encoding};
-pub use error::DataError;
+pub use encoding::{Besides, Encoding, Unseen};
+pub use error::{DataError, Looks};
 pub use features::TextLevels;
 #[cfg(feature = "files")]
 pub use files::{
@@ -62,7 +62,7 @@ pub use files::{
     format::Format,
     guard::panic_is_caught,
     inputs::input_files,
-    output::{Sink, ensure_place, is_same_file, write_whole},
+    output::{STANDARD_OUTPUT, Sink, ensure_place, is_same_file, is_standard_output, write_whole},
     write::{Extra, ensure_writable, write_columns, write_rows},
 };
 pub use groups::{Groups, NamedGroups};

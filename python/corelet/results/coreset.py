@@ -17,6 +17,7 @@ from .. import _lib
 from ..frames.columns import column
 from ..frames.formula import Design
 from .._progress import ProgressOption
+from .._seeds import seeded
 from .rest import REST, Rest
 
 if TYPE_CHECKING:
@@ -180,6 +181,7 @@ class Coreset:
         dense[self.rows] = self.weights
         return dense
 
+    @seeded
     def sample(
         self,
         *,
@@ -219,6 +221,7 @@ class Coreset:
             random_seed=random_seed,
         )
 
+    @seeded
     def predict(
         self,
         new: Any,
@@ -229,6 +232,7 @@ class Coreset:
         offset: Any = None,
         quantiles: Sequence[float] = (0.05, 0.5, 0.95),
         seed: int = 0,
+        unseen: str = "error",
     ) -> Prediction:
         """What the coreset's posterior says of new rows: mean, standard deviation and quantiles of each.
 
@@ -236,7 +240,7 @@ class Coreset:
         ----------
         new
             Rows with the columns that the coreset was built on: an array, a table, a mapping of columns. They are encoded as
-            those were; a column that is not there, a level that was not, and a missing value are errors.
+            those were; a column that is not there, an unseen level (see `unseen`) and a missing value are errors.
         idata
             What `sample`, `Fit.draws` or `Fit.idata` gave; by default the draws of the last verdict, or fresh ones. ArviZ is not needed.
         kind
@@ -247,11 +251,27 @@ class Coreset:
             coreset's rows had it in.
         quantiles, seed
             Which quantiles; of the draws of outcomes.
+        unseen
+            `error` refuses a level that the coreset's data did not have; `baseline` takes it as the base level of its column, with a
+            warning. A formula refuses such levels itself.
+
+        Returns
+        -------
+        Prediction
+            `mean`, `sd` and `quantiles` as arrays; `to_frame()` is a data frame.
         """
         from .predict import predict
 
         return predict(
-            self, new, idata=idata, kind=kind, exposure=exposure, offset=offset, quantiles=quantiles, seed=seed
+            self,
+            new,
+            idata=idata,
+            kind=kind,
+            exposure=exposure,
+            offset=offset,
+            quantiles=quantiles,
+            seed=seed,
+            unseen=unseen,
         )
 
     def score(

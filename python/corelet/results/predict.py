@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Optional, Union
@@ -79,8 +80,11 @@ def predict(
     offset: Any = None,
     quantiles: Sequence[float] = (0.05, 0.5, 0.95),
     seed: int = 0,
+    unseen: str = "error",
 ) -> Prediction:
     """See `Coreset.predict`."""
+    if unseen not in ("error", "baseline"):
+        raise CoreletError(f"unseen is '{unseen}', but it must be one of error, baseline")
     if kind not in ("mean", "outcome"):
         raise CoreletError(f"kind is '{kind}', but it must be one of mean, outcome")
     levels = tuple(float(level) for level in quantiles)
@@ -89,7 +93,9 @@ def predict(
     notes = _notes(coreset)
     data = _rows(coreset, new, {"offset": offset})
     given = None if exposure is None else _exposure(data, exposure)
-    made = _lib.predict(data, notes, _draws(coreset, idata), given, (kind, levels, seed))
+    made = _lib.predict(data, notes, _draws(coreset, idata), given, (kind, levels, seed, unseen == "baseline"))
+    for warning in made["warnings"]:
+        warnings.warn(warning, stacklevel=4)
     width, classes = int(made["columns"]), tuple(made["classes"])
     shape = (-1, width) if width > 1 else (-1,)
     cuts = made["quantiles"].reshape(len(made["mean"]) // width, *shape[1:], len(levels))

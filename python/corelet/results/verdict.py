@@ -20,6 +20,7 @@ from .coreset import Coreset, weighted_rows
 from .._check import check_loglik
 from .predict import pointwise
 from .._progress import ProgressOption, reporter
+from .._seeds import seeded
 from ..frames.spool import spooled
 from .._types import Execution, Part
 
@@ -153,6 +154,7 @@ def sample(
     return inference_data(fields, coreset.names, {"model": str(coreset.summary["model"])}, coreset.rows)
 
 
+@seeded
 def check(
     coreset: Coreset,
     X: Any = None,

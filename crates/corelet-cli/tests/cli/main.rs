@@ -7,6 +7,7 @@
 
 mod bad_files;
 mod commands;
+mod conventions;
 mod common;
 mod groups;
 mod interruption;

@@ -1,11 +1,13 @@
 //! What is said to people: numbers, verdicts and summaries, the same for every front end. No option is named here.
 
+mod estimates;
 mod numbers;
 mod priors;
 mod summary;
 mod verdict;
 
-pub use numbers::{count, duration, judgement, number, optional, percent};
+pub use estimates::{Estimate, HEADS, cells, figures, table};
+pub use numbers::{count, duration, judgement, number, optional, percent, plural};
 pub use priors::PriorGroup;
 pub use summary::{Judged, NamedShift, Seconds, Subject, Summary};
 pub use verdict::{another_mode, headline, lines};
