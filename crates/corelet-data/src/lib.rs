@@ -67,7 +67,7 @@ pub use files::{
 };
 pub use groups::{Groups, NamedGroups};
 pub use kept_rows::KeptRows;
-pub use memory::{available, size};
+pub use memory::{address_space, available, size};
 pub use names::NameList;
 pub use options::{Columns, DesignOptions, Outcome, Standardise};
 pub use partitions::{
