@@ -25,7 +25,8 @@ pub(crate) struct Points {
 
 /// Whether a file has a place for what goes with a coreset beside its rows.
 pub(crate) fn has_metadata(path: &Path) -> bool {
-    !is_standard_output(path) && path.extension().is_none_or(|extension| !extension.eq_ignore_ascii_case("csv"))
+    !is_standard_output(path)
+        && path.extension().is_none_or(|extension| !extension.eq_ignore_ascii_case("csv"))
 }
 
 /// Refuses, before any work is done, a Gaussian part where the file has no place for it.
@@ -208,7 +209,8 @@ pub(crate) fn show(summary: &Summary, terminal: &Terminal, written: &[&Path]) {
 
 /// Says which file was written.
 pub(crate) fn say_written(path: &Path, terminal: &Terminal) {
-    let name = if is_standard_output(path) { "standard output".to_owned() } else { path.display().to_string() };
+    let name =
+        if is_standard_output(path) { "standard output".to_owned() } else { path.display().to_string() };
     terminal.say(&format!("  written        {name}"));
 }
 

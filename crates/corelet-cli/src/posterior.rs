@@ -317,6 +317,6 @@ fn show_parameters(study: &Study, summary: &PosteriorSummary, terminal: &Termina
     let width = terminal.width().map(|width| width - INDENT.len());
     table(&shown, width).iter().for_each(|line| terminal.say(&format!("{INDENT}{line}")));
     if left > 0 {
-        terminal.say(&format!("{INDENT}and {} more, in the files", plural(left, "coefficient")));
+        terminal.say(&format!("{INDENT}and {} more, in the files", count(left)));
     }
 }

@@ -36,8 +36,8 @@ pub(crate) fn run(
     drop(follower);
     Diagnostics::new(&chains).warnings().iter().for_each(|warning| terminal.warn(warning));
     let asked = args.prediction(seed);
-    let predicted =
-        predict(&coreset.model, &rows, &chains.theta(), &asked).map_err(|error| located(error, source.name()))?;
+    let predicted = predict(&coreset.model, &rows, &chains.theta(), &asked)
+        .map_err(|error| located(error, source.name()))?;
 
     interrupt.writing();
     let columns = columns(&predicted, &coreset.encoding.classes(), &asked.quantiles);

@@ -45,7 +45,8 @@ impl Terminal {
     /// Characters a line, where a person reads it.
     pub fn width(&self) -> Option<usize> {
         let aside = ASIDE.load(Ordering::Relaxed);
-        let size = if aside { terminal_size_of(std::io::stderr()) } else { terminal_size_of(std::io::stdout()) };
+        let size =
+            if aside { terminal_size_of(std::io::stderr()) } else { terminal_size_of(std::io::stdout()) };
         size.map(|(Width(width), _)| usize::from(width)).filter(|width| *width >= 40)
     }
 
@@ -214,9 +215,13 @@ mod tests {
 
     #[test]
     fn lines_fit_and_go_on_below_their_text() {
-        let line = "  verdict        V = 0.01 nats² (95 % below 0.012), importance-sampling efficiency 99.1 %";
+        let line =
+            "  verdict        V = 0.01 nats² (95 % below 0.012), importance-sampling efficiency 99.1 %";
         let parts = folded(line, 50);
-        assert!(parts.lines().count() >= 2 && parts.lines().all(|line| line.chars().count() <= 50), "{parts}");
+        assert!(
+            parts.lines().count() >= 2 && parts.lines().all(|line| line.chars().count() <= 50),
+            "{parts}"
+        );
         assert!(parts.lines().skip(1).all(|line| line.starts_with(&" ".repeat(LABEL))), "{parts}");
         let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
         assert_eq!(words(&parts), words(line));

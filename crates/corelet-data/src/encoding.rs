@@ -199,7 +199,13 @@ impl Unseen {
         if self == Self::Error {
             let levels: Vec<&String> = std::iter::once(&known.base).chain(&known.levels).collect();
             let (column, place, value) = (known.column.clone(), first.first, excerpt(&first.text));
-            return Err(DataError::UnseenLevel { file, column, place, value, known: list_names(&levels) });
+            return Err(DataError::UnseenLevel {
+                file,
+                column,
+                place,
+                value,
+                known: list_names(&levels).into(),
+            });
         }
         let rows: usize = unseen.iter().map(|level| level.rows.rows).sum();
         let names: Vec<&String> = unseen.iter().map(|level| &level.text).collect();
@@ -349,7 +355,9 @@ impl Columns {
         match (made, found) {
             (Made::Number(_), Found::Numbers(_)) | (Made::Bool(_), Found::Bools(_)) => Ok(None),
             (Made::Level(..), Found::Texts(found)) => {
-                let Some(text) = known.levels.iter().find(|text| text.column == column) else { return Ok(None) };
+                let Some(text) = known.levels.iter().find(|text| text.column == column) else {
+                    return Ok(None);
+                };
                 known.unseen.check(text, found, file)
             }
             (Made::Number(_), _) => Err(DataError::OtherKind { file, column, was: "numbers" }),

@@ -120,9 +120,10 @@ pub enum DataError {
     DecimalComma { file: String, column: String, place: Place, value: String },
 
     #[error(
-        "{file}: column '{column}', {place}: '{value}' has commas between thousands; write it without them, as {plain}"
+        "{file}: column '{column}', {place}: '{value}' has commas between thousands; write it without them, as {}",
+        value.replace(',', "")
     )]
-    Thousands { file: String, column: String, place: Place, value: String, plain: String },
+    Thousands { file: String, column: String, place: Place, value: String },
 
     #[error(
         "{file}: column '{column}' is stored as text, but every cell is a number, such as '{value}' ({place}); store it as numbers"
@@ -200,7 +201,7 @@ pub enum DataError {
     #[error(
         "{file}: column '{column}', {place}: '{value}' is none of the levels that the coreset was built on: {known}"
     )]
-    UnseenLevel { file: String, column: String, place: Place, value: String, known: String },
+    UnseenLevel { file: String, column: String, place: Place, value: String, known: Box<str> },
 
     #[error("{file}: column '{column}' was {was} in the data that the coreset was built on, and is not here")]
     OtherKind { file: String, column: String, was: &'static str },
@@ -261,7 +262,12 @@ impl DataError {
     /// The error of a column that is not there, with the name that may have been meant.
     pub(super) fn unknown_column<S: AsRef<str>>(file: &str, column: &str, known: &[S]) -> Self {
         let nearest = did_you_mean(column, known.iter().map(AsRef::as_ref));
-        Self::UnknownColumn { file: file.to_owned(), column: column.to_owned(), nearest, known: list_names(known) }
+        Self::UnknownColumn {
+            file: file.to_owned(),
+            column: column.to_owned(),
+            nearest,
+            known: list_names(known),
+        }
     }
 
     /// A name for the kind of error that stays the same whatever the message says.
@@ -353,8 +359,12 @@ impl DataError {
             Self::MoreFeaturesThanRows { text: None, .. } => {
                 Hint::value("features", "COLUMNS", "chooses fewer")
             }
-            Self::UnseenLevel { .. } => Hint::value("unseen", "baseline", "of predict takes it as the base level"),
-            Self::NumbersAsText { column, .. } => Hint::value("categories", column, "takes its values as levels"),
+            Self::UnseenLevel { .. } => {
+                Hint::value("unseen", "baseline", "of predict takes it as the base level")
+            }
+            Self::NumbersAsText { column, .. } => {
+                Hint::value("categories", column, "takes its values as levels")
+            }
             Self::NotBinary { looks, .. } if *looks != Looks::TwoValues => {
                 Hint::value("model", looks.model(), "suits such a target")
             }

@@ -88,8 +88,7 @@ impl Examination<'_> {
                     return Err(DataError::DecimalComma { file, column, place, value: excerpt(&value) });
                 }
                 Err(NotText::Thousands { place, value }) => {
-                    let (plain, value) = (value.replace(',', ""), excerpt(&value));
-                    return Err(DataError::Thousands { file, column, place, value, plain: excerpt(&plain) });
+                    return Err(DataError::Thousands { file, column, place, value: excerpt(&value) });
                 }
                 Err(NotText::Quantities { place, value }) => {
                     return Err(DataError::NumbersAsText { file, column, place, value: excerpt(&value) });

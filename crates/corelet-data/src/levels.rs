@@ -130,7 +130,8 @@ impl Levels {
             });
         }
         if self.are_numbers()
-            && let Some(level) = self.levels.iter().filter(|level| !is_code(&level.text)).min_by_key(|level| level.first)
+            && let Some(level) =
+                self.levels.iter().filter(|level| !is_code(&level.text)).min_by_key(|level| level.first)
         {
             return Err(NotText::Quantities { place: level.first, value: level.text.clone() });
         }

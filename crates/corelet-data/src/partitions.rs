@@ -287,7 +287,12 @@ pub fn design_partitions(
 fn scale_of(found: &Found, code: &TargetCode, size: &Size) -> TargetScale {
     if let Some(successes) = successes(found, code) {
         let mean = 2.0 * successes / size.weight - 1.0;
-        return TargetScale { mean, sd: (1.0 - mean * mean).max(0.0).sqrt(), rms: 1.0, ..TargetScale::default() };
+        return TargetScale {
+            mean,
+            sd: (1.0 - mean * mean).max(0.0).sqrt(),
+            rms: 1.0,
+            ..TargetScale::default()
+        };
     }
     let Found::Numbers(numbers) = found else { return TargetScale::default() };
     let Spread { mean, sd, rms, .. } = numbers.sums.moments(size);

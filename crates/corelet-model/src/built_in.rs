@@ -266,7 +266,10 @@ mod tests {
         }
         assert_eq!(BuiltIn::takers("sigma"), ["gaussian", "linear"]);
         let at = |model: BuiltIn, mean| model.predictor_of(mean, Numbers::default());
-        assert_eq!((at(BuiltIn::Gamma, 1.0), at(BuiltIn::Linear, 7.0), at(BuiltIn::Poisson, 0.0)), (0.0, 7.0, 0.0));
+        assert_eq!(
+            (at(BuiltIn::Gamma, 1.0), at(BuiltIn::Linear, 7.0), at(BuiltIn::Poisson, 0.0)),
+            (0.0, 7.0, 0.0)
+        );
         assert!((at(BuiltIn::Logistic, 0.5) - 3_f64.ln()).abs() < 1e-15);
         let softplus = Numbers { link: Link::Softplus, ..Numbers::default() };
         for mean in [0.1_f64, 3.0, 900.0] {
@@ -274,7 +277,10 @@ mod tests {
             assert!((eta.max(0.0) + (-eta.abs()).exp().ln_1p() - mean).abs() < 1e-12 * mean);
         }
         assert_eq!("negative_binomial".parse(), Ok(BuiltIn::NegativeBinomial));
-        assert_eq!(serde_json::from_str::<BuiltIn>("\"negative_binomial\"").unwrap(), BuiltIn::NegativeBinomial);
+        assert_eq!(
+            serde_json::from_str::<BuiltIn>("\"negative_binomial\"").unwrap(),
+            BuiltIn::NegativeBinomial
+        );
         assert!("probit".parse::<BuiltIn>().is_err());
     }
 }

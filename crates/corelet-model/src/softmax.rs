@@ -1,6 +1,6 @@
 //! Several classes: P(y = c) ∝ exp(ζ_c), each class but the base with a predictor of its own.
 
-use super::built_in::{Card, NONE, NO_LINK};
+use super::built_in::{Card, NO_LINK, NONE};
 use super::joint_jets::pairs;
 use super::{Inputs, Joint, JointFamily, JointJets, ModelError, NearShifts, Predictive};
 use crate::vector_math::{Kernel, LogParts, dispatch, exp_minus, expm1_minus_x as curved_part, log, log1p};

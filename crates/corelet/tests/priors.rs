@@ -428,7 +428,9 @@ fn a_kept_model_has_its_priors() {
 /// Under the default priors another unit of the target moves the intercept by its logarithm, and nothing else.
 #[test]
 fn default_priors_do_not_know_the_unit_of_the_target() {
-    for (model, beside) in [(BuiltIn::Gamma, None), (BuiltIn::Exponential, Some("seen")), (BuiltIn::Weibull, Some("seen"))] {
+    for (model, beside) in
+        [(BuiltIn::Gamma, None), (BuiltIn::Exponential, Some("seen")), (BuiltIn::Weibull, Some("seen"))]
+    {
         let fit = |unit: f64| {
             let n = 40;
             let x = |i: usize| ((i * 7 % 40) as f64 - 20.0) / 10.0;
@@ -449,18 +451,25 @@ fn default_priors_do_not_know_the_unit_of_the_target() {
                 ..DesignOptions::default()
             };
             let model = ModelSpecification { model, ..ModelSpecification::default() };
-            let study = Study::open(&source, &Specification { design, model, ..Specification::default() }).unwrap();
+            let study =
+                Study::open(&source, &Specification { design, model, ..Specification::default() }).unwrap();
             let full = study.full(&mut unheard).unwrap().posterior.clone();
             let sds: Vec<f64> = full.sds().collect();
             (study.to_original(&full.mean), sds)
         };
         let (plain, sds) = fit(1.0);
-        assert!((plain[1] - 1500_f64.ln()).abs() < 0.5 && (plain[0] - 0.3).abs() < 0.15, "{model}: {plain:?}");
+        assert!(
+            (plain[1] - 1500_f64.ln()).abs() < 0.5 && (plain[0] - 0.3).abs() < 0.15,
+            "{model}: {plain:?}"
+        );
         for unit in [1e-3, 100.0] {
             let (other, other_sds) = fit(unit);
             assert!((other[1] - unit.ln() - plain[1]).abs() < 1e-7, "{model}: {other:?} {plain:?}");
             let others = (0..plain.len()).filter(|&j| j != 1);
-            assert!(others.into_iter().all(|j| (other[j] - plain[j]).abs() < 1e-7), "{model}: {other:?} {plain:?}");
+            assert!(
+                others.into_iter().all(|j| (other[j] - plain[j]).abs() < 1e-7),
+                "{model}: {other:?} {plain:?}"
+            );
             assert!(sds.iter().zip(&other_sds).all(|(a, b)| (a / b - 1.0).abs() < 1e-6), "{model}");
         }
     }

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import html
 import itertools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Optional, Union
 
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _lib
+from . import html
 from ..frames.columns import column
 from ..frames.formula import Design
 from .._progress import ProgressOption
@@ -358,16 +359,12 @@ class Coreset:
         ):
             if value is not None:
                 facts.append((name, f"{value:.3g} nats"))
-        rows = "".join(f"<tr><th>{html.escape(a)}</th><td>{html.escape(b)}</td></tr>" for a, b in facts)
-        heads = "".join(f"<th>{html.escape(name)}</th>" for name in ("row", "weight", *self._shown_columns()))
-        body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>" for cells in self._cells()
-        )
-        title = html.escape(self.lines[0] if self.lines else f"{len(self)} points")
-        return (
-            f"<div><strong>{title}</strong><table>{rows}</table>"
-            f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>"
-        )
+        title = self.lines[0] if self.lines else f"{len(self)} points"
+        verdict = self.quality.verdict
+        head = html.badge(verdict.grade, verdict.headline) if verdict is not None else ""
+        rows = html.note("the heaviest rows") + html.table(("row", "weight", *self._shown_columns()), self._cells())
+        said = html.folded("How it was built", self.lines[1:])
+        return f"<div><strong>{escape(title)}</strong>{head}{html.table(('what', 'is'), facts)}{rows}{said}</div>"
 
     def _shown_columns(self) -> list[str]:
         return list(self.columns)[:5]

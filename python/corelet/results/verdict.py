@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import arviz as _arviz
+from . import html
 
 from .. import _lib
 from .._build import _count, arrays_in, data_parts, paths_of
@@ -110,9 +111,7 @@ class Verdict:
         return "\n".join([self.headline, *self.lines])
 
     def _repr_html_(self) -> str:
-        import html
-
-        return f"<pre>{html.escape(repr(self))}</pre>"
+        return html.badge(self.grade, self.headline) + html.folded("What it rests on", self.lines)
 
 
 def draws_of(coreset: Coreset, settings: Mapping[str, object], execution: Execution) -> dict[str, Any]:

@@ -103,7 +103,11 @@ fn estimates(subject: &Subject<'_>, own: Option<&Gaussian>) -> Section {
         }
     };
     let more = all.len().saturating_sub(MOST);
-    let kept = if more > 0 { format!("; the first {MOST}, and {} more in the files", count(more)) } else { String::new() };
+    let kept = if more > 0 {
+        format!("; the first {MOST}, and {} more in the files", count(more))
+    } else {
+        String::new()
+    };
     let columns = if drawn.is_some() { HEADS.len() } else { HEADS.len() - 2 };
     let take = |line: [String; 6]| line.into_iter().take(columns).collect::<Vec<String>>();
     section.table(Table {
@@ -207,6 +211,8 @@ fn shifts(subject: &Subject<'_>, full: &Gaussian, own: &Gaussian) -> Section {
     let sd = |gaussian: &Gaussian, j: usize| gaussian.covariance[j * full.dim() + j].sqrt();
     let row = |&j: &usize| {
         let shift = (own.mean[j] - full.mean[j]) / sd(full, j);
+        // Without the sign of what is rounded to 0.
+        let shift = (1e3 * shift).round() / 1e3 + 0.0;
         vec![names[j].clone(), format!("{shift:.3}"), format!("{:.3}", sd(own, j) / sd(full, j))]
     };
     let most = 4 * SHOWN;

@@ -251,7 +251,7 @@ fn max_kl_takes_as_few_points_as_it_needs() {
     }
     let output = place.run(&format!("{line} 1e-13 -k 2"));
     assert!(output.status.success());
-    assert!(stderr(&output).contains("above the 1.0e-13 asked for"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("above 1.0e-13: try k = 4"), "{}", stderr(&output));
 }
 
 #[test]

@@ -30,7 +30,11 @@ fn names_may_be_spelled_in_other_ways() {
 fn numbers_of_draws_that_nobody_means_are_refused() {
     let place = place_with_data(60);
     let fit = format!("fit data.csv {MODEL} -k 20 -o draws.csv");
-    refused(&place, &format!("{fit} --chains 1000000"), &["chains = 1000000 cannot be used: it must be 1 to 1000"]);
+    refused(
+        &place,
+        &format!("{fit} --chains 1000000"),
+        &["chains = 1000000 cannot be used: it must be 1 to 1000"],
+    );
     refused(&place, &format!("{fit} --draws 4000000000"), &["draws = 4000000000", "4 to 1000000"]);
     assert!(!place.exists("draws.csv"));
 }
@@ -42,7 +46,10 @@ fn a_file_is_named_once() {
     place.write("te.csv", "a,b,kind,late\n1,2,mauve,0\n");
     let output = place.run(&format!("evaluate data.csv {MODEL} --coreset core.parquet --test te.csv"));
     let message = stderr(&output);
-    assert!(message.contains("error: te.csv: column 'kind'") && !message.contains("te.csv: te.csv"), "{message}");
+    assert!(
+        message.contains("error: te.csv: column 'kind'") && !message.contains("te.csv: te.csv"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -52,7 +59,10 @@ fn a_table_goes_to_standard_output() {
     let table = String::from_utf8(output.stdout.clone()).unwrap();
     assert!(output.status.success() && table.starts_with("row,weight,a,b,kind"), "{table}");
     assert!(table.lines().skip(1).all(|line| line.split(',').count() == 9), "{table}");
-    assert!(stderr(&output).contains("of 200 rows stand for all") && stderr(&output).contains("written        standard output"));
+    assert!(
+        stderr(&output).contains("of 200 rows stand for all")
+            && stderr(&output).contains("written        standard output")
+    );
     place.write("core.csv", &table);
     let judged = place.succeed(&format!("evaluate data.csv {MODEL} --coreset core.csv"));
     assert!(judged.contains("of 200 rows stand for all"));
@@ -65,7 +75,11 @@ fn a_table_goes_to_standard_output() {
     assert!(String::from_utf8_lossy(&predicted.stdout).starts_with("row,mean,sd,q5,q50,q95,a,b,kind\n"));
     let compared = place.run(&format!("compare data.csv {MODEL} -k 5 --methods uniform,giga -o -"));
     assert_eq!(String::from_utf8_lossy(&compared.stdout).lines().count(), 3);
-    refused(&place, &format!("build data.csv {MODEL} -k 20 -o - --json -"), &["two outputs are standard output (-)"]);
+    refused(
+        &place,
+        &format!("build data.csv {MODEL} -k 20 -o - --json -"),
+        &["two outputs are standard output (-)"],
+    );
     refused(&place, &format!("build data.csv {MODEL} -k 20 -o - --rest gaussian"), &["CSV has no place"]);
 }
 
@@ -79,7 +93,12 @@ fn unseen_levels_may_be_taken_as_the_base_level() {
     refused(&place, &format!("{predict} new.csv -o p.csv"), &["'mauve'", "--unseen baseline"]);
     let output = place.run(&format!("{predict} new.csv -o p.csv --unseen baseline"));
     let (message, _) = (stderr(&output), place.succeed(&format!("{predict} base.csv -o q.csv")));
-    assert!(message.contains("column 'kind': 2 rows with unseen levels ('mauve', 'pink') taken as the base level 'blue'"), "{message}");
+    assert!(
+        message.contains(
+            "column 'kind': 2 rows with unseen levels ('mauve', 'pink') taken as the base level 'blue'"
+        ),
+        "{message}"
+    );
     let numbers = |name: &str| -> Vec<String> {
         place.read(name).lines().map(|line| line.split(',').take(6).collect::<Vec<_>>().join(",")).collect()
     };
@@ -96,7 +115,11 @@ fn columns_that_are_not_what_they_seem_are_told() {
         writeln!(text, "{},{shuffled},7,{price},{},{}", 1000 + 3 * i, i % 2, i % 9).unwrap();
     }
     place.write("data.csv", &text);
-    refused(&place, "build data.csv --target y -o core.csv", &["column 'price'", "'1,000' has commas between thousands", "as 1000"]);
+    refused(
+        &place,
+        "build data.csv --target y -o core.csv",
+        &["column 'price'", "'1,000' has commas between thousands", "as 1000"],
+    );
     let output = place.run("build data.csv --target y --exclude price -k 20 -o core.csv");
     let message = stderr(&output);
     for column in ["id", "shuffled"] {
@@ -107,7 +130,11 @@ fn columns_that_are_not_what_they_seem_are_told() {
     let target = |name: &str| format!("build data.csv --target {name} --features y -o core.csv");
     refused(&place, &target("id"), &["looks like counts (poisson, negative-binomial)", "--model poisson"]);
     place.write("data.csv", "x,y\n1,0.5\n2,-1.5\n3,2.25\n4,1\n");
-    refused(&place, "build data.csv --target y -o core.csv", &["is continuous (linear, student)", "--model linear"]);
+    refused(
+        &place,
+        "build data.csv --target y -o core.csv",
+        &["is continuous (linear, student)", "--model linear"],
+    );
     place.write("data.csv", "x,y\n1,0.5\n2,1.5\n3,2.25\n4,1\n");
     refused(&place, "build data.csv --target y -o core.csv", &["continuous and positive", "--model gamma"]);
 }
@@ -121,7 +148,11 @@ fn the_number_of_points_follows_from_the_accuracy() {
     assert!(summary["heldout_nats"].as_f64().unwrap() <= 0.01, "{summary}");
     // Where points are asked for that are too few, a number is said.
     let output = place.run(&format!("build data.csv {MODEL} -k 3 -o core.csv --json s.json"));
-    assert!(stderr(&output).contains("3 points are too few for 5 parameters: try k = "), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("3 points are too few for 5 parameters: try k = "),
+        "{}",
+        stderr(&output)
+    );
     assert!(place.json("s.json")["too_few"]["enough"].as_u64().unwrap() > 5);
     // A method without a search takes some points a parameter.
     place.succeed(&format!("build data.csv {MODEL} --method giga -o core.csv --json s.json"));

@@ -7,8 +7,8 @@
 
 mod bad_files;
 mod commands;
-mod conventions;
 mod common;
+mod conventions;
 mod groups;
 mod interruption;
 mod kills;

@@ -81,7 +81,8 @@ fn any_address_space_ends_in_words() {
     let mut text = String::from("a,b,c,d,e,f,y\n");
     for i in 0..20_000_u64 {
         let x = |by: u64| (i * by % 1009) as f64 / 100.0;
-        writeln!(text, "{},{},{},{},{},{},{}", x(7), x(13), x(29), x(101), x(211), x(503), i * 31 % 7 % 2).unwrap();
+        writeln!(text, "{},{},{},{},{},{},{}", x(7), x(13), x(29), x(101), x(211), x(503), i * 31 % 7 % 2)
+            .unwrap();
     }
     place.write("data.csv", text);
     for megabytes in (120..=300).step_by(30) {
@@ -98,7 +99,10 @@ fn any_address_space_ends_in_words() {
         let code = output.status.code();
         assert!(matches!(code, Some(0 | 1 | 3)), "{megabytes} MB: {code:?} {message}");
         if code == Some(1) {
-            assert!(message.starts_with("error: ") && message.lines().count() == 1, "{megabytes} MB: {message}");
+            assert!(
+                message.starts_with("error: ") && message.lines().count() == 1,
+                "{megabytes} MB: {message}"
+            );
         }
     }
 }

@@ -124,7 +124,8 @@ impl<'a> Assignment<'a> {
         let standardisation = parameters.standardisation;
         let intercept = standardisation.intercept;
         // The weakly informative prior of every parameter is that of those there are, and so is that of the paper.
-        let of_its_own = *priors != Priors::paper() && priors.intercept.is_some_and(|asked| asked.density().is_some());
+        let of_its_own =
+            *priors != Priors::paper() && priors.intercept.is_some_and(|asked| asked.density().is_some());
         if of_its_own && intercept.is_none() {
             return Err(PriorError::NoIntercept);
         }

@@ -15,15 +15,15 @@ pub struct Estimate {
 pub const HEADS: [&str; 6] = ["", "mean", "sd", "90 % interval", "R-hat", "ESS"];
 
 /// Numbers with more decimals than this, or larger ones, are written with an exponent.
-const MOST_DECIMALS: i32 = 6;
+const MOST_DECIMALS: i32 = 9;
 const LARGE: f64 = 1e7;
 
 /// The figures as text: two digits of the standard deviation, and as many decimals of the others. One number that is too small or too
 /// large for plain notation puts the whole table into the other.
 pub fn figures(rows: &[[f64; 4]]) -> Vec<[String; 4]> {
-    let plain = rows.iter().all(|row| {
-        decimals(row) <= MOST_DECIMALS && row.iter().all(|x| !x.is_finite() || x.abs() < LARGE)
-    });
+    let plain = rows
+        .iter()
+        .all(|row| decimals(row) <= MOST_DECIMALS && row.iter().all(|x| !x.is_finite() || x.abs() < LARGE));
     rows.iter().map(|row| row.map(|x| figure(x, decimals(row), plain))).collect()
 }
 
@@ -71,8 +71,7 @@ pub fn cells(estimates: &[Estimate]) -> Vec<[String; 6]> {
 
 /// The table in lines, the heads first. Where `width` is too little the last columns go, and then the ends of long names.
 pub fn table(estimates: &[Estimate], width: Option<usize>) -> Vec<String> {
-    let lines: Vec<[String; 6]> =
-        std::iter::once(HEADS.map(str::to_owned)).chain(cells(estimates)).collect();
+    let lines: Vec<[String; 6]> = std::iter::once(HEADS.map(str::to_owned)).chain(cells(estimates)).collect();
     let widths: [usize; 6] =
         std::array::from_fn(|j| lines.iter().map(|line| line[j].chars().count()).max().unwrap_or(0));
     let width = width.unwrap_or(usize::MAX);
@@ -109,7 +108,11 @@ mod tests {
 
     #[test]
     fn digits_come_from_the_standard_deviation() {
-        assert_eq!(texts([-0.033_812, 0.000_162, -0.034_08, -0.033_54]), ["-0.03381", "0.00016", "-0.03408", "-0.03354"]);
+        assert_eq!(
+            texts([-0.033_812, 0.000_162, -0.034_08, -0.033_54]),
+            ["-0.03381", "0.00016", "-0.03408", "-0.03354"]
+        );
+        assert_eq!(texts([5.64e-5, 7.7e-6, 4.37e-5, 6.9e-5])[..2], ["0.0000564", "0.0000077"]);
         assert_eq!(texts([1631.2, 123.4, 1428.1, 1834.2]), ["1631", "123", "1428", "1834"]);
         assert_eq!(texts([0.5, 0.0996, 0.0, 1.0]), ["0.50", "0.10", "0.00", "1.00"]);
         assert_eq!(texts([-0.0001, 0.1, -0.2, 0.2]), ["0.00", "0.10", "-0.20", "0.20"]);

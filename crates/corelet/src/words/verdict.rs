@@ -211,7 +211,9 @@ fn remedy(reason: Reason, points: usize, rows: usize) -> String {
         Reason::SecondMode => {
             "look at the data and the model: two kinds of rows, outliers among the features, tails that are too heavy"
         }
-        Reason::NotFinite => "look for extreme values among the features and the target, or give tighter priors",
+        Reason::NotFinite => {
+            "look for extreme values among the features and the target, or give tighter priors"
+        }
         Reason::Disagrees => "longer chains, started apart, so that they cover what the build saw",
     };
     text.to_owned()
@@ -230,7 +232,11 @@ mod tests {
         let reasons = said.iter().filter(|line| line.starts_with("  why ")).count();
         assert!(reasons >= 2 && reasons == verdict.reasons.len(), "{said:?}");
         let advice: Vec<&String> = said.iter().filter(|line| line.starts_with("  what to do ")).collect();
-        assert_eq!(advice.iter().filter(|line| line.ends_with("more points: try k = 200")).count(), 1, "{advice:?}");
+        assert_eq!(
+            advice.iter().filter(|line| line.ends_with("more points: try k = 200")).count(),
+            1,
+            "{advice:?}"
+        );
         assert!(advice.len() <= reasons);
         let small: Vec<f64> = spread.iter().map(|x| 1e-3 * x).collect();
         let mut trusted = verdict_of_errors(&small, Some(4)).unwrap();

@@ -193,7 +193,8 @@ mod tests {
 
     #[test]
     fn slips_of_the_keyboard_are_refused() {
-        let refused = |settings: SampleSettings, parameters| settings.check_for(parameters).unwrap_err().to_string();
+        let refused =
+            |settings: SampleSettings, parameters| settings.check_for(parameters).unwrap_err().to_string();
         let plain = SampleSettings::default();
         assert!(plain.check_for(43).is_ok());
         let chains = refused(SampleSettings { chains: 1_000_000, ..plain }, 2);
@@ -202,7 +203,10 @@ mod tests {
         assert_eq!(draws, "draws = 4000000000 cannot be used: it must be 4 to 1000000");
         if available().is_some() {
             let both = refused(SampleSettings { chains: 1000, draws: 1_000_000, ..plain }, 10_000);
-            assert!(both.contains("of memory, but") && both.ends_with("ask for fewer chains or draws"), "{both}");
+            assert!(
+                both.contains("of memory, but") && both.ends_with("ask for fewer chains or draws"),
+                "{both}"
+            );
         }
     }
 }
