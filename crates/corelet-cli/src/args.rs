@@ -38,7 +38,7 @@ Examples:
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Generate the paper's synthetic data and set every method side by side
+    /// Compare every method on the paper's synthetic data
     Demo(DemoArgs),
     /// Choose weighted rows of a data file
     Build(BuildArgs),
@@ -63,7 +63,7 @@ pub(crate) struct ModelArgs {
     /// The likelihood
     #[arg(long, default_value = BuiltIn::default().name(), value_parser = models_parser())]
     model: BuiltIn,
-    /// How a Poisson rate follows from the linear predictor [default: log]
+    /// Link between the linear predictor and a Poisson rate [default: log]
     #[arg(long)]
     link: Option<LinkArg>,
     /// Noise standard deviation: of a linear target [default: a parameter, log_sigma], of Gaussian data [default: 1]
@@ -99,13 +99,13 @@ pub(crate) struct BuildArgs {
     pub(crate) model: ModelArgs,
     #[command(flatten)]
     pub(crate) choose: ChooseArgs,
-    /// Where the chosen rows go: .csv, .parquet or .json
+    /// Write the chosen rows to this .csv, .parquet or .json file; - is CSV on standard output
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,
-    /// Where a summary goes, as JSON
+    /// Write a summary to this file, as JSON
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
-    /// Where a report goes, with pictures, as one HTML file
+    /// Write a report with tables and pictures, one self-contained HTML file
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
 }
@@ -118,40 +118,40 @@ pub(crate) struct ChooseArgs {
     /// a search 7 a parameter; of fit 300, doubled until certified]
     #[arg(short, value_name = "POINTS", value_parser = count())]
     k: Option<usize>,
-    /// Whether a Gaussian stands beside the rows, or in their place: none, gaussian, or auto, whichever has the smaller
-    /// divergence [default: none; of fit auto]
+    /// Whether a Gaussian factor stands beside the weighted rows, or in their place: none, gaussian, or auto, whichever has the
+    /// smaller divergence [default: none; for fit auto]
     #[arg(long)]
     rest: Option<RestArg>,
     /// Take the fewest points whose divergence is at most this, in nats, by held-out draws and by draws of their own
     /// posterior [default: 0.01 where -k is not given]
     #[arg(long, value_name = "NATS", value_parser = positive_number)]
     max_kl: Option<f64>,
-    /// How the points are chosen; sparse-vi is slow: 500 gradients a point, each a pass over the data unless the
+    /// Algorithm that chooses the points; sparse-vi is slow: 500 gradients a point, each a pass over the data unless the
     /// model is gaussian, or linear with --sigma
     #[arg(long, default_value = "pursuit", value_parser = method_parser())]
     pub(crate) method: Selector,
     #[command(flatten)]
     embed: EmbedArgs,
-    /// Solve for the best weights of the final points once more
+    /// Solve once more for the optimal weights of the final points
     #[arg(long)]
     polish: bool,
-    /// Times to build, each under the posterior of the coreset before [default: up to 4, while it helps]
+    /// How often to build, each time under the posterior of the previous coreset [default: up to 4, while it helps]
     #[arg(long, value_name = "ROUNDS", value_parser = positive_count())]
     rounds: Option<usize>,
-    /// What the posterior of the coreset before is known by
+    /// How the posterior of the previous coreset is approximated
     #[arg(long, default_value = "laplace")]
     rounds_by: RoundsByArg,
-    /// What the first posterior is fitted to: full, or subsample:ROWS, which spares the fit of all rows
+    /// Rows that the first approximation of the posterior is fitted to: full, or subsample:ROWS, which avoids the fit of all rows
     #[arg(long, default_value = "full")]
     pub(crate) start: Start,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct EmbedArgs {
-    /// How a row becomes a vector: auto, hermite:M, draws:S or hermite:2+draws:S
+    /// Embedding of the log-likelihoods as vectors: auto, hermite:M, draws:S or hermite:2+draws:S
     #[arg(long, default_value = "auto")]
     pub(crate) embedding: Choice,
-    /// Halve the step of iht, a-iht and a-iht-2 as the authors' code does
+    /// Halve the step of iht, a-iht and a-iht-2, as the paper's code does
     #[arg(long)]
     reference: bool,
 }
@@ -166,18 +166,18 @@ pub(crate) struct CompareArgs {
     pub(crate) data: DataArgs,
     #[command(flatten)]
     pub(crate) model: ModelArgs,
-    /// Numbers of points
+    /// Numbers of points to try
     #[arg(short, value_name = "K,K,...", value_delimiter = ',', default_value = "100", value_parser = positive_count())]
     pub(crate) k: Vec<usize>,
-    /// Methods, or all, which leaves out sparse-vi: that one is slow, and must be named
+    /// Methods to compare, or all, which leaves out the slow sparse-vi
     #[arg(long, value_name = "A,B,...", value_delimiter = ',', default_value = "all", value_parser = methods_parser())]
     methods: Vec<MethodArg>,
-    /// Seeds to run each with, from --seed on
+    /// Number of seeds for each run, from --seed on
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) seeds: u64,
     #[command(flatten)]
     pub(crate) embed: EmbedArgs,
-    /// Where every cell goes, as CSV
+    /// Write every run to this file, as CSV; - is standard output
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }
@@ -196,13 +196,13 @@ pub(crate) struct EvaluateArgs {
     /// File with columns row and weight: .csv, .parquet or .json
     #[arg(long, value_name = "FILE")]
     pub(crate) coreset: PathBuf,
-    /// Rows with their targets, to be scored: their log predictive density under the coreset and under all rows
+    /// Test rows with their targets: their log predictive density under the coreset and under all rows
     #[arg(long, value_name = "FILE")]
     pub(crate) test: Option<PathBuf>,
-    /// How a row becomes a vector: auto, hermite:M, draws:S or hermite:2+draws:S
+    /// Embedding of the log-likelihoods as vectors: auto, hermite:M, draws:S or hermite:2+draws:S
     #[arg(long, default_value = "auto")]
     pub(crate) embedding: Choice,
-    /// Where a summary goes, as JSON
+    /// Write a summary to this file, as JSON
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
 }
@@ -213,7 +213,7 @@ Examples:
   corelet demo
   corelet demo --out /tmp/demo --n 100000")]
 pub(crate) struct DemoArgs {
-    /// Folder for the files
+    /// Folder to write to
     #[arg(long, value_name = "DIR", default_value = "./corelet-demo")]
     pub(crate) out: PathBuf,
     /// Rows to generate

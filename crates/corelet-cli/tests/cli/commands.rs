@@ -120,7 +120,7 @@ fn perfect_separation_gets_a_word() {
     place.write("mixed.csv", format!("x,y\n{}", rows(|i| i >= 3 || i == -7)));
     let warned = |file: &str| {
         let output = place.run(&format!("build {file} --target y -k 10 -o core.csv"));
-        stderr(&output).contains("tell the classes apart without an error")
+        stderr(&output).contains("separate the classes perfectly")
     };
     assert!(warned("apart.csv") && !warned("mixed.csv"));
 }
