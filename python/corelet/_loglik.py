@@ -103,7 +103,7 @@ def build_from_loglik(
         coreset.quality = replace(coreset.quality, judged_on="pilot")
         coreset.say_divergence(coreset.quality.judgement)
     for warning in coreset.warnings:
-        warnings.warn(warning, stacklevel=2)
+        warnings.warn(warning, stacklevel=3)
     return coreset
 
 

@@ -115,7 +115,7 @@ def warn_of_precision(n: int) -> None:
         warnings.warn(
             f"in single precision the log-likelihood of {n} rows is known to some {rounded:.1g} nats only, and NUTS takes tiny "
             "steps; call numpyro.enable_x64() first",
-            stacklevel=3,
+            stacklevel=4,
         )
 
 

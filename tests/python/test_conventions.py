@@ -49,6 +49,8 @@ def test_names_that_are_nearly_right(table):
     assert corelet.build(counts, target="y", model="negative_binomial", k=40).summary["model"] == "negative-binomial"
     with pytest.raises(corelet.CoreletError, match=r"model is 'poison' \(did you mean 'poisson'\?\), but it must be one of"):
         corelet.build(counts, target="y", model="poison")
+    with pytest.raises(TypeError, match=r"no keyword 'exposre' \(did you mean 'exposure'\?\)"):
+        corelet.fit(counts, target="y", exposre="a")
     with pytest.raises(corelet.CoreletError, match=r"no column 'kin' \(did you mean 'kind'\?\)"):
         corelet.build(table, target="y", features=["kin"])
     with pytest.raises(corelet.CoreletError, match="a few whole numbers.*model=\"ordinal\" suits such a target"):

@@ -236,7 +236,7 @@ def judged_by(coreset: Coreset, fields: dict[str, Any]) -> Verdict:
         verdict = replace(verdict, kept={"sampling": coreset.sampling, "rows": coreset.rows})
     coreset.quality = replace(coreset.quality, verdict=verdict)
     for warning in issued:
-        warnings.warn(warning, stacklevel=3)
+        warnings.warn(warning, stacklevel=4)
     return verdict
 
 

@@ -250,7 +250,7 @@ fn chosen_rows(subject: &Subject<'_>, full: &Gaussian) -> anyhow::Result<Section
     section.text(format!(
         "{} with a total weight of {} where all {} would have {}.",
         plural(weights.len(), "row"),
-        number(total),
+        if total < 1000.0 { number(total) } else { count(total.round() as usize) },
         count(study.all_rows()),
         count(study.all_rows()),
     ));

@@ -66,7 +66,8 @@ use crate::words::{Subject, count, number};
 /// A fit whose mode is known to this many posterior standard deviations is as good as converged.
 const CLOSE_ENOUGH: f64 = 1e-4;
 
-const SEPARATED: &str = "the features separate the classes perfectly, so that only the prior keeps the coefficients finite";
+const SEPARATED: &str =
+    "the features separate the classes perfectly, so that only the prior keeps the coefficients finite";
 
 const OTHER_DATA: &str = "the coreset was built on other observations: other rows, other columns, or the same ones encoded \
                           otherwise";
