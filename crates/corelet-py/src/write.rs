@@ -43,6 +43,9 @@ pub(crate) fn figures(rows: PyReadonlyArray2<'_, f64>) -> PyResult<Vec<[String; 
     Ok(words::figures(&rows))
 }
 
+/// What chains say of one parameter.
+type Diagnostic = fn(&[Vec<f64>]) -> f64;
+
 /// R̂ and effective sample sizes, bulk and tail, of each parameter: of draws as parameters × chains × draws.
 #[pyfunction]
 pub(crate) fn diagnose<'py>(
@@ -51,7 +54,7 @@ pub(crate) fn diagnose<'py>(
 ) -> PyResult<Vec<Bound<'py, PyArray1<f64>>>> {
     let (chains, length) = (draws.shape()[1], draws.shape()[2]);
     let values = draws.as_slice()?;
-    let of: [fn(&[Vec<f64>]) -> f64; 3] = [r_hat, ess_bulk, ess_tail];
+    let of: [Diagnostic; 3] = [r_hat, ess_bulk, ess_tail];
     let columns: [Vec<f64>; 3] = py.detach(|| {
         let each = values.chunks_exact((chains * length).max(1));
         let split: Vec<Vec<Vec<f64>>> =
