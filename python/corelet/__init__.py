@@ -68,6 +68,14 @@ __all__ = [
     "sparse_nnls",
 ]
 
+_MODULES = ("dask", "numpyro", "pymc", "spark")
+"""Adapters, each of which needs a package of its own."""
+
+
+def __dir__() -> list[str]:
+    """What is public, and nothing else."""
+    return sorted([*__all__, *_MODULES])
+
 
 def __getattr__(name: str) -> object:
     """What needs an optional package is imported when it is first asked for."""
@@ -79,7 +87,7 @@ def __getattr__(name: str) -> object:
         from . import _estimators
 
         return getattr(_estimators, name)
-    if name in ("dask", "numpyro", "pymc", "spark"):
+    if name in _MODULES:
         from importlib import import_module
 
         return import_module(f"corelet.{name}")

@@ -13,6 +13,7 @@ from .frames.columns import column, first_missing, length, names_of, parts_of
 from .results.coreset import Coreset, coreset_from
 from .frames.formula import resolved
 from ._progress import ProgressOption, reporter
+from ._seeds import seeded
 from .frames.spool import spooled
 from ._types import Data, Execution, Part
 
@@ -21,6 +22,7 @@ BESIDE = ("exposure", "trials", "event", "weights", "offset", "groups")
 """What may stand beside the rows, as a column of them or as an array."""
 
 
+@seeded
 def build(
     X: Any,
     y: Any = None,
@@ -82,9 +84,10 @@ def build(
     y
         The target, where it is not a column of `X`: numbers, booleans or text.
     k
-        Most points; 100, or the number of rows where that is less. With `max_kl` the most to try, 1600.
+        Most points. Where it is not given, as many as bring the divergence to `max_kl`, 1600 at most; where there is no such search
+        (another method than pursuit, groups, a Gaussian beside the rows) 7 a parameter and 100 at least.
     model
-        `logistic`, `softmax` (several classes), `ordinal` (ordered levels), `poisson`, `negative-binomial`, `linear`,
+        With hyphens or underscores: `logistic`, `softmax` (several classes), `ordinal` (ordered levels), `poisson`, `negative-binomial`, `linear`,
         `student`, `gamma`, `binomial`, `weibull`, `exponential`, or `gaussian` (the mean of Gaussian data, without a target).
     target
         The column of `X` to predict, where `y` is not given.
@@ -116,18 +119,20 @@ def build(
     collapse
         Take equal rows as one, with the sum of their weights. Where there are no more distinct rows than k, these are the
         coreset, which is then exact.
-    link, sigma, degrees, prior_sd
+    link, sigma, degrees
         Poisson: `log` or `softplus`. Noise standard deviation of a linear model (a parameter, `log_sigma`, where it is not
         given) or of a Gaussian one (1). Degrees of freedom of Student-t noise (4), or `estimated`: a
-        parameter, `log_nu`. The prior is
-        N(0, prior_sd²) for each coefficient of the standardised features; by default prior_sd is 1, and for a linear
-        model 2.5 times the target's standard deviation, with the intercept around the target's mean.
+        parameter, `log_nu`.
+    prior_sd
+        In place of the default priors N(0, prior_sd²) for the intercept and each coefficient of the standardised features; 1 is the
+        prior of the paper.
     priors
-        Priors by name in place of `prior_sd`: `{"default": "normal(0, 2.5)", "scale": "original", "intercept":
+        `"auto"`, the default: weakly informative and scaled to the data, the intercept around the link of the mean outcome, so that the
+        unit of the target does not matter. `"paper"`: N(0, 1). Or priors by name, and those it does not speak of as by default: `{"default": "normal(0, 2.5)", "scale": "original", "intercept":
         "student_t(4, 0, 10)", "log_sigma": "normal(0, 1)", "coefficients": {"carrier_*": "laplace(0, 1)"}}`, the shape of the
-        command's file; or `"auto"`, which is weakly informative.
+        command's file.
     max_kl
-        Take the fewest points whose held-out estimate of the divergence is at most this, in nats.
+        Take the fewest points whose held-out estimate of the divergence is at most this, in nats; 0.01 where k is not given.
     method, reference, embedding, polish
         How points are chosen (`pursuit`, `omp`, `a-iht-2`, …); halve the step of hard thresholding as the authors' code
         does; `auto`, `hermite:M` or `draws:S`; solve for the best weights of the final points once more.
@@ -142,7 +147,7 @@ def build(
         What the rows may take, such as `"4GiB"` or a number of bytes; by default half of what is available. Rows that take more are
         in a scratch file in the folder `scratch`, by default that of temporary files. The coreset is the same.
     seed, threads
-        Of everything random; number of threads, all cores by default.
+        Of everything random, also called `random_state` or `random_seed`; number of threads, all cores by default.
     format
         The format of a file whose extension does not say it.
     progress
@@ -218,7 +223,7 @@ def build(
     coreset = coreset_from(fields, {**keywords, "groups": groups if isinstance(groups, str) else None})
     coreset.design = design
     for warning in coreset.warnings:
-        warnings.warn(warning, stacklevel=2)
+        warnings.warn(warning, stacklevel=3)
     return coreset
 
 

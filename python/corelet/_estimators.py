@@ -34,6 +34,7 @@ class _OnCoreset(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         priors: Any = None,
         max_kl: Optional[float] = None,
         seed: int = 0,
+        random_state: Any = None,
         threads: Optional[int] = None,
     ) -> None:
         self.estimator = estimator
@@ -44,6 +45,7 @@ class _OnCoreset(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         self.priors = priors
         self.max_kl = max_kl
         self.seed = seed
+        self.random_state = random_state
         self.threads = threads
 
     def _wanted(self) -> Any:
@@ -81,7 +83,7 @@ class _OnCoreset(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         if self.k is not None and self.k >= n:
             return np.arange(n), np.ones(n) if own is None else own  # All rows stand for themselves.
         keywords = self.get_params(deep=False)
-        del keywords["estimator"]
+        del keywords["estimator"], keywords["random_state" if self.random_state is None else "seed"]
         self.coreset_ = build(features, coded, weights=own, progress=False, **{**keywords, "model": model})
         return self.coreset_.rows, self.coreset_.weights
 
@@ -107,8 +109,8 @@ class CoresetClassifier(ClassifierMixin, _OnCoreset):  # type: ignore[misc]
         Anything with `fit(X, y, sample_weight=)`; a `LogisticRegression` where there is none.
     k
         Rows to choose. Where there are no more rows than that, all are taken with weight 1.
-    model, standardise, prior_sd, priors, max_kl, seed, threads
-        As in `corelet.build`. Where none is named, the model is `logistic` for two classes and `softmax` for up to 20; `ordinal`
+    model, standardise, prior_sd, priors, max_kl, seed, random_state, threads
+        As in `corelet.build`; `random_state` is another name of `seed`. Where none is named, the model is `logistic` for two classes and `softmax` for up to 20; `ordinal`
         takes classes that are numbers in their order.
 
     Attributes

@@ -15,10 +15,14 @@ from .results import arviz as _arviz
 
 from . import _lib
 from ._build import _count
+from .results import html
 from .results.coreset import Coreset, Sketch, coreset_from
 from .results.draws import BARE, Draws
+from .results.estimates import SHOWN, Estimates, plotted
+from .results.predict import Prediction
 from .adapters.bridge import Bridge, Sampler
 from ._progress import _watched
+from ._seeds import seeded
 from ._types import Execution
 from .frames.units import Units, Which
 from .results.verdict import Verdict, verdict_from
@@ -100,7 +104,39 @@ class Fit:
         attributes = {"verdict": self.verdict.grade, "resampled": str(self.verdict.resampled)}
         return (self._convert or inference_data_of)(self._draws, attributes)
 
+    @property
+    def _estimates(self) -> Estimates:
+        assert self._draws is not None
+        return Estimates.of(self._draws, self.coreset.names)
+
+    def summary(self) -> Any:
+        """The estimates as a data frame of pandas, one line a parameter: `mean`, `sd`, `q5` and `q95` (the 90 % interval), `r_hat`,
+        `ess_bulk`, `ess_tail`; coefficients on the scale of the data."""
+        return self._estimates.to_frame()
+
+    def predict(self, new: Any, **keywords: Any) -> Prediction:
+        """What the posterior says of new rows, by these draws: see `Coreset.predict`, whose keywords it takes. For models that Corelet
+        knows; others are predicted by the tool they are written in, from `idata`."""
+        keywords.setdefault("idata", self.draws)
+        return self.coreset.predict(new, **keywords)
+
+    def plot(self, names: Optional[Sequence[str]] = None, axes: Any = None) -> Any:
+        """Marginal posteriors with means and 90 % intervals, by matplotlib: of these parameters, or of the first twelve. The axes."""
+        estimates = self._estimates
+        if names is None:
+            return plotted(estimates.first(SHOWN), axes)
+        unknown = [name for name in names if name not in estimates.names]
+        if unknown:
+            raise _lib.CoreletError(f"there is no parameter '{unknown[0]}'; there are {', '.join(map(repr, estimates.names))}")
+        at = [estimates.names.index(name) for name in names]
+        return plotted(Estimates(list(names), estimates.values[..., at], estimates.chained), axes)
+
     def __repr__(self) -> str:
+        shown = [f"  {line}" for line in ["estimates", *(f"  {line}" for line in self._estimates.lines())]]
+        return "\n".join([repr(self.verdict), *shown, *self._told()])
+
+    def _told(self) -> list[str]:
+        """Notes, rounds and seconds."""
         table = [f"  {'round':>5} {'points':>7} {'V':>9} {'shift':>7} {'R-hat':>6} {'seconds':>8}  then"]
         for at, this in enumerate(self.rounds, 1):
             seconds = sum(this.seconds.values())
@@ -110,12 +146,11 @@ class Fit:
             )
         notes = [f"  note           {note}" for note in self.notes]
         shown = table if self.rounds else []
-        return "\n".join([repr(self.verdict), *notes, *shown, f"  {self.seconds:.1f} seconds in all"])
+        return [*notes, *shown, f"  {self.seconds:.1f} seconds in all"]
 
     def _repr_html_(self) -> str:
-        import html
-
-        return f"<pre>{html.escape(repr(self))}</pre>"
+        head = html.badge(self.verdict.grade, self.verdict.headline)
+        return head + self._estimates.to_html() + html.folded("How it came about", [*self.verdict.lines, *self._told()])
 
 
 def _figure(x: float, form: str) -> str:
@@ -123,6 +158,7 @@ def _figure(x: float, form: str) -> str:
     return "-" if np.isnan(x) else format(x, form)
 
 
+@seeded
 def fit_model(
     sample: Callable[[NDArray[np.int64], NDArray[np.float64], Any], Any],
     log_likelihood: Callable[[Any, Any], Any],
@@ -170,7 +206,8 @@ def fit_model(
     draws
         Draws that each look at all rows uses; by default as many as k and the number of parameters ask for.
     max_rounds, seed, threads
-        The most rounds; of everything random here (the sampler has its own); number of threads of the builds.
+        The most rounds; of everything random here (the sampler has its own), also called `random_state` or `random_seed`; number of
+        threads of the builds.
     progress
         A callable that gets a `corelet.FitProgress` now and then; True for lines on the standard error stream, False for
         none; by default lines where a person is watching. Ctrl-C returns the best so far with its verdict.

@@ -6,6 +6,7 @@ import time
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
+from difflib import get_close_matches
 from inspect import signature
 from typing import Any, Optional
 
@@ -18,10 +19,12 @@ from .results.coreset import Coreset, Quality, coreset_from
 from .results.draws import Draws
 from ._fit import Fit, FitProgressOption, Round, reporting
 from .frames.formula import resolved
+from ._seeds import seeded
 from ._types import Execution
 from .results.verdict import Verdict, chain_settings, judged_by, verdict_from
 
 
+@seeded
 def fit(
     X: Any,
     y: Any = None,
@@ -60,7 +63,7 @@ def fit(
     draws, tune, chains, target_accept, max_depth
         Of NUTS.
     seed, threads
-        Of everything random; number of threads, all cores by default.
+        Of everything random, also called `random_state` or `random_seed`; number of threads, all cores by default.
     progress
         A callable that gets a `corelet.FitProgress` now and then; True for lines on the standard error stream, False for
         none; by default lines where a person is watching. Ctrl-C returns the best so far with its verdict.
@@ -84,9 +87,12 @@ def fit(
     """
     settings = chain_settings(draws, tune, chains, target_accept, max_depth, seed)
     began = time.perf_counter()
-    unknown = set(keywords) - set(signature(build).parameters)
+    known = {*signature(build).parameters, *signature(fit).parameters}
+    unknown = set(keywords) - known
     if unknown:
-        raise TypeError(f"fit() has no keyword '{min(unknown)}'; it takes those of build() and its own")
+        near = get_close_matches(min(unknown), known, 1)
+        hint = f" (did you mean '{near[0]}'?)" if near else ""
+        raise TypeError(f"fit() has no keyword '{min(unknown)}'{hint}; it takes those of build() and its own")
     X, y, asked, design = resolved(X, y, dict(model=model, k=None if full else k, seed=seed, rest="none" if full else rest, **keywords))
     execution = Execution(reporting(progress, began), _count("threads", threads))
     if full:
@@ -116,7 +122,7 @@ def _rounds(
     coreset = coreset_from(found["coreset"], {**keywords, "groups": keywords["groups"] if isinstance(asked.get("groups"), str) else None})
     verdict = judged_by(coreset, found["verdict"])
     for warning in coreset.warnings:
-        warnings.warn(warning, stacklevel=3)
+        warnings.warn(warning, stacklevel=4)
     rounds = [Round(**fields) for fields in found["rounds"]]
     return _fit(verdict, coreset, rounds, found["notes"], began)
 
@@ -129,7 +135,7 @@ def _all_rows(
     with given(X, y, asked, keywords) as data:
         fields = _lib.check(data, keywords, None, settings, execution)
     for warning in fields["warnings"]:
-        warnings.warn(warning, stacklevel=3)
+        warnings.warn(warning, stacklevel=4)
     rows, weights, draws = fields["rows"], fields["weights"], fields["draws"]
     n, dropped = int(fields["n"]), int(fields["dropped"])
     posterior = Draws.of({"standardised": draws["posterior"]["standardised"]})

@@ -17,11 +17,13 @@ from .results.coreset import SKETCH, Coreset, Sketch, coreset_from
 from .adapters.bridge import gathered
 from ._nnls import _array
 from ._progress import ProgressOption, reporter
+from ._seeds import seeded
 from ._types import Execution
 from .frames.units import Units
 
 Given = Union[ArrayLike, Callable[[Any, Any], ArrayLike], Any]
 
+@seeded
 def build_from_loglik(
     ll: Given,
     k: Optional[int] = None,
@@ -101,7 +103,7 @@ def build_from_loglik(
         coreset.quality = replace(coreset.quality, judged_on="pilot")
         coreset.say_divergence(coreset.quality.judgement)
     for warning in coreset.warnings:
-        warnings.warn(warning, stacklevel=2)
+        warnings.warn(warning, stacklevel=3)
     return coreset
 
 

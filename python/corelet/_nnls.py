@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from . import _lib
 from ._build import _count
 from ._progress import ProgressOption, reporter
+from ._seeds import seeded
 from ._types import Execution
 
 
@@ -58,6 +59,7 @@ class Solution:
         return f"Solution({len(self.ids)} columns, residual {self.residual:.3g} of {self.target_norm:.3g}, {self.status})"
 
 
+@seeded
 def sparse_nnls(
     Phi: ArrayLike,
     y: Optional[ArrayLike] = None,

@@ -63,6 +63,7 @@ class CoresetSelector(BaseEstimator):  # type: ignore[misc]
         embedding: str = "auto",
         polish: bool = False,
         seed: int = 0,
+        random_state: Any = None,
         threads: Optional[int] = None,
     ) -> None:
         self.k = k
@@ -79,6 +80,7 @@ class CoresetSelector(BaseEstimator):  # type: ignore[misc]
         self.embedding = embedding
         self.polish = polish
         self.seed = seed
+        self.random_state = random_state
         self.threads = threads
 
     def __sklearn_tags__(self) -> Any:
@@ -98,6 +100,7 @@ class CoresetSelector(BaseEstimator):  # type: ignore[misc]
             features, target = validate_data(self, X, y, y_numeric=not self._has_labels(), **checks)
             target = self._labels(target) if self._has_labels() else target
         keywords = self.get_params()
+        del keywords["random_state" if self.random_state is None else "seed"]
         self.coreset_: Coreset = build(features, target, progress=False, **keywords)
         self.rows_: NDArray[np.int64] = self.coreset_.rows
         self.weights_: NDArray[np.float64] = self.coreset_.weights

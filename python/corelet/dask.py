@@ -14,11 +14,13 @@ from typing import Any, Optional
 from .frames import cluster as _cluster
 from .results.coreset import Coreset
 from ._progress import ProgressOption
+from ._seeds import seeded
 from .results.verdict import Verdict
 
 __all__ = ["build", "check"]
 
 
+@seeded
 def build(
     ddf: Any,
     *,
@@ -51,6 +53,7 @@ def build(
         return _cluster.build_on(engine, engine.schema, keywords, progress, threads)
 
 
+@seeded
 def check(
     coreset: Coreset, ddf: Any, *, client: Any = None, progress: ProgressOption = None, **settings: Any
 ) -> Verdict:

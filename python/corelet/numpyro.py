@@ -24,6 +24,7 @@ from .results.review import Review
 from .results.draws import Draws
 from ._fit import Fit, FitProgressOption, Plan, plan_of, run_rounds
 from ._lib import CoreletError, block_size
+from ._seeds import seeded
 from .adapters.numpyro_chains import Chains, padded_weights, sample_stats
 from .adapters.numpyro_check import check, tolerance
 from .adapters.numpyro_rows import Rows, dimensions
@@ -42,6 +43,7 @@ LONGER = 4
 """Up to so many times as long as a round's need be, its chains are as long as the last ones: that costs less than compiling."""
 
 
+@seeded
 def fit(
     model: Callable[..., Any],
     args: Sequence[Any] = (),
@@ -209,7 +211,7 @@ def warn_of_precision(n: int) -> None:
         warnings.warn(
             f"in single precision the log-likelihood of {n} rows is known to some {rounded:.1g} nats only, and NUTS takes tiny "
             "steps; call numpyro.enable_x64() first",
-            stacklevel=3,
+            stacklevel=4,
         )
 
 

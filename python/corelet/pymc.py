@@ -23,6 +23,7 @@ from .results.review import Review
 from .results.draws import Draws
 from ._fit import Fit, FitProgressOption, plan_of, run_rounds
 from ._lib import CoreletError
+from ._seeds import seeded
 from .adapters.pymc_density import Parameters, Scores, WeightedModel, flat_draws
 from .adapters.pymc_graph import AS_IT_IS, INSIDE, RowLogp, check_model, refusal, shape_of, unchecked, with_own_data
 from .adapters.pymc_loglik import AllRows, LogLikelihoods
@@ -35,6 +36,7 @@ STARTS, FIRST_STARTS = 64, 16
 """Points that chains may start from: draws, and places near PyMC's initial point, whose density is looked at."""
 
 
+@seeded
 def fit(
     model: Any,
     *,

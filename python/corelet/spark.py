@@ -16,6 +16,7 @@ from .frames import cluster as _cluster
 from . import _lib
 from .results.coreset import Coreset
 from ._progress import ProgressOption
+from ._seeds import seeded
 from .results.verdict import Verdict
 
 __all__ = ["build", "check"]
@@ -23,6 +24,7 @@ __all__ = ["build", "check"]
 ANSWERS = "partition int, answer binary, error string"
 
 
+@seeded
 def build(
     sdf: Any, *, threads: Optional[int] = None, progress: ProgressOption = None, **keywords: Any
 ) -> Coreset:
@@ -47,6 +49,7 @@ def build(
         return _cluster.build_on(engine, engine.schema.empty_table(), keywords, progress, threads)
 
 
+@seeded
 def check(coreset: Coreset, sdf: Any, *, progress: ProgressOption = None, **settings: Any) -> Verdict:
     """Say whether a coreset's posterior can be trusted, by draws of it and one question to all rows of a Spark data frame.
 

@@ -53,7 +53,7 @@ def test_the_kl_of_a_coreset_is_what_numpy_says(demo, tmp_path):
     summary, core = tmp_path / "summary.json", tmp_path / "core.parquet"
     corelet(
         *("build", demo / "data.csv", "--model", "logistic", "--target", "y", "-k", "8"),
-        *("--standardise", "none", "-o", core, "--json", summary),
+        *("--standardise", "none", "--prior", "paper", "-o", core, "--json", summary),
         cwd=tmp_path,
     )
     said = json.loads(summary.read_text())

@@ -85,5 +85,5 @@ def test_the_keywords_are_the_flags_of_the_command(command, tmp_path):
 
     flags = set(re.findall(r"--([a-z-]+)", command("build", "--help", cwd=tmp_path).stdout))
     keywords = {name.replace("_", "-") for name in inspect.signature(corelet.build).parameters}
-    only_files = {"output", "json", "report", "quiet", "help", "version", "no-intercept"}
-    assert flags - only_files == keywords - {"X", "y", "k", "intercept", "progress"}
+    only_files = {"output", "json", "report", "quiet", "help", "version", "no-intercept"}  # and `--prior` is another name of `--priors`
+    assert flags - only_files - {"prior"} == keywords - {"X", "y", "k", "intercept", "progress"}

@@ -41,7 +41,7 @@ Examples:
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Generate the paper's synthetic data and set every method side by side
+    /// Compare every method on the paper's synthetic data
     Demo(DemoArgs),
     /// Choose weighted rows of a data file
     Build(BuildArgs),
@@ -70,7 +70,7 @@ pub(crate) struct ModelArgs {
     /// The likelihood
     #[arg(long, default_value = BuiltIn::default().name(), value_parser = models_parser())]
     model: BuiltIn,
-    /// How a Poisson rate follows from the linear predictor [default: log]
+    /// Link between the linear predictor and a Poisson rate [default: log]
     #[arg(long)]
     link: Option<LinkArg>,
     /// Noise standard deviation: of a linear target [default: a parameter, log_sigma], of Gaussian data [default: 1]
@@ -79,13 +79,12 @@ pub(crate) struct ModelArgs {
     /// Degrees of freedom of Student-t noise, or estimated, which makes them a parameter, log_nu [default: 4]
     #[arg(long, value_name = "NU")]
     degrees: Option<Degrees>,
-    /// Standard deviation of the prior N(0, sd²) of each coefficient of the standardised features [default: 1; of a
-    /// linear model 2.5 times that of the target, with the intercept around the target's mean]
+    /// In place of the default priors N(0, sd²) for the intercept and each coefficient of the standardised features; 1 is the paper's
     #[arg(long, value_parser = positive_number)]
     prior_sd: Option<f64>,
-    /// Priors of coefficients by name, of the intercept and of dispersions, in a TOML file; or the word auto, which is
-    /// weakly informative
-    #[arg(long, value_name = "FILE", value_parser = priors_of_file)]
+    /// Priors: auto, weakly informative and scaled to the data; paper, N(0, 1) on the standardised features; or a TOML file with
+    /// priors of coefficients by name, of the intercept and of dispersions [default: auto]
+    #[arg(long, visible_alias = "prior", value_name = "auto|paper|FILE", value_parser = priors_of_file)]
     priors: Option<Priors>,
 }
 
@@ -107,13 +106,13 @@ pub(crate) struct BuildArgs {
     pub(crate) model: ModelArgs,
     #[command(flatten)]
     pub(crate) choose: ChooseArgs,
-    /// Where the chosen rows go: .csv, .parquet or .json
+    /// Write the chosen rows to this .csv, .parquet or .json file; - is CSV on standard output
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,
-    /// Where a summary goes, as JSON
+    /// Write a summary to this file, as JSON
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
-    /// Where a report goes, with pictures, as one HTML file
+    /// Write a report with tables and pictures, one self-contained HTML file
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
 }
@@ -122,43 +121,44 @@ pub(crate) struct BuildArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Coreset")]
 pub(crate) struct ChooseArgs {
-    /// Most points, or groups with --groups; 0 with --rest gaussian [default: 100; with --max-kl the most to try, 1600]
+    /// Most points, or groups with --groups; 0 with --rest gaussian [default: as many as --max-kl takes, up to 1600; by a method without
+    /// a search 7 a parameter; of fit 300, doubled until certified]
     #[arg(short, value_name = "POINTS", value_parser = count())]
     k: Option<usize>,
-    /// Whether a Gaussian stands beside the rows, or in their place: none, gaussian, or auto, whichever has the smaller
-    /// divergence [default: none; of fit auto]
+    /// Whether a Gaussian factor stands beside the weighted rows, or in their place: none, gaussian, or auto, whichever has the
+    /// smaller divergence [default: none; for fit auto]
     #[arg(long)]
     rest: Option<RestArg>,
     /// Take the fewest points whose divergence is at most this, in nats, by held-out draws and by draws of their own
-    /// posterior
+    /// posterior [default: 0.01 where -k is not given]
     #[arg(long, value_name = "NATS", value_parser = positive_number)]
     max_kl: Option<f64>,
-    /// How the points are chosen; sparse-vi is slow: 500 gradients a point, each a pass over the data unless the
+    /// Algorithm that chooses the points; sparse-vi is slow: 500 gradients a point, each a pass over the data unless the
     /// model is gaussian, or linear with --sigma
     #[arg(long, default_value = "pursuit", value_parser = method_parser())]
     pub(crate) method: Selector,
     #[command(flatten)]
     embed: EmbedArgs,
-    /// Solve for the best weights of the final points once more
+    /// Solve once more for the optimal weights of the final points
     #[arg(long)]
     polish: bool,
-    /// Times to build, each under the posterior of the coreset before [default: up to 4, while it helps]
+    /// How often to build, each time under the posterior of the previous coreset [default: up to 4, while it helps]
     #[arg(long, value_name = "ROUNDS", value_parser = positive_count())]
     rounds: Option<usize>,
-    /// What the posterior of the coreset before is known by
+    /// How the posterior of the previous coreset is approximated
     #[arg(long, default_value = "laplace")]
     rounds_by: RoundsByArg,
-    /// What the first posterior is fitted to: full, or subsample:ROWS, which spares the fit of all rows
+    /// Rows that the first approximation of the posterior is fitted to: full, or subsample:ROWS, which avoids the fit of all rows
     #[arg(long, default_value = "full")]
     pub(crate) start: Start,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct EmbedArgs {
-    /// How a row becomes a vector: auto, hermite:M, draws:S or hermite:2+draws:S
+    /// Embedding of the log-likelihoods as vectors: auto, hermite:M, draws:S or hermite:2+draws:S
     #[arg(long, default_value = "auto")]
     pub(crate) embedding: Choice,
-    /// Halve the step of iht, a-iht and a-iht-2 as the authors' code does
+    /// Halve the step of iht, a-iht and a-iht-2, as the paper's code does
     #[arg(long)]
     reference: bool,
 }
@@ -173,18 +173,18 @@ pub(crate) struct CompareArgs {
     pub(crate) data: DataArgs,
     #[command(flatten)]
     pub(crate) model: ModelArgs,
-    /// Numbers of points
+    /// Numbers of points to try
     #[arg(short, value_name = "K,K,...", value_delimiter = ',', default_value = "100", value_parser = positive_count())]
     pub(crate) k: Vec<usize>,
-    /// Methods, or all, which leaves out sparse-vi: that one is slow, and must be named
+    /// Methods to compare, or all, which leaves out the slow sparse-vi
     #[arg(long, value_name = "A,B,...", value_delimiter = ',', default_value = "all", value_parser = methods_parser())]
     methods: Vec<MethodArg>,
-    /// Seeds to run each with, from --seed on
+    /// Number of seeds for each run, from --seed on
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) seeds: u64,
     #[command(flatten)]
     pub(crate) embed: EmbedArgs,
-    /// Where every cell goes, as CSV
+    /// Write every run to this file, as CSV; - is standard output
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }
@@ -203,13 +203,13 @@ pub(crate) struct EvaluateArgs {
     /// File with columns row and weight: .csv, .parquet or .json
     #[arg(long, value_name = "FILE")]
     pub(crate) coreset: PathBuf,
-    /// Rows with their targets, to be scored: their log predictive density under the coreset and under all rows
+    /// Test rows with their targets: their log predictive density under the coreset and under all rows
     #[arg(long, value_name = "FILE")]
     pub(crate) test: Option<PathBuf>,
-    /// How a row becomes a vector: auto, hermite:M, draws:S or hermite:2+draws:S
+    /// Embedding of the log-likelihoods as vectors: auto, hermite:M, draws:S or hermite:2+draws:S
     #[arg(long, default_value = "auto")]
     pub(crate) embedding: Choice,
-    /// Where a summary goes, as JSON
+    /// Write a summary to this file, as JSON
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
 }
@@ -220,7 +220,7 @@ Examples:
   corelet demo
   corelet demo --out /tmp/demo --n 100000")]
 pub(crate) struct DemoArgs {
-    /// Folder for the files
+    /// Folder to write to
     #[arg(long, value_name = "DIR", default_value = "./corelet-demo")]
     pub(crate) out: PathBuf,
     /// Rows to generate
@@ -377,24 +377,31 @@ impl Cli {
 
 fn method_parser() -> ValueParser {
     let parse = |name: String| Selector::from_name(&name).unwrap_or(Selector::Embedded(Method::default()));
-    PossibleValuesParser::new(Selector::names()).map(parse).into()
+    PossibleValuesParser::new(Selector::names().into_iter().map(named)).map(parse).into()
+}
+
+/// A value by its name, with hyphens or underscores.
+fn named(name: &'static str) -> PossibleValue {
+    PossibleValue::new(name).alias(name.replace('-', "_"))
 }
 
 fn models_parser() -> ValueParser {
-    let values = BuiltIn::ALL.map(|model| PossibleValue::new(model.name()).help(model.about()));
+    let values = BuiltIn::ALL.map(|model| named(model.name()).help(model.about()));
     PossibleValuesParser::new(values).try_map(|name| name.parse::<BuiltIn>()).into()
 }
 
 fn methods_parser() -> ValueParser {
     let values = [vec!["all"], Selector::names()].concat();
     let parse = |name: String| Selector::from_name(&name).map_or(MethodArg::All, MethodArg::One);
-    PossibleValuesParser::new(values).map(parse).into()
+    PossibleValuesParser::new(values.into_iter().map(named)).map(parse).into()
 }
 
 /// What a TOML file asks for, or the word that stands for one.
 fn priors_of_file(path: &str) -> Result<Priors, String> {
-    if path == "auto" {
-        return Ok(Priors::auto());
+    match path {
+        "auto" => return Ok(Priors::auto()),
+        "paper" => return Ok(Priors::paper()),
+        _ => {}
     }
     let text = std::fs::read_to_string(path).map_err(|error| format!("it cannot be read: {error}"))?;
     toml::from_str(&text).map_err(|error| {

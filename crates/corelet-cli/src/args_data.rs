@@ -25,7 +25,7 @@ pub(crate) struct DataArgs {
     columns: ColumnArgs,
     #[command(flatten)]
     cells: CellArgs,
-    /// Memory that the rows may take, such as 4GiB; beyond it they are in a scratch file [default: half of what is available]
+    /// Memory that the rows may take, such as 4GiB; beyond it they go to a scratch file [default: half of what is available]
     #[arg(long, value_name = "SIZE")]
     memory: Option<Bytes>,
     /// Folder of the scratch files, and of what comes through a pipe [default: that of temporary files]
@@ -43,7 +43,7 @@ struct ColumnArgs {
     /// Columns to predict from; a name with a comma stands in double quotes [default: all others]
     #[arg(long, value_name = "A,B,C")]
     features: Option<NameList>,
-    /// Columns not to predict from, where --features does not name those to predict from
+    /// Columns to leave out of the features
     #[arg(long, value_name = "A,B,C", conflicts_with = "features")]
     exclude: Option<NameList>,
     /// Column with the exposure of each row, for counts
@@ -52,17 +52,17 @@ struct ColumnArgs {
     /// Column with the number of trials of each row, for binomial
     #[arg(long, value_name = "COLUMN")]
     trials: Option<String>,
-    /// Column that says whether the event was seen (1) or not until then (0), for weibull and exponential [default: always
-    /// seen]
+    /// Column that is 1 where the event was observed and 0 where the time is right-censored, for weibull and exponential
+    /// [default: always observed]
     #[arg(long, value_name = "COLUMN")]
     event: Option<String>,
     /// Column with the weight of each row, > 0: how many rows it stands for
     #[arg(long, value_name = "COLUMN")]
     weights: Option<String>,
-    /// Column with what is added to the linear predictor of each row
+    /// Column with an offset, which is added to the linear predictor of each row
     #[arg(long, value_name = "COLUMN")]
     offset: Option<String>,
-    /// Column that says which rows belong together: whole groups are chosen, -k of them; it is no feature
+    /// Column that says which rows form a group: whole groups are chosen, -k of them; it is no feature
     #[arg(long, value_name = "COLUMN")]
     groups: Option<String>,
 }
@@ -71,28 +71,28 @@ struct ColumnArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Data")]
 struct CellArgs {
-    /// Columns that are categories whatever their cells look like
+    /// Columns to treat as categories even where their cells are numbers
     #[arg(long, value_name = "A,B,C")]
     categories: Option<NameList>,
-    /// Cells that count as missing besides empty ones, NA, NaN and null
+    /// Further texts that mean a missing value, besides an empty cell, NA, NaN and null
     #[arg(long, value_name = "TEXT,TEXT", allow_hyphen_values = true)]
     missing: Option<NameList>,
     /// Level of the target that counts as success, for logistic
     #[arg(long, value_name = "LEVEL", allow_hyphen_values = true)]
     positive: Option<String>,
-    /// Levels of the target from low to high, for ordinal; numbers ascend by themselves
+    /// Levels of the target from low to high, for ordinal; not needed for numbers
     #[arg(long, value_name = "LOW,…,HIGH", allow_hyphen_values = true)]
     levels: Option<NameList>,
     /// Add no intercept
     #[arg(long)]
     no_intercept: bool,
-    /// What is done to the features
+    /// How features are standardised
     #[arg(long, default_value = "scale")]
     standardise: StandardiseArg,
     /// Leave out rows with missing values
     #[arg(long)]
     drop_missing: bool,
-    /// Take equal rows as one, with the sum of their weights; where there are no more of them than points, that is all
+    /// Merge equal rows, adding their weights; where no more distinct rows are left than points, all of them are the coreset
     #[arg(long)]
     collapse: bool,
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use corelet::coreset::RestChoice;
-use corelet::data::Format;
+use corelet::data::{Format, Unseen};
 use corelet::embed::Choice;
 use corelet::posterior::SampleSettings;
 use corelet::study::{BuildSpecification, PredictedKind, PredictionSettings, Specification};
@@ -17,16 +17,16 @@ use crate::load::has_metadata;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Sampling")]
 pub(crate) struct ChainArgs {
-    /// Independent chains
+    /// Number of chains, run in parallel
     #[arg(long, default_value_t = 4, value_parser = positive_count())]
     chains: usize,
-    /// Steps of adaptation of each chain
+    /// Warm-up steps of each chain, which are not kept
     #[arg(long, default_value_t = 500, value_parser = positive_count())]
     warmup: usize,
     /// Draws of each chain
     #[arg(long, default_value_t = 1000, value_parser = positive_count())]
     draws: usize,
-    /// Acceptance rate that the step size is adapted to
+    /// Target acceptance rate of the step-size adaptation
     #[arg(long, value_name = "RATE", default_value_t = 0.8, value_parser = positive_number)]
     target_accept: f64,
 }
@@ -35,13 +35,13 @@ pub(crate) struct ChainArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct DrawFiles {
-    /// Where the draws go: .parquet, .csv or .json
+    /// Write the draws to this .parquet, .csv or .json file; - is CSV on standard output
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,
-    /// Where they go once more, with sample statistics and warm-up, for ArviZ: corelet.read_draws of Python opens it
+    /// Write draws, sample statistics and warm-up for ArviZ; corelet.read_draws opens the file in Python
     #[arg(long, value_name = "FILE")]
     pub(crate) arviz: Option<PathBuf>,
-    /// Where a summary goes, as JSON
+    /// Write a summary to this file, as JSON
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
 }
@@ -88,17 +88,17 @@ pub(crate) struct FitArgs {
     pub(crate) model: ModelArgs,
     #[command(flatten)]
     pub(crate) choose: ChooseArgs,
-    /// Points that -k, 300 where it is not said, may be doubled to while the coreset is not certified [default: four times -k]
+    /// Upper limit to which -k (300 by default) is doubled while the coreset is not certified [default: four times -k]
     #[arg(long, value_name = "POINTS", value_parser = positive_count(), help_heading = "Coreset")]
     pub(crate) max_k: Option<usize>,
     #[command(flatten)]
     pub(crate) chains: ChainArgs,
     #[command(flatten)]
     pub(crate) files: DrawFiles,
-    /// Where the chosen rows go: .csv, .parquet or .json
+    /// Write the chosen rows to this .csv, .parquet or .json file
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) coreset: Option<PathBuf>,
-    /// Where a report goes, with pictures, as one HTML file
+    /// Write a report with tables and pictures, one self-contained HTML file
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) report: Option<PathBuf>,
 }
@@ -116,13 +116,13 @@ pub(crate) struct PathArgs {
     /// Most points [default: 100]
     #[arg(short, value_name = "POINTS", value_parser = positive_count(), help_heading = "Coreset")]
     k: Option<usize>,
-    /// How a row becomes a vector: auto, hermite:M, draws:S or hermite:2+draws:S
+    /// Embedding of the log-likelihoods as vectors: auto, hermite:M, draws:S or hermite:2+draws:S
     #[arg(long, default_value = "auto", help_heading = "Coreset")]
     embedding: Choice,
-    /// Where every size goes, as CSV
+    /// Write the divergence at every size, as CSV; - is standard output
     #[arg(short, long, value_name = "FILE", help_heading = "Output")]
     pub(crate) output: Option<PathBuf>,
-    /// Where a picture of it goes: .svg or .png
+    /// Write a picture of it: .svg or .png
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) figure: Option<PathBuf>,
 }
@@ -140,24 +140,35 @@ pub(crate) struct PredictArgs {
     /// Format of that file, where its extension does not say
     #[arg(long)]
     pub(crate) format: Option<Format>,
-    /// Where the rows go with their predictions: .csv, .parquet or .json
+    /// Write the rows with their predictions to this .csv, .parquet or .json file; - is CSV on standard output
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,
-    /// Of what the distribution is predicted
+    /// Which distribution to predict
     #[arg(long, default_value = "mean")]
     kind: KindArg,
-    /// Quantiles
+    /// Quantiles to report, between 0 and 1
     #[arg(long, value_name = "Q,Q,...", value_delimiter = ',', default_value = "0.05,0.5,0.95")]
     quantiles: Vec<f64>,
+    /// How to treat levels that the coreset's data did not have
+    #[arg(long, default_value = "error")]
+    unseen: UnseenArg,
     #[command(flatten)]
     chains: ChainArgs,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum UnseenArg {
+    /// Refuse them
+    Error,
+    /// Take them as the base level of their column, with a warning
+    Baseline,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum KindArg {
-    /// E[y] given the coefficients: a probability, a mean
+    /// That of the mean outcome given the coefficients: a probability, a rate
     Mean,
-    /// y itself
+    /// That of the outcome itself
     Outcome,
 }
 
@@ -169,6 +180,14 @@ impl PredictArgs {
             KindArg::Outcome => PredictedKind::Outcome,
         };
         PredictionSettings { kind, quantiles: self.quantiles.clone(), seed }
+    }
+
+    /// What becomes of unseen levels.
+    pub(crate) fn unseen(&self) -> Unseen {
+        match self.unseen {
+            UnseenArg::Error => Unseen::Error,
+            UnseenArg::Baseline => Unseen::Baseline,
+        }
     }
 
     /// How the coreset's posterior is sampled.

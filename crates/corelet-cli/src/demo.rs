@@ -8,7 +8,7 @@ use corelet::coreset::Selector;
 use corelet::data::{Columns, DesignOptions, Source, Table, Values, ensure_writable};
 use corelet::embed::Choice;
 use corelet::generate;
-use corelet::study::{Cell, Comparison, Specification, Study};
+use corelet::study::{Cell, Comparison, ModelSpecification, Specification, Study};
 use sparse_nnls::{Limits, Method};
 
 use crate::Outcome;
@@ -48,7 +48,8 @@ pub(crate) fn run(
     drop(observations);
     let data_csv = table_as_csv(&table);
     let design = DesignOptions { columns: Columns::predicting("y"), ..DesignOptions::default() };
-    let specification = Specification { design, ..Specification::default() };
+    let model = ModelSpecification { prior_sd: Some(1.0), ..ModelSpecification::default() };
+    let specification = Specification { design, model, ..Specification::default() };
     let opened = load::study(Source::of_table(table), &specification, start, terminal)?;
     let comparison = Comparison {
         methods: Method::all().into_iter().map(Selector::from).collect(),

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
 use corelet::data::Source;
 
 use crate::Outcome;
@@ -33,14 +32,14 @@ pub(crate) fn run(
         .evaluate_with_rest(&observations, &weights, rest, (args.embedding, seed), &mut |progress| {
             follower.heard(progress)
         })
-        .with_context(|| opened.study.frame().source.clone())?
+        .map_err(|error| load::located(error, &opened.study.frame().source))?
         .with_peak_memory(memory::peak_bytes());
     let test = args.test.as_ref().map(|path| Source::open(path, args.data.format)).transpose()?;
     let scored = test.as_ref().map(|test| {
         opened
             .study
             .test(&observations, &weights, rest, test, seed, &mut |progress| follower.heard(progress))
-            .with_context(|| test.name().to_owned())
+            .map_err(|error| load::located(error, test.name()))
     });
     let summary = summary.with_test(scored.transpose()?);
     drop(follower);

@@ -7,9 +7,9 @@ use std::time::Instant;
 
 use anyhow::Context;
 use corelet::coreset::{Coreset, RestChoice};
-use corelet::data::{Bytes, Extra, Reading, Source, read_coreset, write_rows};
+use corelet::data::{Bytes, Extra, Reading, Source, is_standard_output, read_coreset, write_rows};
 use corelet::rows::Rest;
-use corelet::study::{Progress, Specification, Study, rest_of};
+use corelet::study::{Progress, Specification, Study, StudyError, rest_of};
 use corelet::words::{Summary, count, duration};
 
 use crate::args_data::DataArgs;
@@ -25,7 +25,8 @@ pub(crate) struct Points {
 
 /// Whether a file has a place for what goes with a coreset beside its rows.
 pub(crate) fn has_metadata(path: &Path) -> bool {
-    path.extension().is_none_or(|extension| !extension.eq_ignore_ascii_case("csv"))
+    !is_standard_output(path)
+        && path.extension().is_none_or(|extension| !extension.eq_ignore_ascii_case("csv"))
 }
 
 /// Refuses, before any work is done, a Gaussian part where the file has no place for it.
@@ -73,9 +74,17 @@ pub(crate) fn study(
     })?;
     drop(progress);
     let read = clock.elapsed().as_secs_f64();
-    let study =
-        Study::new(source.name(), dataset, specification, read).with_context(|| source.name().to_owned())?;
+    let study = Study::new(source.name(), dataset, specification, read);
+    let study = study.map_err(|error| located(error, source.name()))?;
     Ok(Opened { source, study })
+}
+
+/// An error with the data named in front, where it does not name them itself.
+pub(crate) fn located(error: StudyError, name: &str) -> anyhow::Error {
+    match error {
+        StudyError::Data(error) => error.into(),
+        error => anyhow::Error::new(error).context(name.to_owned()),
+    }
 }
 
 /// How fast a look goes.
@@ -201,8 +210,15 @@ impl<'a> Follower<'a> {
 pub(crate) fn show(summary: &Summary, terminal: &Terminal, written: &[&Path]) {
     summary.lines().iter().for_each(|line| terminal.say(line));
     for path in written {
-        terminal.say(&format!("  written        {}", path.display()));
+        say_written(path, terminal);
     }
+}
+
+/// Says which file was written.
+pub(crate) fn say_written(path: &Path, terminal: &Terminal) {
+    let name =
+        if is_standard_output(path) { "standard output".to_owned() } else { path.display().to_string() };
+    terminal.say(&format!("  written        {name}"));
 }
 
 /// Says what the user should not overlook.

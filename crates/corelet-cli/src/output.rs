@@ -3,10 +3,18 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
-use corelet::data::{ensure_place, is_same_file, write_whole};
+use corelet::data::{ensure_place, is_same_file, is_standard_output, write_whole};
 
-/// Refuses outputs that could not be written, that name one file twice, or that would overwrite the data.
+use crate::terminal;
+
+/// Refuses outputs that could not be written, that name one file twice, or that would overwrite the data. Where one of them is standard
+/// output, what is said goes to standard error.
 pub fn check(outputs: &[&Path], inputs: &[PathBuf]) -> anyhow::Result<()> {
+    match outputs.iter().filter(|path| is_standard_output(path)).count() {
+        0 => {}
+        1 => terminal::leave_standard_output(),
+        _ => bail!("two outputs are standard output (-): one of them must be a file"),
+    }
     for (i, output) in outputs.iter().enumerate() {
         ensure_place(output)?;
         if inputs.iter().any(|input| is_same_file(output, input)) {
@@ -38,5 +46,6 @@ pub fn csv_line(fields: impl IntoIterator<Item = String>) -> String {
 
 /// A number as a CSV field, empty where there is none.
 pub fn csv_number(value: Option<f64>) -> String {
-    value.filter(|x| x.is_finite()).map_or_else(String::new, |x| x.to_string())
+    // With an exponent where a number is very small or very large.
+    value.filter(|x| x.is_finite()).map_or_else(String::new, |x| format!("{x:?}"))
 }

@@ -14,10 +14,25 @@ pub struct Page {
     pub title: String,
     /// One line below the title.
     pub lead: String,
+    /// What it comes to, where there is a verdict.
+    pub badge: Option<Badge>,
+    /// Whether its pictures take the colours of the reader's theme; others stay on white.
+    pub themed: bool,
     /// Its parts, in order.
     pub sections: Vec<Section>,
     /// The last line.
     pub footer: String,
+}
+
+/// A grade and what it means.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Badge {
+    /// A, B or C.
+    pub grade: String,
+    /// The grade in a few words.
+    pub title: String,
+    /// One sentence.
+    pub words: String,
 }
 
 /// A part of a page.
@@ -50,6 +65,13 @@ pub enum Block {
     },
     /// Rows of cells.
     Table(Table),
+    /// Rows of cells that are seen when they are asked for.
+    Folded(Table),
+    /// Text as a terminal takes it.
+    Code {
+        /// What it says.
+        text: String,
+    },
     /// A picture.
     Figure {
         /// What is drawn.
@@ -57,6 +79,35 @@ pub enum Block {
         /// What stands below it.
         caption: String,
     },
+    /// Pictures side by side, as many as there is room for.
+    Gallery {
+        /// Each with its name.
+        pictures: Vec<Picture>,
+        /// What their lines mean.
+        keys: Vec<Key>,
+        /// What stands below them.
+        caption: String,
+    },
+}
+
+/// One picture of several.
+#[derive(Debug, Clone, Serialize)]
+pub struct Picture {
+    /// What is drawn.
+    pub svg: String,
+    /// What it shows, for those who hear the page.
+    pub name: String,
+}
+
+/// What a line of a picture means.
+#[derive(Debug, Clone, Serialize)]
+pub struct Key {
+    /// As HTML writes it.
+    pub colour: String,
+    /// How the line is broken, as SVG writes it; empty where it is not.
+    pub dash: String,
+    /// What it stands for.
+    pub label: String,
 }
 
 /// A table; the first column is text, the others are set flush right where they are numbers.
@@ -100,6 +151,21 @@ impl Section {
         self.blocks.push(Block::Table(table));
     }
 
+    /// Adds a table that is seen when it is asked for.
+    pub fn folded(&mut self, table: Table) {
+        self.blocks.push(Block::Folded(table));
+    }
+
+    /// Adds text as a terminal takes it.
+    pub fn code(&mut self, text: impl Into<String>) {
+        self.blocks.push(Block::Code { text: text.into() });
+    }
+
+    /// Adds pictures side by side.
+    pub fn gallery(&mut self, pictures: Vec<Picture>, keys: Vec<Key>, caption: impl Into<String>) {
+        self.blocks.push(Block::Gallery { pictures, keys, caption: caption.into() });
+    }
+
     /// Adds a picture.
     pub fn figure(&mut self, svg: &str, caption: impl Into<String>) {
         self.blocks.push(Block::Figure { svg: svg.to_owned(), caption: caption.into() });
@@ -121,15 +187,20 @@ impl Page {
         template.render(Serde(&page)).context("the report cannot be made")
     }
 
-    /// Ids must be unique on a page, and every figure counts its own from the start.
+    /// Ids must be unique on a page, and every figure counts its own from the start. Each has a name, for those who hear the page.
     fn tell_figures_apart(&mut self) {
         let blocks = self.sections.iter_mut().flat_map(|section| &mut section.blocks);
-        let figures = blocks.filter_map(|block| match block {
-            Block::Figure { svg, .. } => Some(svg),
-            _ => None,
+        let figures = blocks.flat_map(|block| match block {
+            Block::Figure { svg, caption } => vec![(svg, caption.as_str())],
+            Block::Gallery { pictures, .. } => {
+                pictures.iter_mut().map(|picture| (&mut picture.svg, picture.name.as_str())).collect()
+            }
+            _ => Vec::new(),
         });
-        for (i, svg) in figures.enumerate() {
+        for (i, (svg, name)) in figures.enumerate() {
+            let name = name.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;");
             *svg = svg
+                .replacen("<svg ", &format!("<svg aria-label=\"{name}\" "), 1)
                 .replace(" id=\"", &format!(" id=\"f{i}-"))
                 .replace("url(#", &format!("url(#f{i}-"))
                 .replace("href=\"#", &format!("href=\"#f{i}-"));
@@ -154,10 +225,15 @@ mod tests {
             rows: vec![row],
             numeric: true,
         });
+        section.code(nasty);
         section.figure("<svg><g/></svg>", nasty);
+        let picture = Picture { svg: "<svg >".to_owned(), name: nasty.to_owned() };
+        section.gallery(vec![picture], Vec::new(), nasty);
         let page = Page {
             title: nasty.to_owned(),
             lead: nasty.to_owned(),
+            themed: true,
+            badge: Some(Badge { grade: nasty.to_owned(), title: nasty.to_owned(), words: nasty.to_owned() }),
             sections: vec![section],
             footer: nasty.to_owned(),
         };

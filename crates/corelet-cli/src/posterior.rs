@@ -11,7 +11,7 @@ use corelet::posterior::{
 use corelet::rows::Weighted;
 use corelet::study::{Drawn, Study, StudyError};
 use corelet::trust::{Divergence, Grade, Reason, Reweighting, Verdict};
-use corelet::words::{headline, lines};
+use corelet::words::{Estimate, headline, lines, table};
 use serde::Serialize;
 
 use crate::args_sampling::DrawFiles;
@@ -19,7 +19,7 @@ use crate::interrupt::Interrupt;
 use crate::load::{Follower, Opened};
 use crate::output;
 use crate::terminal::Terminal;
-use crate::words::{count, duration, number};
+use crate::words::{count, duration, number, plural};
 
 /// Rows of the table of parameters.
 const SHOWN: usize = 12;
@@ -145,6 +145,32 @@ impl PosteriorSummary {
     }
 }
 
+impl PosteriorSummary {
+    /// All estimates on the scale of the data, intercepts first and natural scales last.
+    pub(crate) fn estimates(&self, study: &Study) -> Vec<Estimate> {
+        let figures = |Marginal { mean, sd, q5, q95, .. }: &Marginal| [*mean, *sd, *q5, *q95];
+        let features = study.frame().features.max(1);
+        let intercept = study.frame().standardisation.intercept.map(|(at, _)| at);
+        let slopes = self.parameters.len() - study.resolved().dispersions().len();
+        let is_intercept = |at: &usize| *at < slopes && intercept == Some(at % features);
+        let (first, others): (Vec<usize>, Vec<usize>) = (0..self.parameters.len()).partition(is_intercept);
+        let named = first.into_iter().chain(others).map(|at| {
+            let parameter = &self.parameters[at];
+            Estimate {
+                name: parameter.name.clone(),
+                figures: figures(&parameter.original),
+                chains: Some((parameter.r_hat, parameter.ess_bulk.min(parameter.ess_tail))),
+            }
+        });
+        let natural = self.natural.iter().map(|parameter| Estimate {
+            name: parameter.name.clone(),
+            figures: figures(&parameter.marginal),
+            chains: None,
+        });
+        named.chain(natural).collect()
+    }
+}
+
 fn parameters(study: &Study, drawn: &Drawn) -> Vec<NamedParameter> {
     let each = study.frame().names.iter().zip(drawn.marginals(study)).zip(&drawn.diagnostics.parameters);
     each.map(|((name, (original, standardised)), of_chains)| {
@@ -212,13 +238,13 @@ pub(crate) fn show(
     match &drawn.verdict {
         Some(verdict) => {
             terminal.say(&headline(verdict, points, study.all_rows()));
-            lines(verdict).iter().for_each(|line| terminal.say(line));
+            lines(verdict, points, study.all_rows()).iter().for_each(|line| terminal.say(line));
         }
-        None => terminal.say(&format!("the posterior of all {} rows", count(study.all_rows()))),
+        None => terminal.say(&format!("the posterior of all {}", plural(study.all_rows(), "row"))),
     }
     drawn.misfits.iter().for_each(|line| terminal.warn(&format!("the model does not fit: {line}")));
     show_chains(&drawn.diagnostics, drawn.chains.gradients(), terminal);
-    show_parameters(summary, terminal);
+    show_parameters(study, summary, terminal);
     let [sample, verdict] = [drawn.sample_seconds, drawn.verdict_seconds].map(duration);
     terminal.say(&format!("  time           sample {sample}, verdict {verdict}"));
 }
@@ -280,18 +306,21 @@ fn columns(chains: &Chains, weights: Vec<f64>, study: &Study) -> Vec<(String, Ex
     columns
 }
 
-fn show_parameters(summary: &PosteriorSummary, terminal: &Terminal) {
-    let parameters = summary.parameters.iter().take(SHOWN).map(|p| (&p.name, &p.original));
-    let natural = summary.natural.iter().map(|p| (&p.name, &p.marginal));
-    let shown: Vec<(&String, &Marginal)> = parameters.chain(natural).collect();
-    let width = shown.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
-    for (i, (name, Marginal { mean, sd, q5, q95, .. })) in shown.into_iter().enumerate() {
-        let label = if i == 0 { "  parameters     " } else { "                 " };
-        let [mean, sd, q5, q95] = [mean, sd, q5, q95].map(|x| number(*x));
-        terminal.say(&format!("{label}{name:width$}  {mean} ± {sd}  [{q5}, {q95}]"));
-    }
-    let more = summary.parameters.len().saturating_sub(SHOWN);
-    if more > 0 {
-        terminal.say(&format!("                 and {more} more, in the files"));
+/// The estimates on the scale of the data: intercepts, the first of the others, and what has a natural scale of its own.
+fn show_parameters(study: &Study, summary: &PosteriorSummary, terminal: &Terminal) {
+    const INDENT: &str = "    ";
+    let all = summary.estimates(study);
+    let (shown, left) = if all.len() > SHOWN + summary.natural.len() {
+        let (first, rest) = all.split_at(SHOWN);
+        let natural = &rest[rest.len() - summary.natural.len()..];
+        ([first, natural].concat(), rest.len() - natural.len())
+    } else {
+        (all, 0)
+    };
+    terminal.say("  estimates");
+    let width = terminal.width().map(|width| width - INDENT.len());
+    table(&shown, width).iter().for_each(|line| terminal.say(&format!("{INDENT}{line}")));
+    if left > 0 {
+        terminal.say(&format!("{INDENT}and {} more, in the files", count(left)));
     }
 }

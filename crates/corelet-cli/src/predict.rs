@@ -1,6 +1,5 @@
 //! `corelet predict`: what the posterior of a coreset file says of new rows.
 
-use anyhow::Context;
 use corelet::data::{Besides, Extra, Source, ensure_writable, write_row_blocks};
 use corelet::posterior::{Diagnostics, SampleError};
 use corelet::study::{KeptCoreset, Prediction, StudyError, predict_from};
@@ -8,10 +7,10 @@ use corelet::study::{KeptCoreset, Prediction, StudyError, predict_from};
 use crate::Outcome;
 use crate::args_sampling::PredictArgs;
 use crate::interrupt::Interrupt;
-use crate::load::Follower;
+use crate::load::{Follower, located, say_written};
 use crate::output;
 use crate::terminal::Terminal;
-use crate::words::count;
+use crate::words::{count, plural};
 
 /// Rows that are predicted and written at a time. A text file is read once for each.
 const BLOCK: usize = 1 << 18;
@@ -28,11 +27,12 @@ pub(crate) fn run(
     output::check(&[&args.output], &[args.coreset.clone(), args.new.clone()])?;
     let coreset = KeptCoreset::read(&args.coreset)?;
     let source = Source::open(&args.new, args.format)?;
-    let rows = coreset.encode(&source, Besides::Exposure)?;
+    let (rows, notes) = coreset.encode_noting(&source, Besides::Exposure, args.unseen())?;
+    notes.iter().for_each(|note| terminal.warn(note));
     let mut follower = Follower::new(terminal, interrupt);
     let chains = match coreset.sample(&settings, seed, &mut |progress| follower.heard(progress)) {
         Err(StudyError::Sample(SampleError::Stopped)) => return Ok(Outcome::Interrupted),
-        chains => chains.with_context(|| args.coreset.display().to_string())?,
+        chains => chains.map_err(|error| located(error, &args.coreset.display().to_string()))?,
     };
     drop(follower);
     Diagnostics::new(&chains).warnings().iter().for_each(|warning| terminal.warn(warning));
@@ -51,7 +51,7 @@ pub(crate) fn run(
         }
         progress.set(format!("predicting: {} of {} rows", count(first), count(rows.len())));
         let predicted = predict_from(&coreset.model, &rows.select(&ids), first, &theta, &asked)
-            .with_context(|| source.name().to_owned())?;
+            .map_err(|error| located(error, source.name()))?;
         first += ids.len().max(1);
         Ok(Some((source.cells(&ids)?, columns(&predicted, &classes, &asked.quantiles))))
     });
@@ -60,8 +60,8 @@ pub(crate) fn run(
         Err(_) if interrupt.asked() => return Ok(Outcome::Interrupted),
         written => written?,
     }
-    terminal.say(&format!("{} rows predicted by {}", count(rows.len()), args.coreset.display()));
-    terminal.say(&format!("  written        {}", args.output.display()));
+    terminal.say(&format!("{} predicted by {}", plural(rows.len(), "row"), args.coreset.display()));
+    say_written(&args.output, terminal);
     Ok(Outcome::Done)
 }
 

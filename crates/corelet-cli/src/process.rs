@@ -16,7 +16,7 @@ const NOT_CERTIFIED: u8 = 3;
 #[derive(Debug, Args)]
 pub struct ProcessArgs {
     /// Seed of everything random; the same seed gives the same coreset for any number of threads
-    #[arg(long, global = true, default_value_t = 0)]
+    #[arg(long, global = true, aliases = ["random-seed", "random-state"], default_value_t = 0)]
     pub seed: u64,
     /// Threads to use [default: all cores; at most four a core]
     #[arg(long, global = true, value_parser = clap::value_parser!(u32).range(1..))]
@@ -40,6 +40,7 @@ pub enum Outcome {
 impl ProcessArgs {
     /// Does the work with Ctrl-C taken over and the threads set up, and says why where it fails.
     pub fn run(&self, work: impl FnOnce(&Terminal, &Interrupt) -> anyhow::Result<Outcome>) -> ExitCode {
+        spare_addresses();
         let terminal = Terminal::new(self.quiet);
         keep_caught_panics_quiet();
         match self.prepare().and_then(|interrupt| finish(&terminal, &interrupt, work)) {
@@ -63,6 +64,24 @@ impl ProcessArgs {
         Ok(interrupt)
     }
 }
+
+/// Where the address space is limited, begins again with one pool of memory for all threads: the allocator of glibc would reserve 64 MB or
+/// more of addresses for each, and end the process for want of a few kilobytes.
+#[cfg(target_os = "linux")]
+fn spare_addresses() {
+    use std::os::unix::process::CommandExt;
+    const POOLS: &str = "MALLOC_ARENA_MAX";
+    if corelet::data::address_space().is_none() || std::env::var_os(POOLS).is_some() {
+        return;
+    }
+    let mut arguments = std::env::args_os();
+    let (Some(name), Ok(program)) = (arguments.next(), std::env::current_exe()) else { return };
+    // It comes back where it fails, and then goes on as it is.
+    let _ = std::process::Command::new(program).arg0(name).args(arguments).env(POOLS, "1").exec();
+}
+
+#[cfg(not(target_os = "linux"))]
+fn spare_addresses() {}
 
 /// Threads beyond a few a core only wait for each other.
 pub fn useful_threads(asked: usize) -> usize {

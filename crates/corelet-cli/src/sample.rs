@@ -61,9 +61,7 @@ pub(crate) fn run(
         output::write_text(json, &to_json(&opened.study, points, seed, &summary)?)?;
     }
     posterior::show(&opened.study, &drawn, &summary, points.unwrap_or(opened.study.all_rows()), terminal);
-    posterior::written(&args.files)
-        .iter()
-        .for_each(|path| terminal.say(&format!("  written        {}", path.display())));
+    posterior::written(&args.files).iter().for_each(|path| load::say_written(path, terminal));
     Ok(if drawn.grade() == Some(Grade::C) { Outcome::NotCertified } else { Outcome::Done })
 }
 

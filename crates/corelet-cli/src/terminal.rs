@@ -11,12 +11,24 @@ use corelet::hint::Hint;
 use corelet::words::{duration, number};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use sparse_nnls::{Info, Method};
+use terminal_size::{Width, terminal_size_of};
 
 /// Work shorter than this shows no progress.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Whether a result did not reach standard output.
 static LOST: AtomicBool = AtomicBool::new(false);
+
+/// Whether results go to standard error, since a table goes to standard output.
+static ASIDE: AtomicBool = AtomicBool::new(false);
+
+/// From now on results are said on standard error: standard output is for a table.
+pub fn leave_standard_output() {
+    ASIDE.store(true, Ordering::Relaxed);
+}
+
+/// What labels of a summary take, so that lines that go on are set below their text.
+const LABEL: usize = 17;
 
 /// Where messages go, and whether they go anywhere.
 #[derive(Debug, Clone, Copy)]
@@ -30,9 +42,25 @@ impl Terminal {
         Self { quiet }
     }
 
-    /// A result, on standard output. A reader that has gone away is no error.
+    /// Characters a line, where a person reads it.
+    pub fn width(&self) -> Option<usize> {
+        let aside = ASIDE.load(Ordering::Relaxed);
+        let size =
+            if aside { terminal_size_of(std::io::stderr()) } else { terminal_size_of(std::io::stdout()) };
+        size.map(|(Width(width), _)| usize::from(width)).filter(|width| *width >= 40)
+    }
+
+    /// A result, on standard output unless a table goes there, in lines that fit. A reader that has gone away is no error.
     pub fn say(&self, text: &str) {
         if self.quiet {
+            return;
+        }
+        let text = match self.width() {
+            Some(width) => text.lines().map(|line| folded(line, width)).collect::<Vec<_>>().join("\n"),
+            None => text.to_owned(),
+        };
+        if ASIDE.load(Ordering::Relaxed) {
+            let _ = writeln!(std::io::stderr(), "{text}");
             return;
         }
         let mut out = std::io::stdout().lock();
@@ -70,6 +98,39 @@ impl Terminal {
     pub fn progress(&self, text: impl Into<String>) -> Progress {
         Progress::new(text.into(), self.quiet)
     }
+}
+
+/// A line in parts of at most so many characters, cut between words; what follows is set below the text of a summary's line.
+fn folded(line: &str, width: usize) -> String {
+    if line.chars().count() <= width {
+        return line.to_owned();
+    }
+    let indent = if line.starts_with("  ") { LABEL } else { 4 };
+    let lead: String = line.chars().take_while(|c| *c == ' ').collect();
+    let (mut parts, mut part) = (Vec::new(), lead);
+    let label = if line.starts_with("  ") && line.chars().count() > LABEL {
+        let label: String = line.chars().take(LABEL).collect();
+        part.clone_from(&label);
+        label.chars().count()
+    } else {
+        part.chars().count()
+    };
+    let rest: String = line.chars().skip(label).collect();
+    let mut empty = true;
+    for word in rest.split_whitespace() {
+        let space = usize::from(!empty);
+        if !empty && part.chars().count() + space + word.chars().count() > width {
+            parts.push(std::mem::replace(&mut part, " ".repeat(indent)));
+            empty = true;
+        }
+        if !empty {
+            part.push(' ');
+        }
+        part.push_str(word);
+        empty = false;
+    }
+    parts.push(part);
+    parts.join("\n")
 }
 
 /// Advice in terms of a flag: `--drop-missing leaves those rows out`.
@@ -146,4 +207,26 @@ fn share_done(method: &Selector, info: &Info) -> f64 {
         _ => info.iterations as f64 / info.k as f64,
     };
     share.clamp(1e-3, 1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_fit_and_go_on_below_their_text() {
+        let line =
+            "  verdict        V = 0.01 nats² (95 % below 0.012), importance-sampling efficiency 99.1 %";
+        let parts = folded(line, 50);
+        assert!(
+            parts.lines().count() >= 2 && parts.lines().all(|line| line.chars().count() <= 50),
+            "{parts}"
+        );
+        assert!(parts.lines().skip(1).all(|line| line.starts_with(&" ".repeat(LABEL))), "{parts}");
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(words(&parts), words(line));
+        assert_eq!(folded(line, 200), line);
+        let head = folded("A - trusted: the posterior of these rows matches that of all of them", 40);
+        assert!(head.lines().nth(1).is_some_and(|line| line.starts_with("    ")), "{head}");
+    }
 }

@@ -11,6 +11,7 @@ use super::collinear::ScaledColumns;
 use super::error::{DataError, excerpt, list, list_names};
 use super::features::{Cells, Feature, TextLevels};
 use super::fill::Encoder;
+use super::levels::{Level, Levels};
 use super::options::Beside;
 use super::place::Place;
 use super::source::Source;
@@ -116,25 +117,42 @@ impl Encoding {
         levels: &[TextLevels],
         standardisation: &Standardisation,
     ) -> Result<Observations, DataError> {
-        self.encode_all(source, besides, levels, standardisation).map_err(|error| source.located(error))
+        Ok(self.encode_noting(source, besides, Unseen::Error, levels, standardisation)?.0)
+    }
+
+    /// The same with a policy for levels that the design did not have, and what was made of them, a line for each column.
+    ///
+    /// # Errors
+    /// See [`encode`](Self::encode).
+    pub fn encode_noting(
+        &self,
+        source: &Source<'_>,
+        besides: Besides,
+        unseen: Unseen,
+        levels: &[TextLevels],
+        standardisation: &Standardisation,
+    ) -> Result<(Observations, Vec<String>), DataError> {
+        let encoded = self.encode_all(source, besides, unseen, levels, standardisation);
+        encoded.map_err(|error| source.located(error))
     }
 
     fn encode_all(
         &self,
         source: &Source<'_>,
         besides: Besides,
+        unseen: Unseen,
         levels: &[TextLevels],
         standardisation: &Standardisation,
-    ) -> Result<Observations, DataError> {
+    ) -> Result<(Observations, Vec<String>), DataError> {
         let columns = Columns::of(self, source, besides)?;
         let markers = Markers::new(&self.missing);
         let watch = &mut |_: &_| ControlFlow::Continue(());
         let survey = survey(source.reader(), &columns.asked, &markers, watch)?;
         if survey.rows.total() == 0 {
-            return Ok(Observations { dim: self.names.len(), ..Observations::default() });
+            return Ok((Observations { dim: self.names.len(), ..Observations::default() }, Vec::new()));
         }
-        let known = Known { encoding: self, levels };
-        columns.check(&known, source.name(), &survey)?;
+        let known = Known { encoding: self, levels, unseen };
+        let notes = columns.check(&known, source.name(), &survey)?;
         let kinds = columns.asked.iter().zip(&survey.columns);
         let wanted: Vec<Wanted> =
             kinds.map(|(asked, found)| Wanted { column: asked.column, kind: found.values.kind() }).collect();
@@ -157,7 +175,47 @@ impl Encoding {
         };
         // Nothing is to be learnt of their correlations.
         let none = ScaledColumns { dim: features.len(), columns: vec![], centre: vec![], scale: vec![] };
-        Ok(encoder.rows(&none, standardisation, survey.looks + 1, watch)?.observations)
+        Ok((encoder.rows(&none, standardisation, survey.looks + 1, watch)?.observations, notes))
+    }
+}
+
+/// What becomes of a level that the design did not have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Unseen {
+    /// It is refused.
+    #[default]
+    Error,
+    /// It is taken as the base level of its column.
+    Baseline,
+}
+
+impl Unseen {
+    /// What is said of the levels of a column that the design did not have.
+    fn check(self, known: &TextLevels, found: &Levels, file: String) -> Result<Option<String>, DataError> {
+        let is_known = |text: &String| *text == known.base || known.levels.contains(text);
+        let sorted = found.sorted().into_iter();
+        let unseen: Vec<&Level> = sorted.filter(|level| !is_known(&level.text)).collect();
+        let Some(first) = unseen.iter().min_by_key(|level| level.first) else { return Ok(None) };
+        if self == Self::Error {
+            let levels: Vec<&String> = std::iter::once(&known.base).chain(&known.levels).collect();
+            let (column, place, value) = (known.column.clone(), first.first, excerpt(&first.text));
+            return Err(DataError::UnseenLevel {
+                file,
+                column,
+                place,
+                value,
+                known: list_names(&levels).into(),
+            });
+        }
+        let rows: usize = unseen.iter().map(|level| level.rows.rows).sum();
+        let names: Vec<&String> = unseen.iter().map(|level| &level.text).collect();
+        Ok(Some(format!(
+            "column '{}': {rows} row{} with unseen levels ({}) taken as the base level '{}'",
+            known.column,
+            if rows == 1 { "" } else { "s" },
+            list_names(&names),
+            excerpt(&known.base)
+        )))
     }
 }
 
@@ -165,6 +223,7 @@ impl Encoding {
 struct Known<'a> {
     encoding: &'a Encoding,
     levels: &'a [TextLevels],
+    unseen: Unseen,
 }
 
 /// The columns that are read, by name and by their place among those asked for.
@@ -236,8 +295,9 @@ impl Columns {
         Feature { name: name.clone(), cells, moments }
     }
 
-    /// Refuses what is missing, not finite, of another kind, or a level that the design did not have.
-    fn check(&self, known: &Known<'_>, file: &str, survey: &Survey) -> Result<(), DataError> {
+    /// Refuses what is missing, not finite, of another kind, or a level that the design did not have and that may not be taken as
+    /// the base; says which are.
+    fn check(&self, known: &Known<'_>, file: &str, survey: &Survey) -> Result<Vec<String>, DataError> {
         let encoding = known.encoding;
         let found = || self.names.iter().zip(&survey.columns);
         let gaps: Vec<String> = found()
@@ -257,9 +317,12 @@ impl Columns {
                 return Err(DataError::NonFinite { file, column, place, value: value.to_string() });
             }
         }
+        let mut notes = Vec::new();
         for made in &encoding.features {
-            self.check_feature(made, known.levels, file, survey)?;
+            notes.extend(self.check_feature(made, known, file, survey)?);
         }
+        // Each level of a column is a feature of its own.
+        notes.dedup();
         let of = |place: usize| Examined {
             file,
             column: &self.names[place],
@@ -271,49 +334,31 @@ impl Columns {
         if let Some(place) = self.offset {
             of(place).numbers("the offset")?;
         }
-        match (self.beside, &encoding.beside) {
-            (Some(place), Some((_, beside))) => of(place).beside(*beside),
-            _ => Ok(()),
+        if let (Some(place), Some((_, beside))) = (self.beside, &encoding.beside) {
+            of(place).beside(*beside)?;
         }
+        Ok(notes)
     }
 
     fn check_feature(
         &self,
         made: &Made,
-        levels: &[TextLevels],
+        known: &Known<'_>,
         file: &str,
         survey: &Survey,
-    ) -> Result<(), DataError> {
+    ) -> Result<Option<String>, DataError> {
         let (Made::Number(column) | Made::Bool(column) | Made::Level(column, _)) = made else {
-            return Ok(());
+            return Ok(None);
         };
         let found = &survey.columns[self.place(column)].values;
         let (file, column) = (file.to_owned(), column.clone());
         match (made, found) {
-            (Made::Number(_), Found::Numbers(_)) | (Made::Bool(_), Found::Bools(_)) => Ok(()),
+            (Made::Number(_), Found::Numbers(_)) | (Made::Bool(_), Found::Bools(_)) => Ok(None),
             (Made::Level(..), Found::Texts(found)) => {
-                let Some(known) = levels.iter().find(|text| text.column == column) else { return Ok(()) };
-                let is_known = |text: &String| *text == known.base || known.levels.contains(text);
-                match found
-                    .sorted()
-                    .into_iter()
-                    .filter(|level| !is_known(&level.text))
-                    .min_by_key(|level| level.first)
-                {
-                    None => Ok(()),
-                    Some(level) => {
-                        let levels: Vec<&String> =
-                            std::iter::once(&known.base).chain(&known.levels).collect();
-                        let (place, value) = (level.first, excerpt(&level.text));
-                        Err(DataError::UnknownLevel {
-                            file,
-                            column,
-                            place,
-                            value,
-                            known: list_names(&levels),
-                        })
-                    }
-                }
+                let Some(text) = known.levels.iter().find(|text| text.column == column) else {
+                    return Ok(None);
+                };
+                known.unseen.check(text, found, file)
             }
             (Made::Number(_), _) => Err(DataError::OtherKind { file, column, was: "numbers" }),
             (Made::Bool(_), _) => Err(DataError::OtherKind { file, column, was: "true and false" }),

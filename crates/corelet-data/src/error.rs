@@ -1,10 +1,11 @@
 //! What can be wrong with a data file, each as one line: the file, the column, the row, and what to do.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::memory;
 use super::place::Place;
-use crate::hint::Hint;
+use crate::hint::{Hint, did_you_mean};
 use crate::observations::ScratchError;
 
 /// Everything that reading, designing or writing can refuse.
@@ -91,8 +92,8 @@ pub enum DataError {
     #[error("{file}: there is no array '{array}'; the file has {found}")]
     NoArray { file: String, array: &'static str, found: String },
 
-    #[error("{file}: there is no column '{column}'; the columns are {known}")]
-    UnknownColumn { file: String, column: String, known: String },
+    #[error("{file}: there is no column '{column}'{nearest}; the columns are {known}")]
+    UnknownColumn { file: String, column: String, nearest: String, known: String },
 
     #[error("{file}: no column to predict is named; the columns are {known}")]
     NoTarget { file: String, known: String },
@@ -117,6 +118,17 @@ pub enum DataError {
 
     #[error("{file}: column '{column}', {place}: '{value}' has a decimal comma; write it with a point")]
     DecimalComma { file: String, column: String, place: Place, value: String },
+
+    #[error(
+        "{file}: column '{column}', {place}: '{value}' has commas between thousands; write it without them, as {}",
+        value.replace(',', "")
+    )]
+    Thousands { file: String, column: String, place: Place, value: String },
+
+    #[error(
+        "{file}: column '{column}' is stored as text, but every cell is a number, such as '{value}' ({place}); store it as numbers"
+    )]
+    NumbersAsText { file: String, column: String, place: Place, value: String },
 
     #[error("{file}: {affected} of {rows} rows have missing values ({columns})")]
     Missing { file: String, affected: usize, rows: usize, columns: String },
@@ -160,9 +172,9 @@ pub enum DataError {
     NotNumeric { file: String, column: String, role: &'static str, place: Place, value: String },
 
     #[error(
-        "{file}: target '{column}', {place}: {value} is neither 0/1 nor -1/+1, which logistic regression needs"
+        "{file}: target '{column}', {place}: {value} is neither 0/1 nor -1/+1, which logistic regression needs; the column {looks}"
     )]
-    NotBinary { file: String, column: String, place: Place, value: f64 },
+    NotBinary { file: String, column: String, place: Place, value: f64, looks: Looks },
 
     #[error("{file}: target '{column}' is text, and which of {levels} counts as success is not said")]
     PositiveNeeded { file: String, column: String, levels: String },
@@ -185,6 +197,11 @@ pub enum DataError {
         "{file}: column '{column}', {place}: '{value}' is none of the levels that the coreset was built on: {known}"
     )]
     UnknownLevel { file: String, column: String, place: Place, value: String, known: String },
+
+    #[error(
+        "{file}: column '{column}', {place}: '{value}' is none of the levels that the coreset was built on: {known}"
+    )]
+    UnseenLevel { file: String, column: String, place: Place, value: String, known: Box<str> },
 
     #[error("{file}: column '{column}' was {was} in the data that the coreset was built on, and is not here")]
     OtherKind { file: String, column: String, was: &'static str },
@@ -242,6 +259,17 @@ pub enum DataError {
 }
 
 impl DataError {
+    /// The error of a column that is not there, with the name that may have been meant.
+    pub(super) fn unknown_column<S: AsRef<str>>(file: &str, column: &str, known: &[S]) -> Self {
+        let nearest = did_you_mean(column, known.iter().map(AsRef::as_ref));
+        Self::UnknownColumn {
+            file: file.to_owned(),
+            column: column.to_owned(),
+            nearest,
+            known: list_names(known),
+        }
+    }
+
     /// A name for the kind of error that stays the same whatever the message says.
     pub fn code(&self) -> &'static str {
         match self {
@@ -275,6 +303,8 @@ impl DataError {
             Self::TooManyLevels { .. } => "too_many_levels",
             Self::NearlyNumeric { .. } => "nearly_numeric",
             Self::DecimalComma { .. } => "decimal_comma",
+            Self::Thousands { .. } => "thousands",
+            Self::NumbersAsText { .. } => "numbers_as_text",
             Self::Missing { .. } => "missing",
             Self::Codec { .. } => "codec",
             Self::OtherRows { .. } => "other_rows",
@@ -292,6 +322,7 @@ impl DataError {
             Self::OneClass { .. } => "one_class",
             Self::Gaps { .. } => "gaps",
             Self::UnknownLevel { .. } => "unknown_level",
+            Self::UnseenLevel { .. } => "unseen_level",
             Self::OtherKind { .. } => "other_kind",
             Self::ManyClasses { .. } => "many_classes",
             Self::LevelsNeeded { .. } => "levels_needed",
@@ -328,6 +359,15 @@ impl DataError {
             Self::MoreFeaturesThanRows { text: None, .. } => {
                 Hint::value("features", "COLUMNS", "chooses fewer")
             }
+            Self::UnseenLevel { .. } => {
+                Hint::value("unseen", "baseline", "of predict takes it as the base level")
+            }
+            Self::NumbersAsText { column, .. } => {
+                Hint::value("categories", column, "takes its values as levels")
+            }
+            Self::NotBinary { looks, .. } if *looks != Looks::TwoValues => {
+                Hint::value("model", looks.model(), "suits such a target")
+            }
             Self::PositiveNeeded { .. } | Self::NotBinary { .. } => {
                 Hint::value("positive", "LEVEL", "says which value counts as success")
             }
@@ -349,6 +389,8 @@ impl DataError {
             | Self::BadLine { file, place, .. }
             | Self::NearlyNumeric { file, place, .. }
             | Self::DecimalComma { file, place, .. }
+            | Self::Thousands { file, place, .. }
+            | Self::NumbersAsText { file, place, .. }
             | Self::NotNumeric { file, place, .. }
             | Self::NotBinary { file, place, .. }
             | Self::NotCount { file, place, .. }
@@ -371,6 +413,46 @@ impl DataError {
     /// The error of a stream that ended or failed midway.
     pub(super) fn read(file: &str, reason: &impl ToString) -> Self {
         Self::Read { file: file.to_owned(), reason: one_line(reason) }
+    }
+}
+
+/// What a target looks like that has not two classes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Looks {
+    /// Two values, neither of which is known to be success.
+    TwoValues,
+    /// A few whole numbers, which may be classes with an order.
+    Levels,
+    /// Whole numbers from 0 on.
+    Counts,
+    /// Numbers above 0.
+    Positive,
+    /// Numbers.
+    Continuous,
+}
+
+impl Looks {
+    /// The model that is for such a target.
+    pub fn model(self) -> &'static str {
+        match self {
+            Self::TwoValues => "logistic",
+            Self::Levels => "ordinal",
+            Self::Counts => "poisson",
+            Self::Positive => "gamma",
+            Self::Continuous => "linear",
+        }
+    }
+}
+
+impl fmt::Display for Looks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::TwoValues => "has two values",
+            Self::Levels => "has a few whole numbers, as levels in order or classes have (ordinal, softmax)",
+            Self::Counts => "looks like counts (poisson, negative-binomial)",
+            Self::Positive => "is continuous and positive (gamma, linear)",
+            Self::Continuous => "is continuous (linear, student)",
+        })
     }
 }
 

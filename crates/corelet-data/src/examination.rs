@@ -87,6 +87,12 @@ impl Examination<'_> {
                 Err(NotText::DecimalCommas { place, value }) => {
                     return Err(DataError::DecimalComma { file, column, place, value: excerpt(&value) });
                 }
+                Err(NotText::Thousands { place, value }) => {
+                    return Err(DataError::Thousands { file, column, place, value: excerpt(&value) });
+                }
+                Err(NotText::Quantities { place, value }) => {
+                    return Err(DataError::NumbersAsText { file, column, place, value: excerpt(&value) });
+                }
             }
         }
         Ok(())
@@ -164,11 +170,28 @@ impl Examination<'_> {
     pub(super) fn features(&self) -> Result<Features, DataError> {
         let (mut features, size) = (Features::default(), self.size());
         let columns = self.columns().take(self.roles.features.len());
-        for (position, (_, column, found)) in columns.enumerate() {
+        for (position, (at, column, found)) in columns.enumerate() {
             features.add(self.source.name(), column, position, found, &size)?;
+            let declared = self.roles.is_declared_text(self.source, at);
+            features.warnings.extend(doubts(column, found, declared, &size));
         }
         check_width(self.source, &features, self.survey.rows.len())?;
         Ok(features)
+    }
+}
+
+/// What may not be meant as a feature, or not as this one.
+fn doubts(column: &str, found: &Found, declared: bool, size: &Size) -> Option<String> {
+    match found {
+        Found::Texts(levels) if !declared && levels.are_numbers() && !levels.too_many() => Some(format!(
+            "column '{column}' is text, but every cell is a number: its {} values are taken as levels; store it as numbers if they are \
+             quantities",
+            levels.sorted().len()
+        )),
+        Found::Numbers(numbers) if numbers.is_identifier(size) => Some(format!(
+            "column '{column}' has another whole number in every row, as an identifier has; exclude it unless it is a quantity"
+        )),
+        _ => None,
     }
 }
 

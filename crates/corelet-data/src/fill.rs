@@ -15,6 +15,8 @@ use super::shares::{Buffers, MemoryRows, Shape, Share};
 use super::source::{Reader, report};
 use super::standardise::Standardisation;
 use super::storage::Storage;
+#[cfg(feature = "files")]
+use super::storage::embedded;
 use super::survey::mark_missing;
 use super::target::TargetCode;
 use super::text_cells::Markers;
@@ -76,7 +78,7 @@ impl Encoder<'_> {
         let shape = Shape { n, dim, singles };
         #[cfg(feature = "files")]
         if self.storage.is_beyond(n, shape.bytes()) {
-            memory::require_addresses(self.file, what, shape.bytes())?;
+            memory::require_addresses(self.file, what, embedded(n, shape.bytes()))?;
             let scratch = ScratchRows::create(&self.storage.folder(), shape)?;
             let shares = scratch.shares(self.kept);
             let (gram, groups) = self.look(scaled, Some(standardisation), shares, look, watch)?;

@@ -24,9 +24,12 @@ pub(super) struct Levels {
     numbers: usize,
     commas: usize,
     others: usize,
-    /// The first cells that are no numbers, and that are numbers with a decimal comma.
+    /// The first cells that are no numbers, and that are numbers with a comma in them.
     first_other: Option<(Place, String)>,
     first_comma: Option<(Place, String)>,
+    /// Whether every comma stands before three digits, as between thousands.
+    #[serde(default)]
+    decimal_commas: bool,
     /// Whether some value was not kept.
     overflown: bool,
 }
@@ -46,6 +49,10 @@ pub(super) enum NotText {
     Numbers { place: Place, value: String, others: usize },
     /// Nearly all of its cells are numbers, some with a decimal comma; the first of these.
     DecimalCommas { place: Place, value: String },
+    /// Nearly all of its cells are numbers, some with commas between thousands; the first of these.
+    Thousands { place: Place, value: String },
+    /// All of its cells are numbers, and not all of them whole ones without a sign, which may be codes; the first that is not.
+    Quantities { place: Place, value: String },
 }
 
 impl Levels {
@@ -54,9 +61,10 @@ impl Levels {
         let look = Look::of(text);
         let (cells, earliest) = match look {
             Look::Number => (&mut self.numbers, None),
-            Look::DecimalComma => (&mut self.commas, Some(&mut self.first_comma)),
+            Look::DecimalComma | Look::Thousands => (&mut self.commas, Some(&mut self.first_comma)),
             Look::Other => (&mut self.others, Some(&mut self.first_other)),
         };
+        self.decimal_commas |= matches!(look, Look::DecimalComma);
         *cells += rows.rows;
         if let Some(earliest) = earliest
             && earliest.as_ref().is_none_or(|(place, _)| first < *place)
@@ -83,6 +91,7 @@ impl Levels {
         // Values that were not kept count as well.
         (self.numbers, self.commas, self.others) = totals;
         self.overflown |= next.overflown;
+        self.decimal_commas |= next.decimal_commas;
         let earlier = |mine: &mut Option<(Place, String)>, theirs: &Option<(Place, String)>| {
             if mine.is_none() {
                 *mine = theirs.as_ref().map(|(place, text)| (place.after(before), text.clone()));
@@ -104,13 +113,27 @@ impl Levels {
         self.overflown || self.levels.len() > MAX_LEVELS
     }
 
-    /// Whether this is a column of numbers with some cells that are none.
+    /// Whether every cell is a number.
+    pub(super) fn are_numbers(&self) -> bool {
+        self.numbers > 0 && self.commas + self.others == 0
+    }
+
+    /// Whether this is a column of numbers: with some cells that are none, or with quantities in every cell.
     pub(super) fn check_text(&self) -> Result<(), NotText> {
         let total = (self.numbers + self.commas + self.others) as f64;
         let nearly = |cells: usize| cells as f64 >= NEARLY_ALL * total;
         if let Some((place, value)) = self.first_comma.clone().filter(|_| nearly(self.numbers + self.commas))
         {
-            return Err(NotText::DecimalCommas { place, value });
+            return Err(match self.decimal_commas {
+                true => NotText::DecimalCommas { place, value },
+                false => NotText::Thousands { place, value },
+            });
+        }
+        if self.are_numbers()
+            && let Some(level) =
+                self.levels.iter().filter(|level| !is_code(&level.text)).min_by_key(|level| level.first)
+        {
+            return Err(NotText::Quantities { place: level.first, value: level.text.clone() });
         }
         match self.first_other.clone() {
             Some((place, value)) if nearly(self.numbers) => {
@@ -125,6 +148,7 @@ impl Levels {
 enum Look {
     Number,
     DecimalComma,
+    Thousands,
     Other,
 }
 
@@ -134,13 +158,26 @@ impl Look {
         if text.parse::<f64>().is_ok() {
             return Self::Number;
         }
+        let text = text.trim_start_matches(['-', '+']);
         match text.split_once(',') {
-            Some((whole, part)) if is_digits(whole.trim_start_matches(['-', '+'])) && is_digits(part) => {
-                Self::DecimalComma
-            }
+            Some(_) if has_thousands(text) => Self::Thousands,
+            Some((whole, part)) if is_digits(whole) && is_digits(part) => Self::DecimalComma,
             _ => Self::Other,
         }
     }
+}
+
+/// 1,234,567 and 1,234.5: groups of three digits between commas.
+fn has_thousands(text: &str) -> bool {
+    let (whole, decimals) = text.split_once('.').unwrap_or((text, "0"));
+    let mut groups = whole.split(',');
+    let first = groups.next().is_some_and(|first| is_digits(first) && first.len() <= 3);
+    first && is_digits(decimals) && groups.all(|group| is_digits(group) && group.len() == 3)
+}
+
+/// Whether a number may be the name of something: digits alone.
+fn is_code(text: &str) -> bool {
+    is_digits(text.trim())
 }
 
 fn is_digits(text: &str) -> bool {
@@ -188,9 +225,19 @@ mod tests {
         assert_eq!(levels.check_text(), Err(expected));
         levels.add("x", &some(400), at(500));
         assert_eq!(levels.check_text(), Ok(()));
-        let mut commas = Levels::default();
-        ["1,5", "-2,25", "3"].iter().enumerate().for_each(|(i, text)| commas.add(text, &some(1), at(i)));
-        assert!(matches!(commas.check_text(), Err(NotText::DecimalCommas { .. })));
+        let found = |cells: &[&str]| {
+            let mut levels = Levels::default();
+            cells.iter().enumerate().for_each(|(i, text)| levels.add(text, &some(1), at(i)));
+            levels.check_text()
+        };
+        assert!(matches!(found(&["1,5", "-2,25", "3"]), Err(NotText::DecimalCommas { .. })));
+        assert!(matches!(found(&["1,500", "2,25", "3"]), Err(NotText::DecimalCommas { .. })));
+        for cells in [&["1,000", "12,345", "3"][..], &["999", "-1,234,567", "1,000.25"]] {
+            assert!(matches!(found(cells), Err(NotText::Thousands { .. })), "{cells:?}");
+        }
+        let quantities = NotText::Quantities { place: at(1), value: "-0.130".to_owned() };
+        assert_eq!(found(&["1", "-0.130", "2.5"]), Err(quantities));
+        assert_eq!(found(&["1", "007", "2"]), Ok(()));
     }
 
     #[test]

@@ -52,8 +52,8 @@ mod view;
 
 pub use blocks::{Reading, Watch};
 pub use design::Dataset;
-pub use encoding::{Besides, Encoding};
-pub use error::DataError;
+pub use encoding::{Besides, Encoding, Unseen};
+pub use error::{DataError, Looks};
 pub use features::TextLevels;
 #[cfg(feature = "files")]
 pub use files::{
@@ -62,12 +62,12 @@ pub use files::{
     format::Format,
     guard::panic_is_caught,
     inputs::input_files,
-    output::{Sink, ensure_place, is_same_file, write_whole},
+    output::{STANDARD_OUTPUT, Sink, ensure_place, is_same_file, is_standard_output, write_whole},
     write::{Extra, RowBlock, ensure_writable, write_columns, write_row_blocks, write_rows},
 };
 pub use groups::{Groups, NamedGroups};
 pub use kept_rows::KeptRows;
-pub use memory::{available, size};
+pub use memory::{address_space, available, size};
 pub use names::NameList;
 pub use options::{Columns, DesignOptions, Outcome, Standardise};
 pub use partitions::{

@@ -255,11 +255,11 @@ pub fn design_partitions(
         let located = Elsewhere { columns: Vec::new(), own_target: None, starts: starts.clone() };
         Source::of_reader(source.name().to_owned(), Box::new(located)).located(error)
     })?;
-    let Planned { target, features: plan, encoding: cells, mut warnings } = planned;
+    let Planned { target: code, features: plan, encoding: cells, mut warnings } = planned;
     let encoding = PartEncoding {
         columns: asked,
         features: plan.features.clone(),
-        target,
+        target: code.clone(),
         singles: roles.single_positions(),
         groups_position: roles.groups_position(),
         scaled: ScaledColumns { dim: 0, columns: Vec::new(), centre: Vec::new(), scale: Vec::new() },
@@ -269,9 +269,12 @@ pub fn design_partitions(
     let rows: Vec<usize> = surveys.iter().map(|PartSurvey(part)| part.rows.len()).collect();
     let ((), standardisation) = plan.fill(&mut There { partitions, encoding, rows: &rows }, &mut warnings)?;
     let target_name = roles.target().map(|column| source.reader().columns()[column].name.clone());
-    let target = roles.single_positions()[Single::Target as usize];
-    let target = target.map(|at| scale_of(&survey.columns[at].values, &plan.size));
-    let target = target.unwrap_or_default();
+    let of = |single: Single| roles.single_positions()[single as usize].map(|at| &survey.columns[at].values);
+    let target = of(Single::Target).map(|found| scale_of(found, &code, &plan.size)).unwrap_or_default();
+    let beside = of(Single::Beside).map_or(1.0, |found| mean_of(found, &plan.size));
+    let offset = of(Single::Offset).map_or(0.0, |found| mean_of(found, &plan.size));
+    let ratio = if beside > 0.0 { target.mean / beside } else { target.mean };
+    let target = TargetScale { ratio, offset, ..target };
     let weights = roles.single_positions()[Single::Weights as usize].map(|at| WeightScale {
         total: plan.size.weight,
         are_counts: are_counts(&survey.columns[at].values),
@@ -280,10 +283,43 @@ pub fn design_partitions(
     Ok(Partitioned { dataset, target, weights, starts })
 }
 
-fn scale_of(found: &Found, size: &Size) -> TargetScale {
+/// As [`TargetScale::of`] the coded targets, less what stands beside them.
+fn scale_of(found: &Found, code: &TargetCode, size: &Size) -> TargetScale {
+    if let Some(successes) = successes(found, code) {
+        let mean = 2.0 * successes / size.weight - 1.0;
+        return TargetScale {
+            mean,
+            sd: (1.0 - mean * mean).max(0.0).sqrt(),
+            rms: 1.0,
+            ..TargetScale::default()
+        };
+    }
     let Found::Numbers(numbers) = found else { return TargetScale::default() };
     let Spread { mean, sd, rms, .. } = numbers.sums.moments(size);
-    TargetScale { mean, sd: sd * (size.freedom / size.weight).sqrt(), rms }
+    TargetScale { mean, sd: sd * (size.freedom / size.weight).sqrt(), rms, ..TargetScale::default() }
+}
+
+/// The weight of the rows that are coded as +1, where others are −1.
+fn successes(found: &Found, code: &TargetCode) -> Option<f64> {
+    Some(match (code, found) {
+        (TargetCode::SignOfNumber(positive), Found::Numbers(numbers)) => {
+            let distinct = &numbers.single.as_ref()?.distinct;
+            distinct.iter().find(|(value, ..)| value == positive)?.1.weight()
+        }
+        (TargetCode::SignOfBool(positive), Found::Bools(counts)) => counts[usize::from(*positive)].weight(),
+        (TargetCode::SignOfText(positive), Found::Texts(levels)) => {
+            levels.sorted().into_iter().find(|level| level.text == *positive)?.rows.weight()
+        }
+        _ => return None,
+    })
+}
+
+fn mean_of(found: &Found, size: &Size) -> f64 {
+    match found {
+        Found::Numbers(numbers) => numbers.sums.moments(size).mean,
+        Found::Bools(counts) => counts[1].weight() / size.weight,
+        _ => 0.0,
+    }
 }
 
 fn are_counts(found: &Found) -> bool {

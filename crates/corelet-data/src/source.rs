@@ -139,11 +139,7 @@ impl<'a> Source<'a> {
 
     /// The position of the column called `name`.
     pub(super) fn unknown_column(&self, name: &str) -> DataError {
-        DataError::UnknownColumn {
-            file: self.name.clone(),
-            column: name.to_owned(),
-            known: self.known_columns(),
-        }
+        DataError::unknown_column(&self.name, name, &self.column_names())
     }
 
     /// The column names, for messages.

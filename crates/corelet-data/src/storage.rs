@@ -26,11 +26,16 @@ pub struct Storage {
     pub scratch: Option<PathBuf>,
 }
 
+/// What so many rows of so many bytes take with what an embedding keeps of each.
+pub(super) fn embedded(rows: usize, bytes: u64) -> u64 {
+    bytes.saturating_add((rows as u64).saturating_mul(EMBEDDED))
+}
+
 impl Storage {
     /// Whether so many rows of so many bytes go to scratch files.
     pub(super) fn is_beyond(&self, rows: usize, bytes: u64) -> bool {
         let budget = self.memory.map(|memory| memory.0).or_else(|| available().map(|bytes| bytes / 2));
-        let needed = bytes.saturating_add((rows as u64).saturating_mul(EMBEDDED));
+        let needed = embedded(rows, bytes);
         cfg!(feature = "files") && budget.is_some_and(|budget| needed > budget)
     }
 

@@ -8,7 +8,7 @@ use super::kept_rows::KeptRows;
 use super::levels::Levels;
 use super::place::{Extent, Place};
 use super::source::{Reader, report};
-use super::sums::{Sums, Tally};
+use super::sums::{Size, Spread, Sums, Tally};
 use super::table::MISSING;
 use super::text_cells::Markers;
 use super::view::ValuesView;
@@ -78,6 +78,9 @@ pub(super) enum Found {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct NumberSurvey {
     pub(super) sums: Sums,
+    /// How the values follow each other.
+    #[serde(default)]
+    pub(super) order: Order,
     /// The first that is not finite.
     pub(super) infinite: Option<(Place, f64)>,
     /// Where single values matter.
@@ -91,6 +94,40 @@ pub(super) struct SingleValues {
     pub(super) distinct: Vec<(f64, Tally, Place)>,
     pub(super) not_count: Option<(Place, f64)>,
     pub(super) not_positive: Option<(Place, f64)>,
+}
+
+/// In fewer rows than this, whole numbers of their own are no wonder.
+const FEW_ROWS: usize = 50;
+
+/// How values follow each other.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Order {
+    /// The first and the last, where there are any.
+    ends: Option<(f64, f64)>,
+    /// Whether all are whole numbers.
+    whole: bool,
+    /// Whether each is larger than the one before.
+    ascends: bool,
+}
+
+impl Order {
+    fn of(values: &[f64]) -> Self {
+        let ends = values.first().copied().zip(values.last().copied());
+        let whole = values.iter().all(|value| value.fract() == 0.0);
+        Self { ends, whole, ascends: whole && values.is_sorted_by(|a, b| a < b) }
+    }
+
+    /// Those of this and of a later part together.
+    fn and(&self, next: &Self) -> Self {
+        let (Some((first, before)), Some((after, last))) = (self.ends, next.ends) else {
+            return if self.ends.is_some() { *self } else { *next };
+        };
+        Self {
+            ends: Some((first, last)),
+            whole: self.whole && next.whole,
+            ascends: self.ascends && next.ascends && before < after,
+        }
+    }
 }
 
 /// The largest count up to which a double knows every one.
@@ -252,7 +289,8 @@ fn survey_cells(
                 scratch.truncate(kept.rows.len());
             }
             let single = single.then(|| SingleValues::of(scratch, kept, |row| batch.place(row)));
-            Found::Numbers(Box::new(NumberSurvey { sums: Sums::of(scratch, kept.weights), infinite, single }))
+            let (sums, order) = (Sums::of(scratch, kept.weights), Order::of(scratch));
+            Found::Numbers(Box::new(NumberSurvey { sums, order, infinite, single }))
         }
         ValuesView::Bool(values) => {
             Found::Bools([false, true].map(|value| kept.tally_where(|row| values[row] == Some(value))))
@@ -327,11 +365,26 @@ impl NumberSurvey {
             not_count: moved(single.not_count),
             not_positive: moved(single.not_positive),
         });
-        Self { sums: self.sums, infinite: moved(self.infinite), single }
+        Self { sums: self.sums, order: self.order, infinite: moved(self.infinite), single }
+    }
+
+    /// Whether every row has a whole number of its own, as far as order, range and moments tell: they ascend, or are those of 1 to n in
+    /// any order, which have mean and variance of their own.
+    pub(super) fn is_identifier(&self, size: &Size) -> bool {
+        let Spread { mean, sd, min, max, .. } = self.sums.moments(size);
+        let n = size.rows as f64;
+        let without_weights = size.weight == n;
+        let near = |x: f64, to: f64| (x - to).abs() <= 1e-9 * to.abs();
+        let all_between = without_weights
+            && max - min == n - 1.0
+            && (mean - 0.5 * (min + max)).abs() <= 1e-9 * n
+            && near(sd * sd, n * (n + 1.0) / 12.0);
+        size.rows >= FEW_ROWS && self.order.whole && (self.order.ascends || all_between)
     }
 
     fn append(&mut self, next: &Self) {
         self.sums.merge(&next.sums);
+        self.order = self.order.and(&next.order);
         self.infinite = self.infinite.or(next.infinite);
         if let (Some(mine), Some(next)) = (&mut self.single, &next.single) {
             mine.not_count = mine.not_count.or(next.not_count);

@@ -137,11 +137,8 @@ impl Table {
     /// The column called `name`.
     pub fn column(&self, name: &str) -> Result<&Column, DataError> {
         let found = self.columns.iter().find(|column| column.name == name);
-        found.ok_or_else(|| DataError::UnknownColumn {
-            file: self.source.clone(),
-            column: name.to_owned(),
-            known: self.view().known_columns(),
-        })
+        let known = || self.columns.iter().map(|column| &column.name).collect::<Vec<_>>();
+        found.ok_or_else(|| DataError::unknown_column(&self.source, name, &known()))
     }
 }
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::classes::Classes;
-use super::error::{DataError, excerpt, list_names};
+use super::error::{DataError, Looks, excerpt, list_names};
 use super::levels::Levels;
 use super::options::{Beside, DesignOptions, Outcome};
 use super::place::Place;
@@ -208,7 +208,7 @@ impl Examined<'_> {
             None => Ok(1.0),
             Some(&(value, _, place)) => {
                 let (file, column) = self.names();
-                Err(DataError::NotBinary { file, column, place, value })
+                Err(DataError::NotBinary { file, column, place, value, looks: single.looks() })
             }
         }
     }
@@ -229,6 +229,21 @@ impl Examined<'_> {
         };
         labels.sort_unstable();
         labels
+    }
+}
+
+impl SingleValues {
+    /// What a target with these values may be.
+    fn looks(&self) -> Looks {
+        /// More levels than this are a count.
+        const FEW: usize = 7;
+        match (self.not_count, self.not_positive) {
+            _ if self.distinct.len() == 2 => Looks::TwoValues,
+            (None, _) if self.distinct.len() <= FEW => Looks::Levels,
+            (None, _) => Looks::Counts,
+            (_, None) => Looks::Positive,
+            _ => Looks::Continuous,
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::error::{DataError, list_names};
+use super::error::DataError;
 use super::place::Place;
 use super::table::{MISSING, check_distinct};
 
@@ -225,11 +225,6 @@ impl<'a> TableView<'a> {
         let view = Self { source, columns, rows, own_target: None };
         view.check()?;
         Ok(view)
-    }
-
-    /// The column names, for messages.
-    pub(super) fn known_columns(&self) -> String {
-        list_names(&self.columns.iter().map(|column| column.name).collect::<Vec<_>>())
     }
 
     pub(super) fn check(&self) -> Result<(), DataError> {

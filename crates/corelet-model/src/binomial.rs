@@ -1,6 +1,6 @@
 //! Binomial regression: y successes of m trials, each with probability σ(η).
 
-use super::built_in::{Card, NONE};
+use super::built_in::{Card, LOGIT, NONE};
 use super::logistic::{AboveZero, BelowZero, sigmoids};
 use super::special::{
     ln_factorial, log_sigmoid_difference, log_sigmoid_long_series, log_sigmoid_series, sigmoid, softplus,
@@ -24,6 +24,7 @@ pub(super) const CARD: Card = Card {
     sigma: None,
     dispersions: NONE,
     scaled_by_target: false,
+    link: LOGIT,
     bind: |observations, _| Ok(Arc::new(Binomial::model(observations)?)),
     predictive: Predictive::Number {
         mean: |given| sigmoid(given.zeta[0]),

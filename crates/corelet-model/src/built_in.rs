@@ -4,7 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::TargetScale;
 use super::{
@@ -15,7 +16,7 @@ use corelet_data::Outcome;
 use corelet_data::observations::Observations;
 
 /// A model that goes by its name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BuiltIn {
     /// Successes of trials.
@@ -61,6 +62,8 @@ pub(super) struct Card {
     pub(super) dispersions: fn(Numbers) -> &'static [Dispersion],
     /// Whether its coefficients have the scale of its target, and so its default prior.
     pub(super) scaled_by_target: bool,
+    /// The linear predictor at which the mean outcome is this.
+    pub(super) link: fn(f64, Numbers) -> f64,
     /// The model of these observations.
     pub(super) bind: fn(Observations, Numbers) -> Result<Arc<dyn Model>, ModelError>,
     /// What it says of an outcome that is not known.
@@ -77,6 +80,13 @@ pub struct Dispersion {
 
 /// What a model without parameters besides its coefficients has for [`Card::dispersions`].
 pub(super) const NONE: fn(Numbers) -> &'static [Dispersion] = |_| &[];
+
+/// Links that several models have, for [`Card::link`].
+pub(super) const IDENTITY: fn(f64, Numbers) -> f64 = |mean, _| mean;
+pub(super) const LOG: fn(f64, Numbers) -> f64 = |mean, _| mean.ln();
+pub(super) const LOGIT: fn(f64, Numbers) -> f64 = |mean, _| (mean / (1.0 - mean)).ln();
+/// A model of classes has several means.
+pub(super) const NO_LINK: fn(f64, Numbers) -> f64 = |_, _| 0.0;
 
 /// What a model may need besides its data.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -170,6 +180,12 @@ impl BuiltIn {
         self.card().scaled_by_target
     }
 
+    /// The linear predictor at which the mean outcome is `mean`; 0 where there is no such predictor, or the model is of classes.
+    pub fn predictor_of(self, mean: f64, numbers: Numbers) -> f64 {
+        let predictor = (self.card().link)(mean, numbers);
+        if predictor.is_finite() { predictor } else { 0.0 }
+    }
+
     /// σ where none is given; none where it is then a parameter.
     pub fn default_sigma(self) -> Option<f64> {
         self.card().sigma
@@ -223,10 +239,18 @@ impl fmt::Display for BuiltIn {
 impl FromStr for BuiltIn {
     type Err = String;
 
+    /// By its name, with hyphens or underscores.
     fn from_str(name: &str) -> Result<Self, Self::Err> {
         let names = || Self::ALL.map(Self::name).join(", ");
-        let found = Self::ALL.into_iter().find(|model| model.name() == name);
-        found.ok_or_else(|| format!("{name:?} is no model: it must be one of {}", names()))
+        let hyphened = name.replace('_', "-");
+        let found = Self::ALL.into_iter().find(|model| model.name() == hyphened);
+        found.ok_or_else(|| format!("unknown model {name:?}, expected one of {}", names()))
+    }
+}
+
+impl<'de> Deserialize<'de> for BuiltIn {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
     }
 }
 
@@ -241,6 +265,22 @@ mod tests {
             assert_eq!(model.name().parse(), Ok(model));
         }
         assert_eq!(BuiltIn::takers("sigma"), ["gaussian", "linear"]);
+        let at = |model: BuiltIn, mean| model.predictor_of(mean, Numbers::default());
+        assert_eq!(
+            (at(BuiltIn::Gamma, 1.0), at(BuiltIn::Linear, 7.0), at(BuiltIn::Poisson, 0.0)),
+            (0.0, 7.0, 0.0)
+        );
+        assert!((at(BuiltIn::Logistic, 0.5) - 3_f64.ln()).abs() < 1e-15);
+        let softplus = Numbers { link: Link::Softplus, ..Numbers::default() };
+        for mean in [0.1_f64, 3.0, 900.0] {
+            let eta = BuiltIn::Poisson.predictor_of(mean, softplus);
+            assert!((eta.max(0.0) + (-eta.abs()).exp().ln_1p() - mean).abs() < 1e-12 * mean);
+        }
+        assert_eq!("negative_binomial".parse(), Ok(BuiltIn::NegativeBinomial));
+        assert_eq!(
+            serde_json::from_str::<BuiltIn>("\"negative_binomial\"").unwrap(),
+            BuiltIn::NegativeBinomial
+        );
         assert!("probit".parse::<BuiltIn>().is_err());
     }
 }

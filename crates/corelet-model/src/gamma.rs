@@ -1,6 +1,6 @@
 //! Gamma regression with a log link: y > 0 with mean μ = exp(η) and variance μ²/α, log α a parameter.
 
-use super::built_in::{Card, Dispersion};
+use super::built_in::{Card, Dispersion, LOG};
 use super::predictive::gamma;
 use super::special::{
     bounded_exp, digamma, digamma_rest, expm1_minus_x, ln_gamma, stirling, trigamma, trigamma_rest,
@@ -21,6 +21,7 @@ pub(super) const CARD: Card = Card {
     sigma: None,
     dispersions: |_| &[LOG_SHAPE],
     scaled_by_target: false,
+    link: LOG,
     bind: |observations, _| Ok(Arc::new(Gamma::model(observations)?)),
     predictive: Predictive::Number {
         mean: mean_of,

@@ -1,7 +1,7 @@
 //! The mean of a Gaussian with known covariance: ℓᵢ(θ) = −½(xᵢ − θ)ᵀΣ⁻¹(xᵢ − θ) − ½ log det 2πΣ.
 
 use super::blocks::sum_in_blocks;
-use super::built_in::{Card, NONE};
+use super::built_in::{Card, IDENTITY, NONE};
 use super::glm::check_features;
 use super::{Derivatives, Differences, Model, ModelError, Over, Predictive, Shifts, Spread};
 use corelet_data::Outcome;
@@ -18,6 +18,7 @@ pub(super) const CARD: Card = Card {
     sigma: Some(1.0),
     dispersions: NONE,
     scaled_by_target: false,
+    link: IDENTITY,
     bind: |observations, numbers| {
         let variance = numbers.sigma.unwrap_or(1.0).powi(2);
         let covariance = row_major(observations.dim, |i, j| if i == j { variance } else { 0.0 });

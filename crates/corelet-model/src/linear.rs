@@ -1,6 +1,6 @@
 //! Linear regression: y ~ N(η, σ²) with σ² known, or plugged in from the least-squares residuals; [`Normal`] has it unknown.
 
-use super::built_in::Card;
+use super::built_in::{Card, IDENTITY};
 use super::glm::{check_features, check_weights};
 use super::normal::LOG_SIGMA;
 use super::{Family, Given, Glm, ModelError, Normal, Predictive};
@@ -19,6 +19,7 @@ pub(super) const CARD: Card = Card {
     sigma: None,
     dispersions: |numbers| if numbers.sigma.is_some() { &[] } else { &[LOG_SIGMA] },
     scaled_by_target: true,
+    link: IDENTITY,
     bind: |observations, numbers| match numbers.sigma {
         Some(sigma) => Ok(Arc::new(Linear::model(observations, sigma * sigma)?)),
         None => Ok(Arc::new(Normal::model(observations)?)),

@@ -1,6 +1,6 @@
 //! Logistic regression: y = ±1, ℓ = −log(1 + e^{−yη}).
 
-use super::built_in::{Card, NONE};
+use super::built_in::{Card, LOGIT, NONE};
 use super::predictive::happens;
 use super::special::{
     log_sigmoid_difference, log_sigmoid_long_series, log_sigmoid_series, sigmoid, softplus,
@@ -22,6 +22,8 @@ pub(super) const CARD: Card = Card {
     sigma: Some(1.0),
     dispersions: NONE,
     scaled_by_target: false,
+    // The classes are −1 and +1.
+    link: |mean, numbers| LOGIT(0.5 * (1.0 + mean), numbers),
     bind: |observations, _| Ok(Arc::new(Logistic::model(observations)?)),
     predictive: SUCCESS,
 };

@@ -1,6 +1,6 @@
 //! Negative-binomial regression: counts with mean μ = e·exp(η) and variance μ + μ²/φ, log φ a parameter, e the exposure.
 
-use super::built_in::{Card, Dispersion};
+use super::built_in::{Card, Dispersion, LOG};
 use super::logistic::{AboveZero, BelowZero, in_delta, sigmoids};
 use super::predictive::{count, gamma};
 use super::special::{
@@ -25,6 +25,7 @@ pub(super) const CARD: Card = Card {
     sigma: None,
     dispersions: |_| &[LOG_SIZE],
     scaled_by_target: false,
+    link: LOG,
     bind: |observations, _| Ok(Arc::new(NegativeBinomial::model(observations)?)),
     predictive: Predictive::Number {
         mean: mean_count,

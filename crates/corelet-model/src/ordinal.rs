@@ -1,6 +1,6 @@
 //! Ordered levels: P(y ≤ j) = σ(c_j − η), the cumulative logit, with the gaps between cutpoints as parameters.
 
-use super::built_in::{Card, Dispersion};
+use super::built_in::{Card, Dispersion, NO_LINK};
 use super::special::{log_sigmoid_difference, sigmoid, softplus};
 use super::{Family, Given, Inputs, Joint, JointFamily, Logistic, ModelError, Predictive};
 use corelet_data::Outcome;
@@ -15,6 +15,7 @@ pub(super) const CARD: Card = Card {
     sigma: None,
     dispersions: |numbers| &LOG_GAPS[..gaps(numbers.classes).min(MOST_GAPS)],
     scaled_by_target: false,
+    link: NO_LINK,
     bind: |observations, numbers| Ok(Arc::new(Ordinal::model(observations, numbers.classes)?)),
     predictive: Predictive::Classes(probabilities),
 };

@@ -25,6 +25,11 @@ pub(super) const CARD: Card = Card {
     sigma: Some(1.0),
     dispersions: NONE,
     scaled_by_target: false,
+    link: |mean, numbers| match numbers.link {
+        Link::Log => mean.ln(),
+        // log(eᵐ − 1), without overflow.
+        Link::Softplus => mean + (-(-mean).exp()).ln_1p(),
+    },
     bind: |observations, numbers| Ok(Arc::new(Poisson::model(observations, numbers.link)?)),
     predictive: Predictive::Number {
         mean: rate,

@@ -1,6 +1,6 @@
 //! Several classes: P(y = c) ∝ exp(ζ_c), each class but the base with a predictor of its own.
 
-use super::built_in::{Card, NONE};
+use super::built_in::{Card, NO_LINK, NONE};
 use super::joint_jets::pairs;
 use super::{Inputs, Joint, JointFamily, JointJets, ModelError, NearShifts, Predictive};
 use crate::vector_math::{Kernel, LogParts, dispatch, exp_minus, expm1_minus_x as curved_part, log, log1p};
@@ -16,6 +16,7 @@ pub(super) const CARD: Card = Card {
     sigma: None,
     dispersions: NONE,
     scaled_by_target: false,
+    link: NO_LINK,
     bind: |observations, numbers| Ok(Arc::new(Softmax::model(observations, numbers.classes)?)),
     predictive: Predictive::Classes(|given, out| {
         let (base, others) = out.split_at_mut(1);

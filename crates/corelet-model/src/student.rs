@@ -1,6 +1,6 @@
 //! Robust regression: y ~ η + σ·Student-t(ν), log σ a parameter, ν given; [`StudentDegrees`] has it unknown.
 
-use super::built_in::Card;
+use super::built_in::{Card, IDENTITY};
 use super::normal::{LOG_SIGMA, is_moderate, narrowing};
 use super::special::{BOUND, bounded_exp, ln_gamma};
 use super::student_degrees::LOG_NU;
@@ -24,6 +24,7 @@ pub(super) const CARD: Card = Card {
     sigma: None,
     dispersions: |numbers| if numbers.degrees.is_some() { &[LOG_SIGMA] } else { &[LOG_SIGMA, LOG_NU] },
     scaled_by_target: true,
+    link: IDENTITY,
     bind: |observations, numbers| match numbers.degrees {
         Some(degrees) => Ok(Arc::new(Student::model(observations, degrees)?)),
         None => Ok(Arc::new(StudentDegrees::model(observations)?)),

@@ -1,6 +1,6 @@
 //! Weibull survival with right censoring: times t with scale exp(η) and shape k, log k a parameter; and its k = 1, the exponential.
 
-use super::built_in::{Card, Dispersion, NONE};
+use super::built_in::{Card, Dispersion, LOG, NONE};
 use super::special::{bounded_exp, expm1_minus_x, ln_gamma};
 use super::{Given, Inputs, Joint, JointFamily, JointJets, ModelError, NearShifts, Predictive};
 use crate::vector_math::{
@@ -21,6 +21,7 @@ pub(super) const CARD: Card = Card {
     sigma: None,
     dispersions: |_| &[LOG_SHAPE],
     scaled_by_target: false,
+    link: LOG,
     bind: |observations, _| Ok(Arc::new(Weibull::model(observations)?)),
     predictive: Predictive::Number { mean: mean_time, draw: time, moments },
 };
@@ -34,6 +35,7 @@ pub(super) const EXPONENTIAL: Card = Card {
     sigma: None,
     dispersions: NONE,
     scaled_by_target: false,
+    link: LOG,
     bind: |observations, _| Ok(Arc::new(Exponential::model(observations)?)),
     predictive: Predictive::Number { mean: mean_time, draw: time, moments },
 };

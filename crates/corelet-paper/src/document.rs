@@ -36,6 +36,8 @@ pub(crate) fn write(out: &Path, studies: &[Study], quick: bool, seed: u64) -> an
     let mut page = Page {
         title: "Bayesian coresets: the paper, reproduced".to_owned(),
         lead: lead(studies, quick, seed),
+        badge: None,
+        themed: false,
         sections: Vec::new(),
         footer: format!(
             "Made by corelet {}. Every number is in cells.csv, medians and bands are in summary.csv.",

@@ -185,7 +185,8 @@ fn regression(
         }
         other => other?,
     };
-    let asked = ModelSpecification { model, link: Some(Link::Softplus), ..Default::default() };
+    let asked =
+        ModelSpecification { model, link: Some(Link::Softplus), prior_sd: Some(1.0), ..Default::default() };
     let resolved = Resolved::new(&asked, &dataset.observations, None);
     let (model, prior) = (resolved.bind(dataset.observations)?, resolved.prior()?);
     Problem::new(Likelihood::Other(model), prior, None)

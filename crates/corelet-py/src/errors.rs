@@ -3,6 +3,7 @@
 use std::error::Error;
 
 use corelet::data::DataError;
+use corelet::study::StudyError;
 use pyo3::create_exception;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -26,6 +27,7 @@ pub(crate) enum Failure {
 impl Failure {
     /// From any error of the library; one that a callable raised is found again among its causes.
     pub(crate) fn new(error: &(dyn Error + 'static)) -> Self {
+        let error = plain(error);
         let raised = std::iter::successors(Some(error), |error| (*error).source())
             .find_map(|error| error.downcast_ref::<PyErr>());
         match raised {
@@ -37,9 +39,18 @@ impl Failure {
     /// The same, with the data named in front as the command does.
     pub(crate) fn of(source: &str, error: &(dyn Error + 'static)) -> Self {
         match Self::new(error) {
+            refused if plain(error).is::<DataError>() => refused,
             Self::Refused(text) => Self::Refused(format!("{source}: {text}")),
             raised => raised,
         }
+    }
+}
+
+/// An error of the data as it is: it names them itself, and may have a hint.
+fn plain<'e>(error: &'e (dyn Error + 'static)) -> &'e (dyn Error + 'static) {
+    match error.downcast_ref::<StudyError>() {
+        Some(StudyError::Data(error)) => error,
+        _ => error,
     }
 }
 

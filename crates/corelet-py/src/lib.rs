@@ -58,7 +58,7 @@ mod _lib {
     #[pymodule_export]
     use crate::sample::{check, original_scale, sample_coreset};
     #[pymodule_export]
-    use crate::write::{judgement, write_coreset};
+    use crate::write::{diagnose, figures, judgement, write_coreset};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use corelet::data::{Besides, Encoding, Standardisation, Storage, TextLevels};
+use corelet::data::{Besides, Encoding, Standardisation, Storage, TextLevels, Unseen};
 use corelet::rows::Observations;
 use corelet::study::{
     PredictedKind, PredictionSettings, Resolved, predict as predicted, predictive_draws, score,
@@ -35,16 +35,23 @@ fn note<T>(notes: &Notes, key: &str, read: impl Fn(&str) -> serde_json::Result<T
 }
 
 /// Rows of Python, encoded as those of a coreset.
-fn encoded(py: Python<'_>, data: Data<'_>, notes: &Notes, besides: Besides) -> PyResult<Observations> {
+fn encoded(
+    py: Python<'_>,
+    data: Data<'_>,
+    notes: &Notes,
+    besides: Besides,
+    unseen: Unseen,
+) -> PyResult<(Observations, Vec<String>)> {
     let source = data.source(py, &Storage::default())?;
     let levels: Vec<TextLevels> = note(notes, "corelet.levels", |text| serde_json::from_str(text))?;
     let scale: Standardisation = note(notes, "corelet.standardisation", |text| serde_json::from_str(text))?;
     let encoding = encoding(notes)?;
-    Ok(encoding.encode(&source, besides, &levels, &scale).map_err(|error| Failure::new(&error))?)
+    let encoded = encoding.encode_noting(&source, besides, unseen, &levels, &scale);
+    Ok(encoded.map_err(|error| Failure::new(&error))?)
 }
 
-/// Which of both, which quantiles, and the seed.
-type Asked = (String, Vec<f64>, u64);
+/// Which of both, which quantiles, the seed, and whether unseen levels are taken as the base level.
+type Asked = (String, Vec<f64>, u64, bool);
 
 /// The predictive distribution of new rows: mean, sd and quantiles, numbers a row, and the classes.
 #[pyfunction]
@@ -57,11 +64,12 @@ pub(crate) fn predict<'py>(
     exposure: Option<PyReadonlyArray1<'py, f64>>,
     asked: Asked,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let (kind, quantiles, seed) = asked;
+    let (kind, quantiles, seed, baseline) = asked;
+    let unseen = if baseline { Unseen::Baseline } else { Unseen::Error };
     let kind = if kind == "outcome" { PredictedKind::Outcome } else { PredictedKind::Mean };
     let (encoding, model) = (encoding(&notes)?, model(&notes)?);
     let besides = if exposure.is_some() { Besides::Nothing } else { Besides::Exposure };
-    let mut rows = encoded(py, data, &notes, besides)?;
+    let (mut rows, warnings) = encoded(py, data, &notes, besides, unseen)?;
     if let Some(exposure) = exposure {
         rows = rows.with_exposure(exposure.as_slice()?.to_vec());
     }
@@ -75,6 +83,7 @@ pub(crate) fn predict<'py>(
     fields.set_item("quantiles", PyArray1::from_vec(py, made.quantiles))?;
     fields.set_item("columns", made.columns)?;
     fields.set_item("classes", encoding.classes())?;
+    fields.set_item("warnings", warnings)?;
     Ok(fields)
 }
 
@@ -87,7 +96,7 @@ pub(crate) fn score_rows<'py>(
     draws: PyReadonlyArray2<'py, f64>,
 ) -> PyResult<Numbers<'py>> {
     let model = model(&notes)?;
-    let rows = encoded(py, data, &notes, Besides::Target)?;
+    let (rows, _) = encoded(py, data, &notes, Besides::Target, Unseen::Error)?;
     let draws = draws.as_slice()?.to_vec();
     let scored = py.detach(|| score(&model, rows, &draws)).map_err(|error| Failure::new(&error))?;
     Ok(PyArray1::from_vec(py, scored.each))

@@ -286,7 +286,7 @@ pub(crate) fn verdict_fields<'py>(
     let fields = PyDict::new(py);
     fields.set_item("grade", format!("{:?}", judged.grade))?;
     fields.set_item("headline", words::headline(judged, points, n))?;
-    fields.set_item("lines", words::lines(judged))?;
+    fields.set_item("lines", words::lines(judged, points, n))?;
     fields.set_item("reasons", json(serde_json::to_string(&judged.reasons))?)?;
     fields.set_item("n_draws", judged.draws)?;
     fields.set_item("variance", judged.divergence.variance)?;

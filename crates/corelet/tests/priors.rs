@@ -35,6 +35,13 @@ fn source(n: usize, y: impl Fn(f64) -> f64) -> Source<'static> {
     Source::of_table(Table::new("flights", columns).unwrap())
 }
 
+/// The class of a row of [`source`] by [`classes`].
+fn is_success(i: usize) -> bool {
+    let code = f64::from([0_u8, 0, 1, 0, 2, 1][i * 31 % 97 % 6]);
+    let eta = 0.1 * (i * 7 % 24) as f64 - 1.0 + code * 0.3 + ((i * 37 % 101) as f64 / 50.0 - 1.0);
+    classes(eta) == 1.0
+}
+
 fn classes(eta: f64) -> f64 {
     f64::from(u8::from(eta > 0.3))
 }
@@ -89,17 +96,24 @@ fn a_name_goes_before_a_pattern_and_a_longer_pattern_before_a_shorter_one() {
     );
 }
 
+/// Weakly informative priors are the default; the word `paper` is N(0, 1) for all, as the number 1 is.
 #[test]
 fn what_is_not_spoken_of_stays_as_it_is() {
     let plain = Specification { model: ModelSpecification::default(), ..asked(BuiltIn::Logistic, json!({})) };
     let source = source(600, classes);
     let plain = Study::open(&source, &plain).unwrap();
-    assert!(plain.resolved().priors.iter().all(|&prior| prior == density("normal(0, 1)")));
-    let said: Vec<String> = plain.resolved().said.iter().map(|group| group.line()).collect();
+    assert_eq!(plain.resolved(), study(json!("auto")).unwrap().resolved());
+    let paper = study(json!("paper")).unwrap();
+    assert!(paper.resolved().priors.iter().all(|&prior| prior == density("normal(0, 1)")));
+    let said: Vec<String> = paper.resolved().said.iter().map(|group| group.line()).collect();
     assert_eq!(
         said,
         ["coefficients (4) ~ normal(0, 1) on the standardised scale", "(intercept) ~ normal(0, 1)"]
     );
+    let mut without = asked(BuiltIn::Logistic, json!("paper"));
+    without.design.intercept = false;
+    let without = Study::open(&source, &without).unwrap();
+    assert!(without.resolved().priors.iter().all(|&prior| prior == density("normal(0, 1)")));
     let one = study(json!({ "coefficients": { "hour": "normal(0, 2)" } })).unwrap();
     assert_eq!(one.resolved().priors[1..], plain.resolved().priors[1..]);
     // One prior for all by name is that of the number, to the bit.
@@ -164,7 +178,11 @@ fn dispersions_and_the_intercept_have_priors_of_their_own() {
 fn weak_priors_know_flags_from_numbers() {
     let study = study(json!("auto")).unwrap();
     assert_eq!(prior_of(&study, "hour"), density("normal(0, 2.5)"));
-    assert_eq!(prior_of(&study, "(intercept)"), density("normal(0, 2.5)"));
+    // Around the log odds of a success among all rows.
+    let successes = (0..600).filter(|&i| is_success(i)).count() as f64;
+    let centre = (successes / (600.0 - successes)).ln();
+    let Density::Normal { mean, sd } = prior_of(&study, "(intercept)") else { panic!("it is normal") };
+    assert!((mean - centre).abs() < 1e-8 && sd == 2.5, "{mean} {centre}");
     for name in ["weekend", "carrier=B6", "carrier=DL"] {
         let at = study.frame().names.iter().position(|known| known == name).unwrap();
         let sd = study.frame().standardisation.scale[at];
@@ -177,9 +195,10 @@ fn weak_priors_know_flags_from_numbers() {
         [
             "coefficients ~ normal(0, 2.5) on the standardised scale",
             "0/1 features (3) ~ normal(0, 2.5) on the original scale",
-            "(intercept) ~ normal(0, 2.5)"
+            study.resolved().said[2].line().as_str()
         ]
     );
+    assert!(said[2].starts_with("(intercept) ~ normal("), "{}", said[2]);
     let mut without = asked(BuiltIn::Logistic, json!("auto"));
     without.design.intercept = false;
     let without = Study::open(&source(600, classes), &without).unwrap();
@@ -209,7 +228,8 @@ fn each_class_has_coefficients_of_its_own() {
     assert_eq!(prior_of(&study, &hour), density("laplace(0, 1)"));
     for class in [one, other] {
         assert_eq!(prior_of(&study, &format!("{class}:(intercept)")), density("normal(0, 3)"));
-        assert_eq!(prior_of(&study, &format!("{class}:weekend")), density("normal(0, 1)"));
+        let weekend = format!("{class}:weekend");
+        assert_eq!(prior_of(&study, &weekend), prior_of(&plain, &weekend));
     }
     let said: Vec<String> = study.resolved().said.iter().map(|group| group.line()).collect();
     assert!(said.contains(&"intercepts (2) ~ normal(0, 3)".to_owned()), "{said:?}");
@@ -227,7 +247,7 @@ fn a_level_of_which_the_data_say_nothing_is_named() {
         Column { name: "kind".to_owned(), values: Values::Text { codes, levels } },
     ];
     let source = Source::of_table(Table::new("claims", columns).unwrap());
-    for (priors, warned) in [(json!({}), true), (json!("auto"), false)] {
+    for (priors, warned) in [(json!("paper"), true), (json!({}), false)] {
         let study = Study::open(&source, &asked(BuiltIn::Poisson, priors)).unwrap();
         study.full(&mut unheard).unwrap();
         let warnings = study.warnings();
@@ -241,7 +261,7 @@ fn names_that_are_none_are_refused_with_those_that_are() {
     for (priors, why) in [
         (
             json!({ "coefficients": { "hours": "normal(0, 1)" } }),
-            "'hours', which is no coefficient; perhaps 'hour' was meant; there are 'hour', 'weekend'",
+            "'hours', which is no coefficient (did you mean 'hour'?); there are 'hour', 'weekend'",
         ),
         (
             json!({ "coefficients": { "origin*": "normal(0, 1)" } }),
@@ -256,7 +276,7 @@ fn names_that_are_none_are_refused_with_those_that_are() {
             json!({ "log_sigma": "normal(0, 1)" }),
             "'log_sigma', which is no parameter beside the coefficients; there are 'default', 'scale'",
         ),
-        (json!({ "defalt": "normal(0, 1)" }), "perhaps 'default' was meant"),
+        (json!({ "defalt": "normal(0, 1)" }), "did you mean 'default'?"),
     ] {
         let error = study(priors.clone()).err().unwrap().to_string();
         assert!(error.contains(why), "{priors}: {error}");
@@ -404,4 +424,54 @@ fn a_kept_model_has_its_priors() {
         back.prior().unwrap().log_density(&theta),
         study.resolved().prior().unwrap().log_density(&theta)
     );
+}
+
+/// Under the default priors another unit of the target moves the intercept by its logarithm, and nothing else.
+#[test]
+fn default_priors_do_not_know_the_unit_of_the_target() {
+    for (model, beside) in
+        [(BuiltIn::Gamma, None), (BuiltIn::Exponential, Some("seen")), (BuiltIn::Weibull, Some("seen"))]
+    {
+        let fit = |unit: f64| {
+            let n = 40;
+            let x = |i: usize| ((i * 7 % 40) as f64 - 20.0) / 10.0;
+            let noise = |i: usize| (0.3 * ((i * 13 % 17) as f64 - 8.0) / 8.0).exp();
+            let y = (0..n).map(|i| unit * 1500.0 * (0.3 * x(i)).exp() * noise(i));
+            let columns = vec![
+                numbers("x", (0..n).map(x)),
+                numbers("seen", (0..n).map(|i| f64::from(u8::from(i % 5 > 0)))),
+                numbers("y", y),
+            ];
+            let source = Source::of_table(Table::new("costs", columns).unwrap());
+            let design = DesignOptions {
+                columns: Columns {
+                    features: Some(vec!["x".to_owned()]),
+                    event: beside.map(str::to_owned),
+                    ..Columns::predicting("y")
+                },
+                ..DesignOptions::default()
+            };
+            let model = ModelSpecification { model, ..ModelSpecification::default() };
+            let study =
+                Study::open(&source, &Specification { design, model, ..Specification::default() }).unwrap();
+            let full = study.full(&mut unheard).unwrap().posterior.clone();
+            let sds: Vec<f64> = full.sds().collect();
+            (study.to_original(&full.mean), sds)
+        };
+        let (plain, sds) = fit(1.0);
+        assert!(
+            (plain[1] - 1500_f64.ln()).abs() < 0.5 && (plain[0] - 0.3).abs() < 0.15,
+            "{model}: {plain:?}"
+        );
+        for unit in [1e-3, 100.0] {
+            let (other, other_sds) = fit(unit);
+            assert!((other[1] - unit.ln() - plain[1]).abs() < 1e-7, "{model}: {other:?} {plain:?}");
+            let others = (0..plain.len()).filter(|&j| j != 1);
+            assert!(
+                others.into_iter().all(|j| (other[j] - plain[j]).abs() < 1e-7),
+                "{model}: {other:?} {plain:?}"
+            );
+            assert!(sds.iter().zip(&other_sds).all(|(a, b)| (a / b - 1.0).abs() < 1e-6), "{model}");
+        }
+    }
 }

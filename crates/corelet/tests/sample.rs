@@ -193,7 +193,7 @@ fn bad_settings_and_a_stop_are_errors() {
     let mut go = |_: &_| ControlFlow::Continue(());
     let bad = SampleSettings { draws: 2, ..SampleSettings::default() };
     let error = sample(&all, &prior, &fit, &bad, 0, &mut go).unwrap_err();
-    assert_eq!(error.to_string(), "draws = 2 cannot be used: it must be at least 4");
+    assert_eq!(error.to_string(), "draws = 2 cannot be used: it must be 4 to 1000000");
     let mut stop = |_: &_| ControlFlow::Break(());
     let error = sample(&all, &prior, &fit, &SampleSettings::default(), 0, &mut stop).unwrap_err();
     assert!(matches!(error, SampleError::Stopped));

@@ -179,14 +179,14 @@ fn what_a_caller_found_takes_the_grade_down_and_is_said() {
     let draws = Draws { theta: Vec::new(), dim: 0, chains: None, log_weights: None };
     let sound = judged(Evidence { errors: errors.clone(), ..Evidence::of(&draws) }).unwrap();
     assert_eq!(sound.grade, Grade::A);
-    assert!(words::lines(&sound).iter().all(|line| !line.contains("Pareto")), "no tail under an A");
+    assert!(words::lines(&sound, 10, 400).iter().all(|line| !line.contains("Pareto")), "no tail under an A");
     let bare = sound.with(&[Reason::NoChains]);
     assert_eq!((bare.grade, bare.reasons.as_slice()), (Grade::B, &[Reason::NoChains][..]));
     assert!(words::headline(&bare, 10, 400).starts_with("B - trusted with a reservation"));
     let apart = bare.with(&[Reason::PilotNotMixed, Reason::NoChains]);
     assert_eq!((apart.grade, apart.reasons.len()), (Grade::C, 2));
     assert!(words::headline(&apart, 10, 400).contains("the model or its sampler is at fault"));
-    assert!(words::lines(&apart).iter().any(|line| line.contains("keep the chains apart")));
+    assert!(words::lines(&apart, 10, 400).iter().any(|line| line.contains("keep the chains apart")));
     // Chains of which nothing is known but Δ are taken on trust.
     let trusted = verdict_of_errors(&errors, Some(4)).unwrap();
     assert_eq!((trusted.grade, trusted.reasons.as_slice()), (Grade::B, &[Reason::OnTrust][..]));

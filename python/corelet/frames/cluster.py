@@ -87,7 +87,7 @@ def build_on(
     fields["columns"] = _joined(engine.cells(by_partition))
     coreset = coreset_from(fields, asked)
     for warning in coreset.warnings:
-        warnings.warn(warning, stacklevel=3)
+        warnings.warn(warning, stacklevel=4)
     return coreset
 
 

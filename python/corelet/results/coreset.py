@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import html
 import itertools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Optional, Union
 
@@ -14,9 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _lib
+from . import html
 from ..frames.columns import column
 from ..frames.formula import Design
 from .._progress import ProgressOption
+from .._seeds import seeded
 from .rest import REST, Rest
 
 if TYPE_CHECKING:
@@ -180,6 +182,7 @@ class Coreset:
         dense[self.rows] = self.weights
         return dense
 
+    @seeded
     def sample(
         self,
         *,
@@ -219,6 +222,7 @@ class Coreset:
             random_seed=random_seed,
         )
 
+    @seeded
     def predict(
         self,
         new: Any,
@@ -229,6 +233,7 @@ class Coreset:
         offset: Any = None,
         quantiles: Sequence[float] = (0.05, 0.5, 0.95),
         seed: int = 0,
+        unseen: str = "error",
     ) -> Prediction:
         """What the coreset's posterior says of new rows: mean, standard deviation and quantiles of each.
 
@@ -236,7 +241,7 @@ class Coreset:
         ----------
         new
             Rows with the columns that the coreset was built on: an array, a table, a mapping of columns. They are encoded as
-            those were; a column that is not there, a level that was not, and a missing value are errors.
+            those were; a column that is not there, an unseen level (see `unseen`) and a missing value are errors.
         idata
             What `sample`, `Fit.draws` or `Fit.idata` gave; by default the draws of the last verdict, or fresh ones. ArviZ is not needed.
         kind
@@ -247,11 +252,27 @@ class Coreset:
             coreset's rows had it in.
         quantiles, seed
             Which quantiles; of the draws of outcomes.
+        unseen
+            `error` refuses a level that the coreset's data did not have; `baseline` takes it as the base level of its column, with a
+            warning. A formula refuses such levels itself.
+
+        Returns
+        -------
+        Prediction
+            `mean`, `sd` and `quantiles` as arrays; `to_frame()` is a data frame.
         """
         from .predict import predict
 
         return predict(
-            self, new, idata=idata, kind=kind, exposure=exposure, offset=offset, quantiles=quantiles, seed=seed
+            self,
+            new,
+            idata=idata,
+            kind=kind,
+            exposure=exposure,
+            offset=offset,
+            quantiles=quantiles,
+            seed=seed,
+            unseen=unseen,
         )
 
     def score(
@@ -338,16 +359,12 @@ class Coreset:
         ):
             if value is not None:
                 facts.append((name, f"{value:.3g} nats"))
-        rows = "".join(f"<tr><th>{html.escape(a)}</th><td>{html.escape(b)}</td></tr>" for a, b in facts)
-        heads = "".join(f"<th>{html.escape(name)}</th>" for name in ("row", "weight", *self._shown_columns()))
-        body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>" for cells in self._cells()
-        )
-        title = html.escape(self.lines[0] if self.lines else f"{len(self)} points")
-        return (
-            f"<div><strong>{title}</strong><table>{rows}</table>"
-            f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>"
-        )
+        title = self.lines[0] if self.lines else f"{len(self)} points"
+        verdict = self.quality.verdict
+        head = html.badge(verdict.grade, verdict.headline) if verdict is not None else ""
+        rows = html.note("the heaviest rows") + html.table(("row", "weight", *self._shown_columns()), self._cells())
+        said = html.folded("How it was built", self.lines[1:])
+        return f"<div><strong>{escape(title)}</strong>{head}{html.table(('what', 'is'), facts)}{rows}{said}</div>"
 
     def _shown_columns(self) -> list[str]:
         return list(self.columns)[:5]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Optional, Union
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _lib
+from . import html
 from .._build import paths_of
 from ..frames.columns import cells_of, column, length, names_of, parts_of
 from .._lib import CoreletError
@@ -24,7 +26,7 @@ Floats = NDArray[np.float64]
 Rows = Union[tuple[str, list[Part]], tuple[list[str], Optional[str]]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Prediction:
     """The predictive distribution of each new row; for `softmax` and `ordinal`, of each class of each row."""
 
@@ -45,8 +47,64 @@ class Prediction:
     def __len__(self) -> int:
         return len(self.mean)
 
+    def table(self) -> dict[str, Floats]:
+        """Columns by their names: `mean`, `sd`, `q5`, …; of several classes `CLASS:mean`, …."""
+        prefixes = [f"{name}:" for name in self.classes] if self.mean.ndim > 1 else [""]
+        mean, sd = (values.reshape(len(self), -1) for values in (self.mean, self.sd))
+        quantiles = self.quantiles.reshape(len(self), len(prefixes), len(self.levels))
+        columns: dict[str, Floats] = {}
+        for at, prefix in enumerate(prefixes):
+            columns[f"{prefix}mean"], columns[f"{prefix}sd"] = mean[:, at], sd[:, at]
+            for place, level in enumerate(self.levels):
+                columns[f"{prefix}q{round(100 * level, 4):g}"] = quantiles[:, at, place]
+        return columns
 
-@dataclass(frozen=True)
+    def to_frame(self) -> Any:
+        """As a data frame of pandas, one line a row."""
+        import pandas
+
+        return pandas.DataFrame(self.table())
+
+    def _title(self) -> str:
+        what = "E[y] given the coefficients" if self.kind == "mean" else "y"
+        if self.mean.ndim > 1:
+            what = "the probability of each class" if self.kind == "mean" else "the class"
+        return f"{len(self)} row{'' if len(self) == 1 else 's'}, the distribution of {what}"
+
+    def _cells(self) -> tuple[list[str], list[list[str]]]:
+        """The heads and the first rows, with digits by the standard deviations."""
+        table = self.table()
+        shown = [[str(row), *(_figure(values[row], sd) for values, sd in _with_sd(table, row))] for row in range(min(5, len(self)))]
+        return ["row", *table], shown
+
+    def __repr__(self) -> str:
+        heads, cells = self._cells()
+        lines = [heads, *cells]
+        widths = [max(len(line[j]) for line in lines) for j in range(len(heads))]
+        body = ["  " + "  ".join(cell.rjust(width) for cell, width in zip(line, widths)) for line in lines]
+        more = [f"  and {len(self) - 5} more"] if len(self) > 5 else []
+        return "\n".join([f"<corelet.Prediction: {self._title()}", *body, *more]) + ">"
+
+    def _repr_html_(self) -> str:
+        heads, cells = self._cells()
+        more = f"; {len(self) - 5} more" if len(self) > 5 else ""
+        return html.note(self._title() + more) + html.table(heads, cells)
+
+
+def _with_sd(table: Mapping[str, Floats], row: int) -> list[tuple[Floats, float]]:
+    """Each column with the standard deviation of its row and class."""
+    return [(values, float(table[f"{name.rpartition(':')[0]}:sd" if ":" in name else "sd"][row])) for name, values in table.items()]
+
+
+def _figure(x: float, sd: float) -> str:
+    """Two digits of the standard deviation, and as many decimals of what goes with it."""
+    if not (sd > 0 and math.isfinite(x)):
+        return f"{x:.4g}"
+    decimals = 1 - math.floor(math.log10(sd * 1.005))
+    return f"{x:.{max(decimals, 0)}f}" if decimals <= 9 else f"{x:.3e}"
+
+
+@dataclass(frozen=True, repr=False)
 class Score:
     """The log predictive density of rows whose outcome is known, in nats."""
 
@@ -66,7 +124,21 @@ class Score:
     @property
     def mean_se(self) -> float:
         """The standard error of that average over rows."""
-        return float(self.each.std(ddof=1) / math.sqrt(len(self.each)))
+        return float(self.each.std(ddof=1) / math.sqrt(len(self.each))) if len(self.each) > 1 else float("nan")
+
+    def __len__(self) -> int:
+        return len(self.each)
+
+    def to_frame(self) -> Any:
+        """As a data frame of pandas, one line a row: `log_density`."""
+        import pandas
+
+        return pandas.DataFrame({"log_density": self.each})
+
+    def __repr__(self) -> str:
+        rows = f"{len(self)} row{'' if len(self) == 1 else 's'}"
+        average, error = (_figure(x, self.mean_se) for x in (self.mean, self.mean_se))
+        return f"<corelet.Score: {average} ± {error} nats a row, the log predictive density of {rows}; {self.total:.6g} in all>"
 
 
 def predict(
@@ -79,8 +151,11 @@ def predict(
     offset: Any = None,
     quantiles: Sequence[float] = (0.05, 0.5, 0.95),
     seed: int = 0,
+    unseen: str = "error",
 ) -> Prediction:
     """See `Coreset.predict`."""
+    if unseen not in ("error", "baseline"):
+        raise CoreletError(f"unseen is '{unseen}', but it must be one of error, baseline")
     if kind not in ("mean", "outcome"):
         raise CoreletError(f"kind is '{kind}', but it must be one of mean, outcome")
     levels = tuple(float(level) for level in quantiles)
@@ -89,7 +164,9 @@ def predict(
     notes = _notes(coreset)
     data = _rows(coreset, new, {"offset": offset})
     given = None if exposure is None else _exposure(data, exposure)
-    made = _lib.predict(data, notes, _draws(coreset, idata), given, (kind, levels, seed))
+    made = _lib.predict(data, notes, _draws(coreset, idata), given, (kind, levels, seed, unseen == "baseline"))
+    for warning in made["warnings"]:
+        warnings.warn(warning, stacklevel=4)
     width, classes = int(made["columns"]), tuple(made["classes"])
     shape = (-1, width) if width > 1 else (-1,)
     cuts = made["quantiles"].reshape(len(made["mean"]) // width, *shape[1:], len(levels))

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import arviz as _arviz
+from . import html
 
 from .. import _lib
 from .._build import _count, arrays_in, data_parts, paths_of
@@ -20,6 +21,7 @@ from .coreset import Coreset, weighted_rows
 from .._check import check_loglik
 from .predict import pointwise
 from .._progress import ProgressOption, reporter
+from .._seeds import seeded
 from ..frames.spool import spooled
 from .._types import Execution, Part
 
@@ -109,9 +111,7 @@ class Verdict:
         return "\n".join([self.headline, *self.lines])
 
     def _repr_html_(self) -> str:
-        import html
-
-        return f"<pre>{html.escape(repr(self))}</pre>"
+        return html.badge(self.grade, self.headline) + html.folded("What it rests on", self.lines)
 
 
 def draws_of(coreset: Coreset, settings: Mapping[str, object], execution: Execution) -> dict[str, Any]:
@@ -153,6 +153,7 @@ def sample(
     return inference_data(fields, coreset.names, {"model": str(coreset.summary["model"])}, coreset.rows)
 
 
+@seeded
 def check(
     coreset: Coreset,
     X: Any = None,
@@ -235,7 +236,7 @@ def judged_by(coreset: Coreset, fields: dict[str, Any]) -> Verdict:
         verdict = replace(verdict, kept={"sampling": coreset.sampling, "rows": coreset.rows})
     coreset.quality = replace(coreset.quality, verdict=verdict)
     for warning in issued:
-        warnings.warn(warning, stacklevel=3)
+        warnings.warn(warning, stacklevel=4)
     return verdict
 
 

@@ -29,7 +29,7 @@ pub enum Dash {
 
 impl Dash {
     /// As SVG writes it.
-    pub(super) fn array(self) -> Option<&'static str> {
+    pub fn array(self) -> Option<&'static str> {
         match self {
             Self::Solid => None,
             Self::Long => Some("10 4"),

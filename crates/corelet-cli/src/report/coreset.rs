@@ -1,17 +1,25 @@
 //! The report of `build` and `fit`: the verdict first, then the pictures behind it, then how to repeat it.
 
 use corelet::coreset::EmbeddedFit;
-use corelet::posterior::Gaussian;
+use corelet::posterior::{Gaussian, Marginal};
+use corelet::random::Stream;
 use corelet::study::{Chosen, Drawn, Study};
 use corelet::trust::Grade;
-use corelet::words::{headline, lines};
+use corelet::words::{Estimate, HEADS, PriorGroup, cells, headline, lines};
 
 use super::pictures::{self, Marginals, Sampled};
-use crate::page::{Page, Section, Table};
-use crate::words::{count, number};
+use crate::page::{Badge, Page, Section, Table};
+use crate::posterior::PosteriorSummary;
+use crate::words::{count, number, percent, plural};
 
-/// Parameters that the report shows, those that moved most.
+/// Parameters whose marginals are drawn, those that moved most.
 const SHOWN: usize = 6;
+
+/// Parameters in the table of estimates.
+const MOST: usize = 200;
+
+/// Rows in the table of weights.
+const HEAVIEST: usize = 8;
 
 /// Everything a report is made of.
 pub(crate) struct Subject<'a> {
@@ -37,34 +45,108 @@ pub(crate) fn to_html(subject: &Subject<'_>) -> anyhow::Result<String> {
     let own = study.own_posterior(&coreset.rows, &coreset.weights, coreset.rest.as_ref())?;
     let full = &chosen.start;
     let sections = [
-        Some(verdict(subject)),
-        path(subject)?,
-        own.as_ref().map(|own| parameters(subject, full, own)).transpose()?,
+        Some(estimates(subject, own.as_ref())),
+        own.as_ref().map(|own| marginals(subject, full, own)).transpose()?,
+        own.as_ref().map(|own| shifts(subject, full, own)),
         (!coreset.rows.is_empty()).then(|| chosen_rows(subject, full)).transpose()?,
+        path(subject)?,
+        Some(judged(subject)),
         Some(repeat(subject)?),
     ];
-    let (points, n) = (count(coreset.rows.len()), count(study.all_rows()));
     let page = Page {
-        title: format!("{points} of {n} rows"),
+        title: format!("{} of {}", count(coreset.rows.len()), plural(study.all_rows(), "row")),
         lead: format!("A coreset of {} for a {} model.", study.frame().source, study.model()),
+        badge: Some(badge(subject)),
+        themed: true,
         sections: sections.into_iter().flatten().collect(),
         footer: format!("corelet {}", env!("CARGO_PKG_VERSION")),
     };
     page.to_html()
 }
 
-fn verdict(subject: &Subject<'_>) -> Section {
-    let mut section = Section::new("Verdict");
+/// The grade with one sentence.
+fn badge(subject: &Subject<'_>) -> Badge {
     let (points, n) = (subject.chosen.coreset().rows.len(), subject.study.all_rows());
     match subject.drawn.and_then(|drawn| drawn.verdict.as_ref()) {
         Some(verdict) => {
-            section.text(headline(verdict, points, n));
-            section.list(trimmed(&lines(verdict)));
+            let line = headline(verdict, points, n);
+            let (title, words) = line.split_once(": ").unwrap_or((&line, ""));
+            let mut words = words.to_owned();
+            if let Some(first) = words.get(..1).map(str::to_uppercase) {
+                words.replace_range(..1, &first);
+            }
+            Badge { grade: format!("{:?}", verdict.grade), title: title.to_owned(), words: words + "." }
         }
-        None => section.text(
-            "The posterior of this coreset has not been sampled, so there is no verdict; what is known of it is below. \
-             corelet fit samples it and gives one.",
-        ),
+        None => Badge {
+            grade: "–".to_owned(),
+            title: "Not sampled".to_owned(),
+            words: "The posterior of this coreset has not been sampled, so there is no verdict. corelet fit samples it and gives one."
+                .to_owned(),
+        },
+    }
+}
+
+/// All parameters on the scale of the data.
+fn estimates(subject: &Subject<'_>, own: Option<&Gaussian>) -> Section {
+    let mut section = Section::new("Estimates");
+    let Subject { study, drawn, .. } = subject;
+    let of_draws = drawn.map(|drawn| PosteriorSummary::new(study, drawn).estimates(study));
+    let (all, by) = match (of_draws, own) {
+        (Some(estimates), _) => {
+            let reweighted = drawn.and_then(Drawn::grade) == Some(Grade::B);
+            (estimates, if reweighted { "by the draws, reweighted" } else { "by the draws" })
+        }
+        (None, Some(own)) => (by_gaussian(study, own), "by the Gaussian fit of the coreset's posterior"),
+        (None, None) => {
+            section.text("The coreset's posterior has no Gaussian fit.");
+            return section;
+        }
+    };
+    let more = all.len().saturating_sub(MOST);
+    let kept = if more > 0 {
+        format!("; the first {MOST}, and {} more in the files", count(more))
+    } else {
+        String::new()
+    };
+    let columns = if drawn.is_some() { HEADS.len() } else { HEADS.len() - 2 };
+    let take = |line: [String; 6]| line.into_iter().take(columns).collect::<Vec<String>>();
+    section.table(Table {
+        caption: format!("All parameters on the scale of the data, {by}{kept}."),
+        header: take(HEADS.map(|head| if head.is_empty() { "parameter" } else { head }.to_owned())),
+        rows: cells(&all[..all.len() - more]).into_iter().map(take).collect(),
+        numeric: true,
+    });
+    let priors = study.resolved().said.iter().map(PriorGroup::line).collect();
+    section.heading("Priors");
+    section.list(priors);
+    section
+}
+
+/// Mean, sd and interval of each parameter by a Gaussian, which on the scale of the data is one as well.
+fn by_gaussian(study: &Study, own: &Gaussian) -> Vec<Estimate> {
+    const DRAWS: usize = 4000;
+    let shifts = own.shifts(DRAWS, 0, Stream::HeldOut);
+    let draw = |s: usize| -> Vec<f64> {
+        let theta: Vec<f64> = own.mean.iter().zip(shifts.row(s)).map(|(mean, shift)| mean + shift).collect();
+        study.to_original(&theta)
+    };
+    let draws: Vec<Vec<f64>> = (0..DRAWS).map(draw).collect();
+    let named = study.frame().names.iter().enumerate();
+    named
+        .map(|(j, name)| {
+            let values: Vec<f64> = draws.iter().map(|draw| draw[j]).collect();
+            let Marginal { mean, sd, q5, q95, .. } = Marginal::new(&values, &[1.0; DRAWS]);
+            Estimate { name: name.clone(), figures: [mean, sd, q5, q95], chains: None }
+        })
+        .collect()
+}
+
+/// What stands behind the verdict.
+fn judged(subject: &Subject<'_>) -> Section {
+    let mut section = Section::new("How it was judged");
+    let (points, n) = (subject.chosen.coreset().rows.len(), subject.study.all_rows());
+    if let Some(verdict) = subject.drawn.and_then(|drawn| drawn.verdict.as_ref()) {
+        section.list(trimmed(&lines(verdict, points, n)));
     }
     section.list(trimmed(&subject.lines));
     section.list(subject.warnings.iter().map(|warning| format!("Warning: {warning}.")).collect());
@@ -94,7 +176,7 @@ fn path(subject: &Subject<'_>) -> anyhow::Result<Option<Section>> {
     Ok(Some(section))
 }
 
-fn parameters(subject: &Subject<'_>, full: &Gaussian, own: &Gaussian) -> anyhow::Result<Section> {
+fn marginals(subject: &Subject<'_>, full: &Gaussian, own: &Gaussian) -> anyhow::Result<Section> {
     let Subject { study, reference, drawn, .. } = subject;
     let names = &study.frame().names;
     let moved = by_shift(full, own);
@@ -105,31 +187,50 @@ fn parameters(subject: &Subject<'_>, full: &Gaussian, own: &Gaussian) -> anyhow:
         Sampled { theta: chains.theta(), weights: reweighted.then_some(weights) }
     });
     let marginals = Marginals { names, full, own, reference, sampled: sampled.as_ref() };
-    let mut section = Section::new("Parameters");
-    section.text(format!(
-        "The {} parameters that moved most, on the standardised scale, by how far the mean of the coreset's posterior \
-         lies from that of {reference}, in posterior standard deviations.",
-        shown.len()
-    ));
-    section.figure(&marginals.densities(shown)?.svg, "Marginal posteriors.");
+    let mut section = Section::new("Marginal posteriors");
+    section.gallery(
+        marginals.densities(shown)?,
+        marginals.keys(),
+        format!(
+            "The {} of {} whose mean moved most, on the standardised scale.",
+            count(shown.len()),
+            plural(moved.len(), "parameter")
+        ),
+    );
     if let [first, second, ..] = *shown {
         let caption =
             "Ellipses of two standard deviations of the Gaussian fits, for the two that moved most.";
         section.figure(&marginals.ellipses(first, second)?.svg, caption);
     }
+    Ok(section)
+}
+
+fn shifts(subject: &Subject<'_>, full: &Gaussian, own: &Gaussian) -> Section {
+    let Subject { study, reference, .. } = subject;
+    let (names, moved) = (&study.frame().names, by_shift(full, own));
     let sd = |gaussian: &Gaussian, j: usize| gaussian.covariance[j * full.dim() + j].sqrt();
     let row = |&j: &usize| {
         let shift = (own.mean[j] - full.mean[j]) / sd(full, j);
-        vec![names[j].clone(), number(shift), number(sd(own, j) / sd(full, j))]
+        // Without the sign of what is rounded to 0.
+        let shift = (1e3 * shift).round() / 1e3 + 0.0;
+        vec![names[j].clone(), format!("{shift:.3}"), format!("{:.3}", sd(own, j) / sd(full, j))]
     };
+    let most = 4 * SHOWN;
+    let more = match moved.len().saturating_sub(most) {
+        0 => String::new(),
+        _ => format!(" The {most} of {} that moved most.", count(moved.len())),
+    };
+    let mut section = Section::new("Shifts");
     section.table(Table {
-        caption: "Shift of the mean in standard deviations, and ratio of the standard deviations, by the Gaussian fits."
-            .to_owned(),
+        caption: format!(
+            "By how much the mean of the coreset's posterior lies off that of {reference}, in standard deviations of the latter, and the \
+             ratio of their standard deviations, by the Gaussian fits.{more}"
+        ),
         header: ["parameter", "mean shift", "sd ratio"].map(str::to_owned).to_vec(),
-        rows: moved.iter().take(4 * SHOWN).map(row).collect(),
+        rows: moved.iter().take(most).map(row).collect(),
         numeric: true,
     });
-    Ok(section)
+    section
 }
 
 /// The parameters, those whose mean moved most first.
@@ -146,14 +247,12 @@ fn chosen_rows(subject: &Subject<'_>, full: &Gaussian) -> anyhow::Result<Section
     let mut section = Section::new("The chosen rows");
     let weights = &coreset.weights;
     let total: f64 = weights.iter().sum();
-    let largest = weights.iter().copied().fold(0.0, f64::max);
     section.text(format!(
-        "{} rows with a total weight of {} where all {} would have {}; the largest weight is {}.",
-        count(weights.len()),
-        number(total),
+        "{} with a total weight of {} where all {} would have {}.",
+        plural(weights.len(), "row"),
+        if total < 1000.0 { number(total) } else { count(total.round() as usize) },
         count(study.all_rows()),
         count(study.all_rows()),
-        number(largest)
     ));
     if let Some(leverages) = study.leverages(&coreset.rows, full)? {
         let drawing = pictures::leverages(leverages, coreset)?;
@@ -163,12 +262,22 @@ fn chosen_rows(subject: &Subject<'_>, full: &Gaussian) -> anyhow::Result<Section
              median and the 99th percentile of all rows, by a sample of them.",
         );
     }
+    let mut order: Vec<usize> = (0..weights.len()).collect();
+    order.sort_by(|&a, &b| weights[b].total_cmp(&weights[a]).then(a.cmp(&b)));
+    let rows = study.frame().rows_of(&coreset.rows);
+    let row = |&i: &usize| vec![count(rows[i]), number(weights[i]), percent(weights[i] / total)];
+    section.table(Table {
+        caption: "The heaviest of them; rows count from 0.".to_owned(),
+        header: ["row", "weight", "share"].map(str::to_owned).to_vec(),
+        rows: order.iter().take(HEAVIEST).map(row).collect(),
+        numeric: true,
+    });
     Ok(section)
 }
 
 fn repeat(subject: &Subject<'_>) -> anyhow::Result<Section> {
     let mut section = Section::new("How to repeat it");
-    section.text(command_line(std::env::args()));
+    section.code(command_line(std::env::args()));
     let summary: serde_json::Value = serde_json::from_str(&subject.chosen.summary.to_json()?)?;
     let plain = |(key, value): (&String, &serde_json::Value)| match value {
         serde_json::Value::Array(_) | serde_json::Value::Null => None,
@@ -179,8 +288,8 @@ fn repeat(subject: &Subject<'_>) -> anyhow::Result<Section> {
         serde_json::Value::String(text) => Some(vec![key.clone(), text.clone()]),
         value => Some(vec![key.clone(), value.to_string()]),
     };
-    section.table(Table {
-        caption: "Settings and results, as --json has them.".to_owned(),
+    section.folded(Table {
+        caption: "Settings and results, as --json has them".to_owned(),
         header: ["key", "value"].map(str::to_owned).to_vec(),
         rows: summary.as_object().into_iter().flatten().filter_map(plain).collect(),
         numeric: false,

@@ -8,7 +8,11 @@ use rayon::prelude::*;
 use crate::figure::{
     Axis, Curve, Dash, Dots, Drawing, Grid, Mark, Panel, Style, ellipse, ink, radii_by_area, style_of,
 };
+use crate::page::{Key, Picture};
 use crate::percentile::percentile;
+
+/// Pixels of a picture that has a line of the page to itself: its letters can be read where the page is 400 wide.
+const WIDE: (f64, f64) = (460.0, 300.0);
 
 /// Points of a density curve.
 const POINTS: usize = 161;
@@ -43,7 +47,7 @@ pub(crate) fn path(
         marks,
         equal_aspect: false,
     };
-    Grid { columns: 1, cell: (620.0, 360.0), panels: vec![panel] }.draw()
+    Grid { columns: 1, cell: WIDE, panels: vec![panel] }.draw()
 }
 
 /// Draws of the coreset's posterior, row-major, and weights that turn them into draws of the full one.
@@ -62,10 +66,34 @@ pub(crate) struct Marginals<'a> {
 }
 
 impl Marginals<'_> {
-    /// One panel for each of these parameters.
-    pub(crate) fn densities(&self, parameters: &[usize]) -> anyhow::Result<Drawing> {
-        let panels = parameters.iter().map(|&j| self.panel(j)).collect();
-        Grid { columns: 3, cell: (300.0, 220.0), panels }.draw()
+    /// One picture for each of these parameters, without a legend of its own.
+    pub(crate) fn densities(&self, parameters: &[usize]) -> anyhow::Result<Vec<Picture>> {
+        let picture = |&j: &usize| {
+            let mut panel = self.panel(j);
+            for mark in &mut panel.marks {
+                if let Mark::Curve(curve) = mark {
+                    curve.label.clear();
+                }
+            }
+            let drawing = Grid { columns: 1, cell: (300.0, 210.0), panels: vec![panel] }.draw()?;
+            Ok(Picture { svg: drawing.svg, name: format!("Marginal posterior of {}", self.names[j]) })
+        };
+        parameters.iter().map(picture).collect()
+    }
+
+    /// What the lines of these pictures mean.
+    pub(crate) fn keys(&self) -> Vec<Key> {
+        let key = |style: Style, label: &str| Key {
+            colour: style.colour.to_owned(),
+            dash: style.dash.array().unwrap_or_default().to_owned(),
+            label: label.to_owned(),
+        };
+        let mut keys = vec![key(FULL, self.reference)];
+        keys.push(key(own_style(), if self.sampled.is_some() { "coreset, sampled" } else { "coreset" }));
+        if self.sampled.is_some_and(|sampled| sampled.weights.is_some()) {
+            keys.push(key(REWEIGHTED, "reweighted"));
+        }
+        keys
     }
 
     fn panel(&self, j: usize) -> Panel {
@@ -107,7 +135,7 @@ impl Marginals<'_> {
             ],
             equal_aspect: false,
         };
-        Grid { columns: 1, cell: (460.0, 400.0), panels: vec![panel] }.draw()
+        Grid { columns: 1, cell: WIDE, panels: vec![panel] }.draw()
     }
 }
 
@@ -168,7 +196,7 @@ pub(crate) fn leverages(leverages: Leverages, coreset: &Coreset) -> anyhow::Resu
         marks: lines.into_iter().flatten().chain([Mark::Dots(dots)]).collect(),
         equal_aspect: false,
     };
-    Grid { columns: 1, cell: (620.0, 380.0), panels: vec![panel] }.draw()
+    Grid { columns: 1, cell: WIDE, panels: vec![panel] }.draw()
 }
 
 #[cfg(test)]

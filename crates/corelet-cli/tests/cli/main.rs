@@ -8,6 +8,7 @@
 mod bad_files;
 mod commands;
 mod common;
+mod conventions;
 mod groups;
 mod interruption;
 mod kills;

@@ -73,3 +73,36 @@ fn compressed_rows_that_do_not_fit() {
         &["10000000 rows of", "need"],
     );
 }
+
+/// Whatever little there is room for, a run ends with its result or with one line, and is not killed.
+#[test]
+fn any_address_space_ends_in_words() {
+    let place = Place::new();
+    let mut text = String::from("a,b,c,d,e,f,y\n");
+    for i in 0..20_000_u64 {
+        let x = |by: u64| (i * by % 1009) as f64 / 100.0;
+        writeln!(text, "{},{},{},{},{},{},{}", x(7), x(13), x(29), x(101), x(211), x(503), i * 31 % 7 % 2)
+            .unwrap();
+    }
+    place.write("data.csv", text);
+    for megabytes in (120..=300).step_by(30) {
+        let limit = format!("ulimit -v {}; exec \"$0\" \"$@\"", megabytes * 1024);
+        let line = "fit data.csv --target y -k 60 --warmup 50 --draws 100 -o draws.csv";
+        let output = Command::new("sh")
+            .args(["-c", &limit])
+            .arg(crate::common::PROGRAM)
+            .args(line.split_whitespace())
+            .current_dir(place.path("."))
+            .output()
+            .unwrap();
+        let message = String::from_utf8(output.stderr).unwrap();
+        let code = output.status.code();
+        assert!(matches!(code, Some(0 | 1 | 3)), "{megabytes} MB: {code:?} {message}");
+        if code == Some(1) {
+            assert!(
+                message.starts_with("error: ") && message.lines().count() == 1,
+                "{megabytes} MB: {message}"
+            );
+        }
+    }
+}

@@ -73,7 +73,7 @@ fn what_is_wrong_with_a_file_of_priors_is_named() {
     for (text, why) in [
         ("default = \"normal(0)\"", "'normal(0)' is no prior: it must be normal(mean, sd)"),
         ("scale = \"original\"\ndefault = normal", "line 2: "),
-        ("[coefficients]\nbb = \"normal(0, 1)\"", "'bb', which is no coefficient; perhaps 'b' was meant"),
+        ("[coefficients]\nbb = \"normal(0, 1)\"", "'bb', which is no coefficient (did you mean 'b'?)"),
         ("log_sigma = \"normal(0, 1)\"", "'log_sigma', which is no parameter beside the coefficients"),
     ] {
         place.write("priors.toml", text);

@@ -45,12 +45,31 @@ fn a_fit_has_its_verdict_on_top() {
     stands_alone(&page);
     let at = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text} is missing"));
     assert!(at("A - trusted") < at("<svg"));
-    for text in ["coreset, sampled", "leverage", "sd ratio", "seed", "corelet fit data.csv --target late"] {
+    for text in [
+        "coreset, sampled",
+        "leverage",
+        "sd ratio",
+        "seed",
+        "90 % interval",
+        "R-hat",
+        "prefers-color-scheme: dark",
+    ] {
         at(text);
     }
-    assert!(page.matches("<svg").count() == 4, "{}", page.matches("<svg").count());
+    // The grade, the estimates, the pictures, the rows, the command, in this order.
+    let places = [
+        "class=\"grade\">A<",
+        "(intercept)",
+        "<svg",
+        "The heaviest of them",
+        "<code>corelet fit data.csv --target late",
+    ];
+    assert!(places.map(at).is_sorted(), "{:?}", places.map(at));
+    // A picture for each of five parameters, ellipses, leverages and the path; each has a name.
+    assert_eq!(page.matches("role=\"img\"").count(), 8);
+    assert_eq!(page.matches("<svg aria-label=").count(), 8);
     if let Some(dom) = rendered(&place, "report.html") {
-        assert!(dom.contains("A - trusted") && dom.matches("<svg").count() == 4);
+        assert!(dom.contains("A - trusted") && dom.matches("role=\"img\"").count() == 8);
     }
 }
 
@@ -61,6 +80,7 @@ fn a_build_says_that_there_is_no_verdict() {
     let page = place.read("report.html");
     stands_alone(&page);
     assert!(page.contains("there is no verdict") && page.contains("all rows, Gaussian fit"));
+    assert!(page.contains("90 % interval") && !page.contains("<th scope=\"col\">R-hat"), "{page}");
     if let Some(dom) = rendered(&place, "report.html") {
         assert!(dom.contains("there is no verdict"));
     }

@@ -86,7 +86,7 @@ fn grade_b_writes_weights() {
     // Some size between too small and good enough is trusted after reweighting.
     for (seed, k) in (0..4).flat_map(|seed| [6, 7, 5, 8, 9].map(|k| (seed, k))) {
         let line = format!(
-            "fit data.csv {MODEL} -k {k} --max-k {k} --rest none --rounds 1 --seed {seed} --warmup 200 -o draws.csv --json s.json"
+            "fit data.csv {MODEL} --prior paper -k {k} --max-k {k} --rest none --rounds 1 --seed {seed} --warmup 200 -o draws.csv --json s.json"
         );
         place.run(&line);
         if place.json("s.json")["verdict"]["grade"] == "B" {

@@ -86,7 +86,9 @@ fn few_distinct_rows_are_the_coreset() {
         let line = format!("sample {flags} {collapse} --coreset core.parquet --draws 300 --warmup 300");
         let shown = place.succeed(&format!("{line} -o draws.csv"));
         assert!(
-            shown.starts_with("A - exact: the posterior of these 18 rows is that of all 3 000"),
+            shown.starts_with(
+                "A - exact: the posterior of these 18 weighted rows matches that of all 3 000 rows"
+            ),
             "{shown}"
         );
         place.succeed(&format!("evaluate {flags} {collapse} --coreset core.parquet --json read.json"));

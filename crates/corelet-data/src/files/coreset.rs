@@ -13,7 +13,7 @@ use super::content::{Content, source_name};
 use super::parquet::ParquetFile;
 use super::write::{Output, written_names};
 use crate::encoding::Encoding;
-use crate::error::{DataError, excerpt, list_names};
+use crate::error::{DataError, excerpt};
 use crate::source::Source;
 use crate::table::{Column, Table, Values};
 
@@ -107,8 +107,7 @@ impl CoresetFile {
             let written = if own { format!("original_{name}") } else { name.to_owned() };
             let cells = self.cells.get(&written).ok_or_else(|| {
                 let known: Vec<&String> = self.cells.keys().collect();
-                let (file, column) = (self.file.clone(), name.to_owned());
-                DataError::UnknownColumn { file, column, known: list_names(&known) }
+                DataError::unknown_column(&self.file, name, &known)
             })?;
             Ok(Column { name: name.to_owned(), values: values_of(cells, text) })
         };

@@ -12,13 +12,17 @@ use crate::error::DataError;
 /// Links that are followed before a chain of them is called endless.
 const MAX_LINKS: usize = 40;
 
+/// The path that stands for standard output.
+pub const STANDARD_OUTPUT: &str = "-";
+
 /// What a caller of [`write_whole`] writes through.
 pub type Sink<'a> = dyn Write + Send + 'a;
 
 /// Writes what `fill` writes to `path`, so that no reader ever sees half of it.
 ///
 /// A regular file is replaced by renaming a finished, synchronised temporary file beside it; it keeps its permissions, and a
-/// symbolic link keeps pointing to it. A pipe or a device is written through.
+/// symbolic link keeps pointing to it. A pipe, a device and standard output (`-`) are written through; a reader of the last that has
+/// gone away is no error.
 ///
 /// # Errors
 /// Names the file.
@@ -27,23 +31,110 @@ pub fn write_whole(
     fill: impl FnOnce(&mut Sink<'_>) -> Result<(), Box<dyn Error>>,
 ) -> Result<(), DataError> {
     let failed = |e: &dyn Error| DataError::write(path, &e);
+    if is_standard_output(path) {
+        let mut writer = BufWriter::new(Patient(io::stdout()));
+        fill(&mut writer).map_err(|e| failed(&*e))?;
+        return writer.flush().map_err(|e| failed(&e));
+    }
     let Destination::Regular { target, existing } = Destination::of(path)? else {
         let stream = OpenOptions::new().write(true).open(path).map_err(|e| failed(&e))?;
         let mut writer = BufWriter::new(stream);
         fill(&mut writer).map_err(|e| failed(&*e))?;
         return writer.flush().map_err(|e| failed(&e));
     };
-    let mut temporary = temporary_beside(path, &target)?;
-    let mut writer = BufWriter::new(temporary.as_file_mut());
+    let mut unfinished = Unfinished::beside(path, &target)?;
+    let mut writer = BufWriter::new(unfinished.file());
     fill(&mut writer).map_err(|e| failed(&*e))?;
     writer.flush().map_err(|e| failed(&e))?;
     drop(writer);
     if let Some(existing) = existing {
-        keep_access(temporary.as_file(), &existing).map_err(|e| failed(&e))?;
+        keep_access(unfinished.file(), &existing).map_err(|e| failed(&e))?;
     }
-    temporary.as_file().sync_all().map_err(|e| failed(&e))?;
-    temporary.persist(&target).map_err(|e| failed(&e.error))?;
-    Ok(())
+    unfinished.file().sync_all().map_err(|e| failed(&e))?;
+    unfinished.finish(&target).map_err(|e| failed(&e))
+}
+
+/// Whether a path stands for standard output.
+pub fn is_standard_output(path: &Path) -> bool {
+    path.as_os_str() == STANDARD_OUTPUT
+}
+
+/// A writer that goes on when its reader has gone away.
+struct Patient<W>(W);
+
+impl<W: Write> Write for Patient<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.0.write(bytes) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(bytes.len()),
+            result => result,
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self.0.flush() {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            result => result,
+        }
+    }
+}
+
+/// A file that nobody sees before it is whole.
+enum Unfinished {
+    /// Without a name, so that nothing is left of it whenever the process is killed.
+    #[cfg(target_os = "linux")]
+    Nameless(File),
+    /// With a name of its own beside the target, where the file system knows no other way.
+    Named(NamedTempFile),
+}
+
+impl Unfinished {
+    fn beside(path: &Path, target: &Path) -> Result<Self, DataError> {
+        #[cfg(target_os = "linux")]
+        {
+            use rustix::fs::{CWD, Mode, OFlags, openat};
+            let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+            if let Ok(file) = openat(CWD, folder_of(target), flags, Mode::from_raw_mode(0o666)) {
+                return Ok(Self::Nameless(file.into()));
+            }
+        }
+        temporary_beside(path, target).map(Self::Named)
+    }
+
+    fn file(&mut self) -> &mut File {
+        match self {
+            #[cfg(target_os = "linux")]
+            Self::Nameless(file) => file,
+            Self::Named(file) => file.as_file_mut(),
+        }
+    }
+
+    /// Puts it in the place of whatever is there.
+    fn finish(self, target: &Path) -> io::Result<()> {
+        match self {
+            #[cfg(target_os = "linux")]
+            Self::Nameless(file) => match link(&file, target) {
+                // A name can only be given where there is none: the file takes another one first, and is renamed.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    let named = tempfile::Builder::new()
+                        .prefix(".corelet-")
+                        .make_in(folder_of(target), |name| link(&file, name))?;
+                    named.into_temp_path().persist(target).map_err(|e| e.error)
+                }
+                linked => linked,
+            },
+            Self::Named(file) => file.persist(target).map(drop).map_err(|e| e.error),
+        }
+    }
+}
+
+/// Gives a file without a name this one.
+#[cfg(target_os = "linux")]
+fn link(file: &File, name: &Path) -> io::Result<()> {
+    use std::os::fd::AsRawFd;
+
+    use rustix::fs::{AtFlags, CWD, linkat};
+    let known = format!("/proc/self/fd/{}", file.as_raw_fd());
+    Ok(linkat(CWD, known, CWD, name, AtFlags::SYMLINK_FOLLOW)?)
 }
 
 /// Refuses, before any work is done, a file that could not be written after it.
@@ -51,11 +142,14 @@ pub fn write_whole(
 /// # Errors
 /// Names the file.
 pub fn ensure_place(path: &Path) -> Result<(), DataError> {
+    if is_standard_output(path) {
+        return Ok(());
+    }
     let Destination::Regular { target, existing } = Destination::of(path)? else { return Ok(()) };
     if existing.is_some() {
         OpenOptions::new().write(true).open(&target).map_err(|e| DataError::write(path, &e.kind()))?;
     }
-    temporary_beside(path, &target).map(drop)
+    Unfinished::beside(path, &target).map(drop)
 }
 
 /// Whether both paths lead to one regular file, or would once it is written: by other spellings, links or folders.
@@ -64,6 +158,9 @@ pub fn is_same_file(a: &Path, b: &Path) -> bool {
         Ok(Destination::Regular { target, existing }) => Some((absolute(&target), existing)),
         _ => None,
     };
+    if is_standard_output(a) || is_standard_output(b) {
+        return false;
+    }
     let (Some((a, first)), Some((b, second))) = (regular(a), regular(b)) else { return false };
     a == b || first.zip(second).is_some_and(|(first, second)| is_same_node(&first, &second))
 }

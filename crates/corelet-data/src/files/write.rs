@@ -16,7 +16,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use super::cell_text::{CellTexts, json_values};
 use super::cells::RowCells;
 use super::coreset::REST;
-use super::output::{Sink, ensure_place, write_whole};
+use super::output::{Sink, ensure_place, is_standard_output, write_whole};
 use crate::error::DataError;
 
 /// A column of an output that the table does not have.
@@ -47,6 +47,9 @@ pub(crate) enum Output {
 
 impl Output {
     pub(crate) fn from_path(path: &Path) -> Result<Self, DataError> {
+        if is_standard_output(path) {
+            return Ok(Self::Csv);
+        }
         let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
         match extension.as_str() {
             "csv" => Ok(Self::Csv),

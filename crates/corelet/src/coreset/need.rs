@@ -37,6 +37,9 @@ const FINE_NATS: f64 = 0.05;
 /// Points a parameter up to which it is tried out how many would do.
 const POINTS_A_PARAMETER: usize = 12;
 
+/// Points a parameter that are usually enough.
+const USUAL_POINTS_A_PARAMETER: usize = 7;
+
 /// Rows for each of these points with which a pool is large enough for that.
 const ROOMY: f64 = 1.5;
 
@@ -46,8 +49,8 @@ pub struct TooFew {
     /// The number of parameters.
     pub parameters: usize,
     /// About how many points bring the estimate on fresh draws below 0.05 nats, from pursuit's path in a pool
-    /// for many points; none where no number that was tried does.
-    pub enough: Option<usize>,
+    /// for many points; where no number that was tried does, so many a parameter that they usually do, and twice as many as there were.
+    pub enough: usize,
 }
 
 /// What a search came to.
@@ -135,7 +138,8 @@ impl Need<'_> {
         let weights = &sought.solution.weights;
         let nats = 0.5 * self.held_out.residual(&weights.ids, &weights.values)?.powi(2);
         if options.max_kl.is_none() && (k < parameters || nats > USELESS_NATS) {
-            let enough = self.enough(&embedding, &sought.aim.sum, &mut columns)?;
+            let usual = (USUAL_POINTS_A_PARAMETER * parameters).max(2 * k).min(self.rows.len());
+            let enough = self.enough(&embedding, &sought.aim.sum, &mut columns)?.unwrap_or(usual);
             sought.too_few = Some(TooFew { parameters, enough });
             return Ok(sought);
         }

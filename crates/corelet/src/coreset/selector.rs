@@ -45,6 +45,7 @@ impl Selector {
 
     /// The one of that name, with its default settings.
     pub fn from_name(name: &str) -> Option<Self> {
+        let name = &name.replace('_', "-");
         if name == SPARSE_VI {
             return Some(Self::SparseVi(SparseViSettings::default()));
         }

@@ -6,6 +6,7 @@ use thiserror::Error;
 
 use super::priors::{AskedPrior, PriorScale, Priors};
 use crate::data::{Standardisation, Standardise};
+use crate::hint::did_you_mean;
 use crate::posterior::Density;
 use crate::rows::Observations;
 use crate::words::PriorGroup;
@@ -122,8 +123,10 @@ impl<'a> Assignment<'a> {
     fn new(priors: &'a Priors, parameters: &'a Parameters<'a>, weak: Weak) -> Result<Self, PriorError> {
         let standardisation = parameters.standardisation;
         let intercept = standardisation.intercept;
-        // The weakly informative prior of every parameter is that of those there are.
-        if priors.intercept.is_some_and(|asked| asked.density().is_some()) && intercept.is_none() {
+        // The weakly informative prior of every parameter is that of those there are, and so is that of the paper.
+        let of_its_own =
+            *priors != Priors::paper() && priors.intercept.is_some_and(|asked| asked.density().is_some());
+        if of_its_own && intercept.is_none() {
             return Err(PriorError::NoIntercept);
         }
         let (coefficients, others) = parameters.names.split_at(parameters.coefficients);
@@ -295,27 +298,10 @@ fn matches(pattern: &str, name: &str) -> bool {
 }
 
 fn unknown<'a>(name: &str, what: &'static str, known: impl Iterator<Item = &'a str> + Clone) -> PriorError {
-    let near = known.clone().min_by_key(|known| distance(name, known));
-    let near = near.filter(|near| distance(name, near) <= 1 + name.chars().count() / 4);
-    let nearest = near.map_or_else(String::new, |near| format!("; perhaps '{near}' was meant"));
+    let nearest = did_you_mean(name, known.clone());
     PriorError::Unknown { name: name.to_owned(), what, nearest, known: listed(known) }
 }
 
 fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
     names.map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ")
-}
-
-/// Letters to add, to leave out or to replace on the way from one name to another.
-fn distance(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.chars().collect();
-    let mut line: Vec<usize> = (0..=to.len()).collect();
-    for (i, letter) in from.chars().enumerate() {
-        let mut before = std::mem::replace(&mut line[0], i + 1);
-        for (j, other) in to.iter().enumerate() {
-            let replaced = before + usize::from(letter != *other);
-            before = line[j + 1];
-            line[j + 1] = replaced.min(before + 1).min(line[j] + 1);
-        }
-    }
-    line[to.len()]
 }

@@ -43,7 +43,7 @@ impl Chosen {
 impl Study {
     /// The options of a build. Where equal rows are taken as one, no more points are asked for than there are distinct ones.
     fn options(&self, specification: &BuildSpecification) -> BuildOptions {
-        let options = specification.options(self.units());
+        let options = specification.options(self.units(), self.problem().prior.dim());
         match self.frame.lineage.collapsed {
             Some(_) => BuildOptions { k: options.k.min(self.len()), ..options },
             None => options,
@@ -65,8 +65,12 @@ impl Study {
         specification: &BuildSpecification,
         listener: &mut Listener<'_>,
     ) -> Result<Option<Chosen>, StudyError> {
-        let options = self.options(specification);
         let groups = self.problem().rows.groups();
+        let options = self.options(specification);
+        // Groups are chosen once, and all distinct rows are taken where they are few.
+        let searched = groups.is_none() && !self.all_fit(&options);
+        let searching = specification.searching();
+        let options = if searched { self.options(&searching) } else { options };
         groups.map_or_else(|| options.check(self.len()), |groups| options.check_groups(groups.len()))?;
         let clock = Instant::now();
         let from_part;

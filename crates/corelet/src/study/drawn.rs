@@ -47,7 +47,7 @@ impl Study {
         seed: u64,
         listener: &mut Listener<'_>,
     ) -> Result<Drawn, StudyError> {
-        settings.check()?;
+        settings.check_for(self.problem().prior.dim())?;
         let (own, mut own_modes);
         own_modes = None;
         let (likelihood, start): (&dyn LogLikelihood, _) = match coreset {

@@ -6,6 +6,7 @@ use super::{PriorError, UsageError};
 use crate::coreset::BuildError;
 use crate::data::DataError;
 use crate::embed::EmbedError;
+use crate::linalg::LinalgError;
 use crate::model::ModelError;
 use crate::posterior::{LaplaceError, SampleError};
 use crate::rows::RowsError;
@@ -102,7 +103,46 @@ pub enum StudyError {
         /// What differs.
         reason: String,
     },
+    /// A direction in which the posterior is flat to rounding.
+    #[error(
+        "the posterior has no curvature along '{name}': it is far too large or too small beside the other columns, or a combination of \
+         them; rescale it or leave it out"
+    )]
+    Flat {
+        /// The parameter.
+        name: String,
+    },
     /// A coreset without a row.
     #[error("the coreset has no row, so it has no posterior but the prior")]
     EmptyCoreset,
+}
+
+impl StudyError {
+    /// The same with the parameter named, of all of these, whose pivot of the Hessian is not positive.
+    pub(super) fn naming(self, names: &[String]) -> Self {
+        match self {
+            Self::Laplace(LaplaceError::Linalg(LinalgError::NotPositiveDefinite { dim, pivot }))
+                if dim == names.len() && pivot < dim =>
+            {
+                Self::Flat { name: names[pivot].clone() }
+            }
+            other => other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flat_direction_has_the_name_of_its_column() {
+        let names = ["speed".to_owned(), "(intercept)".to_owned()];
+        let at = |dim| {
+            let error = LaplaceError::Linalg(LinalgError::NotPositiveDefinite { dim, pivot: 0 });
+            StudyError::Laplace(error).naming(&names).to_string()
+        };
+        assert!(at(2).starts_with("the posterior has no curvature along 'speed'"), "{}", at(2));
+        assert!(at(3).contains("not positive definite"), "{}", at(3));
+    }
 }

@@ -46,7 +46,7 @@ impl Study {
     /// # Errors
     /// See [`StudyError`].
     pub fn fit(&self, asked: &FitSpecification, listener: &mut Listener<'_>) -> Result<StudyFit, StudyError> {
-        asked.sample.check()?;
+        asked.sample.check_for(self.problem().prior.dim())?;
         let units = self.units();
         let k = asked.build.k.unwrap_or(FIRST_POINTS.min(units));
         let growth = if asked.build.max_kl.is_some() { 1 } else { GROWTH };

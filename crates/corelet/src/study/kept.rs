@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 #[cfg(feature = "files")]
 use super::frame::{ENCODING, MODEL, REST};
 use super::{Listener, Resolved, StudyError, sample_kept_with_rest};
-use crate::data::{Besides, DataError, Encoding, Source, Standardisation, TextLevels};
+use crate::data::{Besides, DataError, Encoding, Source, Standardisation, TextLevels, Unseen};
 #[cfg(feature = "files")]
 use crate::data::{CoresetFile, read_coreset};
 use crate::posterior::{Chains, SampleSettings};
@@ -61,6 +61,19 @@ impl KeptCoreset {
     /// Names the column, and the row where a single one is at fault.
     pub fn encode(&self, source: &Source<'_>, besides: Besides) -> Result<Observations, DataError> {
         self.encoding.encode(source, besides, &self.levels, &self.standardisation)
+    }
+
+    /// The same with a policy for unseen levels, and what was made of them, a line for each column.
+    ///
+    /// # Errors
+    /// See [`encode`](Self::encode).
+    pub fn encode_noting(
+        &self,
+        source: &Source<'_>,
+        besides: Besides,
+        unseen: Unseen,
+    ) -> Result<(Observations, Vec<String>), DataError> {
+        self.encoding.encode_noting(source, besides, unseen, &self.levels, &self.standardisation)
     }
 
     /// Draws of its posterior.

@@ -223,7 +223,7 @@ impl Given<'_> {
 
 /// The build that is asked for, which must be one of `size` data.
 fn checked(asked: &BuildSpecification, size: usize) -> Result<BuildOptions, StudyError> {
-    let options = asked.options(size);
+    let options = asked.options(size, 0);
     options.check(size)?;
     Ok(options)
 }

@@ -76,8 +76,8 @@ use crate::words::{Subject, count, number};
 /// A fit whose mode is known to this many posterior standard deviations is as good as converged.
 const CLOSE_ENOUGH: f64 = 1e-4;
 
-const SEPARATED: &str = "the features tell the classes apart without an error, so that only the prior keeps the coefficients \
-                         finite";
+const SEPARATED: &str =
+    "the features separate the classes perfectly, so that only the prior keeps the coefficients finite";
 
 const OTHER_DATA: &str = "the coreset was built on other observations: other rows, other columns, or the same ones encoded \
                           otherwise";
@@ -208,7 +208,7 @@ impl Study {
         let fingerprint = observations.fingerprint();
         let classes = specification.model.model.classes(&observations.target);
         let shape = (observations.dim, classes);
-        let priors = specification.model.priors.clone().unwrap_or_default();
+        let priors = specification.model.named_priors();
         let model = Resolved::scaled(&specification.model, shape, &target, dataset.standardisation.intercept);
         let weighed = WeightScale::of(&observations);
         dataset.warnings.extend(weights::unlike_counts(weighed, observations.len()));
@@ -244,7 +244,7 @@ impl Study {
         let (shape, fingerprint) =
             ((dataset.names.len(), dataset.encoding.classes().len()), rows.fingerprint());
         let model = Resolved::scaled(asked, shape, &target, dataset.standardisation.intercept);
-        let priors = asked.priors.clone().unwrap_or_default();
+        let priors = asked.named_priors();
         let collapsed = design.collapse.then_some(rows.len());
         let (rows, weight): (Box<dyn Rows>, _) = match collapsed {
             None => (Box::new(rows), weighed.map(|weighed| weighed.total / dataset.rows.len() as f64)),
@@ -509,7 +509,8 @@ impl Study {
             // A fit is not interrupted: it is a few passes.
             let _ = listener(Progress::Fitting);
             let clock = Instant::now();
-            let found = self.look_for_modes(start_fit(self.problem(), Start::Full, 0))?;
+            let found = self.look_for_modes(start_fit(self.problem(), Start::Full, 0));
+            let found = found.map_err(|error| error.naming(&self.frame.names))?;
             let separated = self.separates(&found.fit)?;
             let _ = self.full.set(Full { seconds: clock.elapsed().as_secs_f64(), separated, ..found });
         }

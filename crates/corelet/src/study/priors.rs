@@ -12,6 +12,9 @@ use crate::posterior::Density;
 /// The word for a weakly informative prior.
 const AUTO: &str = "auto";
 
+/// The word for the prior of the paper.
+const PAPER: &str = "paper";
+
 /// Priors by name. What none of it speaks of keeps the prior that it has without.
 ///
 /// | field | purpose |
@@ -22,7 +25,7 @@ const AUTO: &str = "auto";
 /// | `coefficients` | priors by the name of a coefficient, or by a pattern in which `*` is any text: a name goes before a pattern, and a pattern before one with fewer other letters |
 /// | `others` | priors of the parameters that belong to no feature, such as `log_sigma`; in a file they stand beside `default` |
 ///
-/// The word `auto` alone is [`Priors::auto`].
+/// The word `auto` alone is [`Priors::auto`], which is what is meant where nothing is said, and `paper` is [`Priors::paper`].
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Priors {
     /// Of every coefficient that none of the others speaks of.
@@ -40,9 +43,23 @@ pub struct Priors {
 impl Priors {
     /// The weakly informative prior of every coefficient and of the intercept: normal(0, 2.5) for a step from 0 to 1 of a feature
     /// that is 0 or 1, as a level is, and for a step of one standard deviation of any other; times the standard deviation of the
-    /// target where the model has the scale of its target.
+    /// target where the model has the scale of its target. That of the intercept lies around the link of the mean outcome, so that
+    /// another unit of the target changes nothing.
     pub fn auto() -> Self {
-        Self { default: Some(AskedPrior::Auto), intercept: Some(AskedPrior::Auto), ..Self::default() }
+        Self::default().or_auto()
+    }
+
+    /// N(0, 1) of every coefficient of the standardised features and of the intercept, as in the paper.
+    pub fn paper() -> Self {
+        let unit = AskedPrior::Given { density: Density::Normal { mean: 0.0, sd: 1.0 }, scale: None };
+        Self { default: Some(unit), intercept: Some(unit), ..Self::default() }
+    }
+
+    /// The same, weakly informative where nothing is said of coefficients or of the intercept.
+    #[must_use]
+    pub(super) fn or_auto(self) -> Self {
+        let auto = Some(AskedPrior::Auto);
+        Self { default: self.default.or(auto), intercept: self.intercept.or(auto), ..self }
     }
 
     /// All that is asked for.
@@ -140,14 +157,14 @@ impl<'de> Visitor<'de> for PriorsVisitor {
     type Value = Priors;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("priors by name, or the word auto")
+        f.write_str("priors by name, or one of the words auto and paper")
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Priors, E> {
-        if text == AUTO {
-            Ok(Priors::auto())
-        } else {
-            Err(E::custom("it must be priors by name, or the word auto"))
+        match text {
+            AUTO => Ok(Priors::auto()),
+            PAPER => Ok(Priors::paper()),
+            _ => Err(E::custom("it must be priors by name, or one of the words auto and paper")),
         }
     }
 
@@ -240,12 +257,13 @@ mod tests {
         assert!(!priors.are_normal() && Priors::auto().are_normal());
         assert_eq!(from_value::<Priors>(to_value(&priors).unwrap()).unwrap(), priors);
         assert_eq!(from_value::<Priors>(json!("auto")).unwrap(), Priors::auto());
+        assert_eq!(from_value::<Priors>(json!("paper")).unwrap(), Priors::paper());
     }
 
     #[test]
     fn what_is_no_prior_is_named() {
         for (text, why) in [
-            (json!("weak"), "it must be priors by name, or the word auto"),
+            (json!("weak"), "it must be priors by name, or one of the words auto and paper"),
             (json!({ "default": "normal(0)" }), "'normal(0)' is no prior"),
             (
                 json!({ "default": { "normal": [0, -1] } }),

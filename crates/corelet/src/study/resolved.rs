@@ -7,13 +7,18 @@ use serde::{Deserialize, Serialize};
 use super::assign::{Parameters, PriorError, Weak, assign};
 use super::{ModelSpecification, Priors};
 use crate::data::{Outcome, Standardisation};
-use crate::model::{BuiltIn, Dispersion, Model, ModelError, Numbers, Ordinal, TargetScale};
+use crate::model::{BuiltIn, Dispersion, Link, Model, ModelError, Numbers, Ordinal, TargetScale};
 use crate::posterior::{Density, LaplaceError, Prior};
 use crate::rows::{LogLikelihood, Observations};
 use crate::words::{PriorGroup, number};
 
 /// A weakly informative prior is this wide; the default one of a linear model is it this many times its target.
 const WIDTH: f64 = 2.5;
+
+/// Without the digits in which sums of the same targets in another order differ.
+fn digits(x: f64) -> f64 {
+    (1e9 * x).round() / 1e9
+}
 
 /// A likelihood and independent priors of its parameters, all numbers known. It goes with a coreset, so that its
 /// posterior can be sampled without the data.
@@ -36,9 +41,9 @@ impl Resolved {
     /// Fills in what `specification` leaves out; `intercept` is the feature that is constant, and its value. Its priors by name
     /// are for [`with_priors`](Resolved::with_priors), which knows the names.
     ///
-    /// The prior is N(0, 1) on the standardised features. Of a linear model, whose target has whatever scale it has, it is
-    /// N(0, (2.5·sd y)²), and N(ȳ, (2.5·sd y)²) of the intercept. What a model has besides the coefficients of its features has a
-    /// prior of its own, see [`Dispersion`].
+    /// Without names the prior is N(0, sd²) on the standardised features, N(0, 1) where no sd is given. Of a linear model, whose target
+    /// has whatever scale it has, it is then N(0, (2.5·sd y)²), and N(ȳ, (2.5·sd y)²) of the intercept. What a model has besides the
+    /// coefficients of its features has a prior of its own, see [`Dispersion`].
     pub fn new(
         specification: &ModelSpecification,
         observations: &Observations,
@@ -86,7 +91,7 @@ impl Resolved {
         target: &TargetScale,
     ) -> Result<Self, PriorError> {
         let weak = self.target_scale(target, parameters.standardisation.intercept.is_some());
-        let weak = weak.unwrap_or(Weak { centre: 0.0, width: WIDTH });
+        let weak = weak.unwrap_or_else(|| self.link_scale(target));
         (self.priors, self.said) = assign(priors, parameters, &self.priors, weak)?;
         Ok(self)
     }
@@ -110,9 +115,19 @@ impl Resolved {
         self.model.dispersions(self.numbers)
     }
 
+    /// A weakly informative prior on the scale of the linear predictor, around the predictor of the mean outcome. Where the predictor
+    /// is on the scale of large rates, the prior is as wide as these.
+    fn link_scale(&self, target: &TargetScale) -> Weak {
+        let softplus = self.model == BuiltIn::Poisson && self.numbers.link == Link::Softplus;
+        let width = if softplus { WIDTH * target.sd.max(1.0) } else { WIDTH };
+        let centre = self.model.predictor_of(target.ratio, self.numbers) - target.offset;
+        Weak { centre: digits(centre), width }
+    }
+
     /// A weakly informative prior on the scale of the target, where the model has that.
     fn target_scale(&self, target: &TargetScale, intercept: bool) -> Option<Weak> {
-        let TargetScale { mean: centre, sd, rms } = *target;
+        let TargetScale { sd, rms, .. } = *target;
+        let centre = target.mean - target.offset;
         let width = WIDTH * if intercept { sd } else { rms };
         let has_scale = self.model.is_scaled_by_target() && width > 0.0 && width.is_finite();
         has_scale.then_some(Weak { centre, width })
@@ -204,7 +219,7 @@ impl Resolved {
         let coefficients = &self.priors[..self.coefficients()];
         let widest = coefficients.iter().map(Density::scale).fold(0.0, f64::max);
         let centred = coefficients.iter().all(|prior| prior.mean() == 0.0);
-        let TargetScale { mean, sd, rms } = *target;
+        let TargetScale { mean, sd, rms, .. } = *target;
         (self.model.is_scaled_by_target() && rms > 10.0 * widest && centred).then(|| {
             format!(
                 "the target has mean {} and sd {}, so that a prior of sd {} holds its coefficients near 0; by default \

@@ -11,11 +11,20 @@ use super::Priors;
 use crate::coreset::{BuildOptions, RestChoice, RoundOptions, RoundsBy, Selector, Start};
 use crate::data::{DesignOptions, Storage};
 use crate::embed::Choice;
+use crate::hint::did_you_mean;
 use crate::model::{BuiltIn, Degrees, Link, Numbers};
 use crate::posterior::SampleSettings;
 
 /// The most points that a search for `max_kl` tries where nothing is said.
 const MAX_KL_POINTS: usize = 1600;
+
+/// The divergence in nats that a build looks for where neither that nor a number of points is said: a fifth of what an A allows, so that
+/// draws confirm it.
+const GOOD_NATS: f64 = 1e-2;
+
+/// Points where none are asked for and there is no search, as by another method than pursuit: so many a parameter, of which some five
+/// to seven usually give an A.
+const POINTS_A_PARAMETER: usize = 7;
 
 /// Everything that can be asked for.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -41,8 +50,8 @@ pub struct Specification {
 /// | `link` | `log` | how a Poisson rate follows from η | see [`Link`] |
 /// | `sigma` | a parameter, `log_sigma` | noise sd σ: of a linear target; Σ = σ²I of a Gaussian, where the default is 1 | > 0 |
 /// | `degrees` | 4 | degrees of freedom ν of Student-t noise; `estimated` makes them a parameter, `log_nu` | > 0 |
-/// | `priors` | none | priors by name, in place of those that `prior_sd` speaks of | see [`Priors`] |
-/// | `prior_sd` | 1; of a linear model 2.5 sd of the target, its intercept around the target's mean | the prior is N(0, sd²·I) on the standardised features | > 0 |
+/// | `priors` | weakly informative, [`Priors::auto`] | priors by name; what they do not speak of stays weakly informative | see [`Priors`] |
+/// | `prior_sd` | none | in place of them N(0, sd²·I) on the standardised features; 1 is the prior of the paper | > 0 |
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ModelSpecification {
@@ -66,6 +75,12 @@ impl ModelSpecification {
         self.prior_sd.is_some() || self.priors.is_some()
     }
 
+    /// The priors by name that are meant; none of a parameter where they all have one standard deviation.
+    pub(super) fn named_priors(&self) -> Priors {
+        let named = self.priors.clone().unwrap_or_default();
+        if self.prior_sd.is_some() { named } else { named.or_auto() }
+    }
+
     /// What the likelihood needs besides its data.
     pub(super) fn numbers(&self) -> Numbers {
         Numbers {
@@ -83,8 +98,8 @@ impl ModelSpecification {
 /// | --- | --- | --- | --- |
 /// | `method` | `pursuit` | how points are chosen | [`Selector::names`] |
 /// | `reference` | false | halve the step of the hard thresholding methods, as the authors' code does | |
-/// | `k` | 100, or n; with `max_kl` 1600, or n | most points | 1 … n |
-/// | `max_kl` | none | the divergence in nats to stay below with the fewest points | > 0 |
+/// | `k` | as many as `max_kl` takes, up to 1600, or n; without a search 7 a parameter, 100 at least | most points | 1 … n |
+/// | `max_kl` | 0.01 where `k` is not given either, and pursuit chooses rows alone | the divergence in nats to stay below with the fewest points | > 0 |
 /// | `embedding` | `auto` | how a datum becomes a vector | see [`Choice`] |
 /// | `seed` | 0 | of everything random | any |
 /// | `polish` | false | solve NNLS on the final points | |
@@ -334,9 +349,21 @@ impl BuildSpecification {
         RoundOptions { rounds: self.rounds, by: self.rounds_by, from_all_rows: self.start == Start::Full }
     }
 
-    /// The options for `rows` rows. A `k` that was left out never exceeds them.
-    pub fn options(&self, rows: usize) -> BuildOptions {
-        let default = if self.max_kl.is_some() { MAX_KL_POINTS } else { BuildOptions::default().k };
+    /// The same, looking for as many points as a good divergence takes where it says neither.
+    #[must_use]
+    pub(super) fn searching(&self) -> Self {
+        let pursuit = matches!(self.method, Selector::Embedded(Method::Pursuit(_)));
+        let searches = pursuit && self.rest == RestChoice::None && self.rounds_by == RoundsBy::Laplace;
+        let unsaid = self.k.is_none() && self.max_kl.is_none();
+        Self { max_kl: self.max_kl.or((searches && unsaid).then_some(GOOD_NATS)), ..self.clone() }
+    }
+
+    /// The options for `rows` rows and so many parameters. A `k` that was left out never exceeds the rows.
+    pub fn options(&self, rows: usize, parameters: usize) -> BuildOptions {
+        let default = match self.max_kl {
+            Some(_) => MAX_KL_POINTS,
+            None => BuildOptions::default().k.max(POINTS_A_PARAMETER * parameters),
+        };
         BuildOptions {
             method: self.method.with_step(self.reference),
             k: self.k.unwrap_or(default.min(rows)),
@@ -362,7 +389,11 @@ fn pointer(part: &Value, setting: &str) -> Option<String> {
 fn reason(value: &Value, error: &str) -> String {
     let shown = value.as_str().map_or_else(|| value.to_string(), |text| format!("'{text}'"));
     match error.split_once("expected one of ") {
-        Some((_, names)) => format!("is {shown}, but it must be one of {}", names.replace('`', "")),
+        Some((_, names)) => {
+            let names = names.replace('`', "");
+            let near = value.as_str().map_or_else(String::new, |name| did_you_mean(name, names.split(", ")));
+            format!("is {shown}{near}, but it must be one of {names}")
+        }
         None if value.is_object() => format!("cannot be used: {error}"),
         None => format!("is {shown}: {error}"),
     }

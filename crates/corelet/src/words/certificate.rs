@@ -41,7 +41,7 @@ pub fn certified(certificate: &Certificate, names: &[String], rows: usize, one_m
     lines.extend(reasons.iter().map(|reason| format!("  why            {}", because(*reason))));
     // What would lift the grade.
     let worst = reasons.iter().filter(|reason| reason.allows() == verdict.grade);
-    let mut advice: Vec<&str> = worst.filter_map(|reason| advised(*reason)).collect();
+    let mut advice: Vec<String> = worst.map(|reason| advised(*reason)).collect();
     advice.dedup();
     lines.extend(advice.iter().take(2).map(|advice| format!("  what to do     {advice}")));
     lines.push(format!("  not seen       {}", unseen(*has_density, one_mode)));
@@ -132,18 +132,20 @@ fn because(reason: Reason) -> &'static str {
     }
 }
 
-fn advised(reason: Reason) -> Option<&'static str> {
-    match reason {
-        Reason::Shifted | Reason::Misscaled => Some(
+fn advised(reason: Reason) -> String {
+    let text = match reason {
+        Reason::Shifted | Reason::Misscaled => {
             "check that they are of these data, this prior and this scale of the parameters; else give the log density of the \
-             approximation, whose weights may mend it, or fit anew",
-        ),
-        Reason::Variance | Reason::Share | Reason::ParetoK => {
-            Some("an approximation that is nearer to the posterior, or a sampler")
+             approximation, whose weights may mend it, or fit anew"
         }
-        Reason::Narrow => Some("draws of all parameters"),
-        other => remedy(other),
-    }
+        Reason::Variance | Reason::Share | Reason::ParetoK => {
+            "an approximation that is nearer to the posterior, or a sampler"
+        }
+        Reason::Narrow => "draws of all parameters",
+        // No draw here is of a coreset, whose points there could be more of.
+        other => return remedy(other, 0, 0),
+    };
+    text.to_owned()
 }
 
 fn unseen(has_density: bool, one_mode: bool) -> String {

@@ -1,6 +1,7 @@
 //! What is said to people: numbers, verdicts and summaries, the same for every front end. No option is named here.
 
 mod certificate;
+mod estimates;
 mod numbers;
 mod priors;
 mod review;
@@ -8,7 +9,8 @@ mod summary;
 mod verdict;
 
 pub use certificate::certified;
-pub use numbers::{count, duration, judgement, number, optional, percent};
+pub use estimates::{Estimate, HEADS, cells, figures, table};
+pub use numbers::{count, duration, judgement, number, optional, percent, plural};
 pub use priors::PriorGroup;
 pub use review::{misfits, reviewed};
 pub use summary::{Judged, NamedShift, Seconds, Subject, Summary};

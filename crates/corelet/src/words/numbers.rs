@@ -45,6 +45,16 @@ pub fn count(n: usize) -> String {
     text
 }
 
+/// So many of something: `1 row`, `1 200 rows`.
+pub fn plural(n: usize, thing: &str) -> String {
+    format!("{} {thing}{}", count(n), if n == 1 { "" } else { "s" })
+}
+
+/// So many points.
+pub(super) fn points(n: usize) -> String {
+    plural(n, "point")
+}
+
 /// Seconds as people say them.
 pub fn duration(seconds: f64) -> String {
     match seconds {
@@ -82,6 +92,7 @@ mod tests {
         assert_eq!(number(f64::NAN), "-");
         assert_eq!(count(1_234_567), "1 234 567");
         assert_eq!(count(12), "12");
+        assert_eq!((plural(1, "row"), plural(1200, "row")), ("1 row".to_owned(), "1 200 rows".to_owned()));
         assert_eq!(duration(0.012), "12 ms");
         assert_eq!(duration(75.0), "75 s");
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use sparse_nnls::Status;
 
-use super::numbers::{count, duration, judgement, number, optional};
+use super::numbers::{count, duration, judgement, number, optional, plural, points};
 use super::priors::PriorGroup;
 use crate::coreset::{BuildOptions, Coreset, Round, Start, TooFew};
 use crate::data::{Standardisation, TextLevels};
@@ -318,6 +318,9 @@ impl Summary {
             (Some(_), _) => format!(
                 "{points} of {n} rows and a Gaussian stand for all ({by}{embedding}{coordinates}); the rows mean nothing without it"
             ),
+            (None, 1) => {
+                format!("1 of {n} rows{distinct}{groups} stands for all ({by}{embedding}{coordinates})")
+            }
             _ => {
                 format!("{points} of {n} rows{distinct}{groups} stand for all ({by}{embedding}{coordinates})")
             }
@@ -401,19 +404,16 @@ impl Summary {
         let mut warnings = Vec::new();
         if self.build.max_kl_reached == Some(false) {
             warnings.push(format!(
-                "the held-out estimate is {} nats, above the {} asked for; {} points were tried",
+                "the held-out estimate is {} nats with {} points, above {}: try k = {}",
                 optional(self.quality.heldout_nats),
+                count(self.points.points),
                 optional(self.build.max_kl),
-                self.build.k.unwrap_or_default()
+                (2 * self.build.k.unwrap_or_default()).min(self.subject.n)
             ));
         }
         if let Some(TooFew { parameters, enough }) = self.build.too_few {
-            let (k, parameters) = (count(self.build.k.unwrap_or_default()), count(parameters));
-            let advice = match enough {
-                Some(enough) => format!("about {} would do (0.05 nats)", count(enough)),
-                None => "far more are needed".to_owned(),
-            };
-            warnings.push(format!("{k} points are too few for {parameters} parameters: {advice}"));
+            let (k, parameters) = (points(self.build.k.unwrap_or_default()), plural(parameters, "parameter"));
+            warnings.push(format!("{k} are too few for {parameters}: try k = {enough}"));
         }
         if self.points.undetermined > 0 {
             warnings.push(format!(

@@ -1,6 +1,6 @@
 //! The verdict in words: what it says, why, and what to do. It is the approximation that is judged, not the model.
 
-use super::numbers::{count, number, percent};
+use super::numbers::{count, number, percent, plural};
 use crate::trust::{Divergence, Fidelity, Grade, Mixing, Reason, Reweighting, Verdict};
 
 /// V of a coreset that differs from all rows by rounding alone, in nats²: an error of 10⁻⁷ nats, about what sums are rounded to.
@@ -10,30 +10,28 @@ const ROUNDING: f64 = 1e-14;
 pub fn headline(verdict: &Verdict, points: usize, rows: usize) -> String {
     let whose = match points {
         0 => "this Gaussian".to_owned(),
-        1 => "this row".to_owned(),
-        _ => format!("these {} rows", count(points)),
+        1 => "this weighted row".to_owned(),
+        _ => format!("these {} weighted rows", count(points)),
     };
-    let rows = count(rows);
+    let rows = plural(rows, "row");
     let strays = |reason: &Reason| matches!(reason, Reason::Variance | Reason::Share);
     match verdict.grade {
         Grade::A if verdict.divergence.variance_upper < ROUNDING => format!(
-            "A - exact: the posterior of {whose} is that of all {rows}, to rounding (the model itself is not judged)"
+            "A - exact: the posterior of {whose} matches that of all {rows} to rounding; whether the model suits the data is not judged"
         ),
-        Grade::A => {
-            format!(
-                "A - trusted: the posterior of {whose} is that of all {rows} (the model itself is not judged)"
-            )
-        }
+        Grade::A => format!(
+            "A - trusted: the posterior of {whose} matches that of all {rows}; whether the model suits the data is not judged"
+        ),
         Grade::B if verdict.reasons.iter().any(strays) => format!(
             "B - trusted after reweighting: the posterior of {whose} is near that of all {rows}, and importance weights on \
              the draws close the gap"
         ),
         Grade::B => format!(
-            "B - trusted with a reservation: by these draws the posterior of {whose} is that of all {rows}, but they do not \
+            "B - trusted with a reservation: by these draws the posterior of {whose} matches that of all {rows}, but they do not \
              prove it"
         ),
         Grade::C => format!(
-            "C - not certified: the posterior of {whose} could not be shown to be that of all {rows}; {}",
+            "C - not certified: it could not be shown that the posterior of {whose} matches that of all {rows}; {}",
             fault(&verdict.reasons)
         ),
     }
@@ -76,7 +74,7 @@ pub fn another_mode(name: &str, best: f64, there: f64, log_ratio: f64) -> String
 }
 
 /// The figures behind the headline, and what kept it from an A with one thing to do for each, a line each.
-pub fn lines(verdict: &Verdict) -> Vec<String> {
+pub fn lines(verdict: &Verdict, points: usize, rows: usize) -> Vec<String> {
     let Divergence { variance, variance_upper, kl_symmetrised, log_evidence_ratio } = verdict.divergence;
     let Reweighting { ess, ess_share, pareto_k, pareto_threshold, .. } = verdict.reweighting;
     let mut lines = vec![format!(
@@ -103,11 +101,13 @@ pub fn lines(verdict: &Verdict) -> Vec<String> {
         if log_evidence_ratio < 0.0 { "−" } else { "+" },
         number(log_evidence_ratio.abs())
     ));
-    lines.extend(verdict.reasons.iter().map(|reason| format!("  why            {}", why(*reason))));
-    if verdict.grade != Grade::A {
-        let mut advice: Vec<&str> = verdict.reasons.iter().filter_map(|reason| remedy(*reason)).collect();
-        advice.dedup();
-        lines.extend(advice.iter().take(2).map(|advice| format!("  what to do     {advice}")));
+    // What helps against several reasons is said once, after the last of them.
+    let remedies: Vec<String> = verdict.reasons.iter().map(|reason| remedy(*reason, points, rows)).collect();
+    for (i, reason) in verdict.reasons.iter().enumerate() {
+        lines.push(format!("  why            {}", why(*reason)));
+        if !remedies[i + 1..].contains(&remedies[i]) {
+            lines.push(format!("  what to do     {}", remedies[i]));
+        }
     }
     lines
 }
@@ -196,10 +196,11 @@ pub(super) fn why(reason: Reason) -> &'static str {
     }
 }
 
-/// One thing to do about it.
-pub(super) fn remedy(reason: Reason) -> Option<&'static str> {
-    Some(match reason {
-        Reason::Variance | Reason::Share | Reason::ParetoK => "more points (a larger k)",
+/// One thing to do about it, for a coreset of so many points of so many rows.
+pub(super) fn remedy(reason: Reason, points: usize, rows: usize) -> String {
+    let more = || format!("more points: try k = {}", (2 * points).clamp(1, rows.max(1)));
+    let text = match reason {
+        Reason::Variance | Reason::Share | Reason::ParetoK | Reason::OwnMode => return more(),
         Reason::EffectiveDraws | Reason::FewDraws => "more draws",
         Reason::NotMixed => "more warm-up and draws until the chains mix",
         Reason::Diverged => "a higher target acceptance rate, or another parametrisation of the model",
@@ -219,12 +220,45 @@ pub(super) fn remedy(reason: Reason) -> Option<&'static str> {
         Reason::SecondMode => {
             "look at the data and the model: two kinds of rows, outliers among the features, tails that are too heavy"
         }
-        Reason::OwnMode => "more points (a larger k)",
         Reason::Misshapen => "importance weights, by the log density of the draws, or a sampler",
         Reason::NoDensity => {
             "give the log density of the approximation at each draw, or draws of several chains"
         }
         Reason::Blunt => "more draws",
-        Reason::NotFinite | Reason::Disagrees => return None,
-    })
+        Reason::NotFinite => {
+            "look for extreme values among the features and the target, or give tighter priors"
+        }
+        Reason::Disagrees => "longer chains, started apart, so that they cover what the build saw",
+    };
+    text.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trust::verdict_of_errors;
+
+    #[test]
+    fn each_reason_has_one_thing_to_do_and_the_first_line_says_what_is_judged() {
+        let spread: Vec<f64> = (0..4000).map(|i| 3.0 * (f64::from(i) * 0.618).sin()).collect();
+        let verdict = verdict_of_errors(&spread, Some(4)).unwrap();
+        let said = lines(&verdict, 100, 5000);
+        let reasons = said.iter().filter(|line| line.starts_with("  why ")).count();
+        assert!(reasons >= 2 && reasons == verdict.reasons.len(), "{said:?}");
+        let advice: Vec<&String> = said.iter().filter(|line| line.starts_with("  what to do ")).collect();
+        assert_eq!(
+            advice.iter().filter(|line| line.ends_with("more points: try k = 200")).count(),
+            1,
+            "{advice:?}"
+        );
+        assert!(advice.len() <= reasons);
+        let small: Vec<f64> = spread.iter().map(|x| 1e-3 * x).collect();
+        let mut trusted = verdict_of_errors(&small, Some(4)).unwrap();
+        (trusted.grade, trusted.reasons) = (Grade::A, Vec::new());
+        let first = headline(&trusted, 1, 5000);
+        assert_eq!(
+            first,
+            "A - trusted: the posterior of this weighted row matches that of all 5 000 rows; whether the model suits the data is not judged"
+        );
+    }
 }

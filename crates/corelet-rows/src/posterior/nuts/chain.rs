@@ -43,8 +43,8 @@ pub fn sample(
     seed: u64,
     callback: &mut SampleCallback<'_>,
 ) -> Result<Chains, SampleError> {
-    settings.check()?;
     let dim = likelihood.dim();
+    settings.check_for(dim)?;
     for (what, got) in [("prior mean", prior.dim()), ("Gaussian fit", start.dim())] {
         if got != dim {
             return Err(SampleError::Length { what, got, expected: dim });

@@ -22,6 +22,7 @@ pub use weighted::{Marginal, resample, systematic};
 
 use std::ops::ControlFlow;
 
+use corelet_data::{available, size};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -29,9 +30,9 @@ use thiserror::Error;
 ///
 /// | name | default | purpose | range |
 /// | --- | --- | --- | --- |
-/// | `chains` | 4 | independent chains; R̂ needs at least two | ≥ 1 |
-/// | `warmup` | 500 | steps that adapt the step size and the scales, kept apart from the draws | ≥ 20 |
-/// | `draws` | 1000 | draws kept of each chain | ≥ 4 |
+/// | `chains` | 4 | independent chains; R̂ needs at least two | 1 … 1000 |
+/// | `warmup` | 500 | steps that adapt the step size and the scales, kept apart from the draws | 20 … 10⁶ |
+/// | `draws` | 1000 | draws kept of each chain | 4 … 10⁶ |
 /// | `target_accept` | 0.8 | acceptance rate that the step size is adapted to | (0, 1) |
 /// | `max_depth` | 10 | a trajectory has at most 2^this steps | 1 … 20 |
 ///
@@ -58,6 +59,12 @@ impl Default for SampleSettings {
     }
 }
 
+/// More chains than this are a slip of the keyboard: each has a warm-up of its own.
+const MOST_CHAINS: usize = 1000;
+
+/// So are more steps of one chain.
+const MOST_STEPS: usize = 1_000_000;
+
 impl SampleSettings {
     /// Refuses what cannot be run.
     ///
@@ -66,14 +73,40 @@ impl SampleSettings {
     pub fn check(&self) -> Result<(), SampleError> {
         let bad = |name, value: f64, range| Err(SampleError::Setting { name, value, range });
         match self {
-            Self { chains: 0, .. } => bad("chains", 0.0, "at least 1"),
-            Self { warmup, .. } if *warmup < 20 => bad("warmup", *warmup as f64, "at least 20"),
-            Self { draws, .. } if *draws < 4 => bad("draws", *draws as f64, "at least 4"),
+            Self { chains, .. } if !(1..=MOST_CHAINS).contains(chains) => {
+                bad("chains", *chains as f64, "1 to 1000")
+            }
+            Self { warmup, .. } if !(20..=MOST_STEPS).contains(warmup) => {
+                bad("warmup", *warmup as f64, "20 to 1000000")
+            }
+            Self { draws, .. } if !(4..=MOST_STEPS).contains(draws) => {
+                bad("draws", *draws as f64, "4 to 1000000")
+            }
             Self { target_accept, .. } if !(*target_accept > 0.0 && *target_accept < 1.0) => {
                 bad("target_accept", *target_accept, "between 0 and 1")
             }
             Self { max_depth, .. } if !(1..=20).contains(max_depth) => {
                 bad("max_depth", *max_depth as f64, "1 to 20")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses, besides, draws of so many parameters that would not fit into memory.
+    ///
+    /// # Errors
+    /// [`SampleError::Setting`] and [`SampleError::Memory`].
+    pub fn check_for(&self, parameters: usize) -> Result<(), SampleError> {
+        /// A draw on both scales, once more where it is resampled or written, and its statistics.
+        const COPIES: usize = 4;
+        const STATISTICS: usize = 8;
+        self.check()?;
+        let draws = self.chains * (self.warmup + self.draws);
+        let numbers = draws.saturating_mul(COPIES * parameters + STATISTICS);
+        let needed = (numbers as u64).saturating_mul(size_of::<f64>() as u64);
+        match available() {
+            Some(available) if needed > available => {
+                Err(SampleError::Memory { draws, parameters, needed, available })
             }
             _ => Ok(()),
         }
@@ -92,6 +125,18 @@ pub enum SampleError {
         value: f64,
         /// What it may be.
         range: &'static str,
+    },
+    /// Draws that do not fit into memory.
+    #[error("{draws} draws of {parameters} parameters need {} of memory, but {} are available: ask for fewer chains or draws", size(*needed), size(*available))]
+    Memory {
+        /// Warm-up and draws of all chains.
+        draws: usize,
+        /// Numbers in each.
+        parameters: usize,
+        /// Bytes that they take.
+        needed: u64,
+        /// Bytes that there are.
+        available: u64,
     },
     /// Lengths that do not agree.
     #[error("{what} has {got} numbers where {expected} are needed")]
@@ -141,3 +186,27 @@ pub struct SampleProgress {
 
 /// Called by one chain at a time; the answer says whether to go on.
 pub type SampleCallback<'c> = dyn FnMut(&SampleProgress) -> ControlFlow<()> + Send + 'c;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slips_of_the_keyboard_are_refused() {
+        let refused =
+            |settings: SampleSettings, parameters| settings.check_for(parameters).unwrap_err().to_string();
+        let plain = SampleSettings::default();
+        assert!(plain.check_for(43).is_ok());
+        let chains = refused(SampleSettings { chains: 1_000_000, ..plain }, 2);
+        assert_eq!(chains, "chains = 1000000 cannot be used: it must be 1 to 1000");
+        let draws = refused(SampleSettings { draws: 4_000_000_000, ..plain }, 2);
+        assert_eq!(draws, "draws = 4000000000 cannot be used: it must be 4 to 1000000");
+        if available().is_some() {
+            let both = refused(SampleSettings { chains: 1000, draws: 1_000_000, ..plain }, 10_000);
+            assert!(
+                both.contains("of memory, but") && both.ends_with("ask for fewer chains or draws"),
+                "{both}"
+            );
+        }
+    }
+}
