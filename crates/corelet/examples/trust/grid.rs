@@ -4,7 +4,7 @@ use corelet::posterior::Prior;
 use corelet::rows::{At, LogLikelihood};
 
 /// Cells at most in one refinement; where more would matter the posterior is too spread for a grid.
-const MOST: usize = 60_000;
+const MOST: usize = 90_000;
 
 /// How far θ reaches: |θⱼ| up to sinh(6), some 200.
 const REACH: f64 = 6.0;
@@ -53,9 +53,9 @@ fn rise(likelihood: &dyn LogLikelihood, prior: &Prior, u: &[f64], half: f64, her
 
 impl Grid {
     /// Of the posterior of this likelihood under a prior; none where more cells would be needed than can be looked at.
-    pub(crate) fn new(likelihood: &dyn LogLikelihood, prior: &Prior) -> Option<Self> {
+    pub(crate) fn new(likelihood: &dyn LogLikelihood, prior: &Prior, rows: usize) -> Option<Self> {
         let dim = likelihood.dim();
-        let (first, enough): (usize, f64) = if dim == 2 { (60, 3000.0) } else { (20, 8000.0) };
+        let (first, enough): (usize, f64) = if dim == 2 { (60, 1500.0) } else { (20, 500.0) };
         let mut half = REACH / first as f64;
         let count = first.pow(dim as u32);
         let mut centres: Vec<Vec<f64>> = (0..count)
@@ -65,6 +65,8 @@ impl Grid {
                     .collect()
             })
             .collect();
+        // What a cell may at most be better than its middle, some nats a row: less in a smaller cell, as its square.
+        let mut slack = 100.0 + 3.0 * rows as f64;
         for _ in 0..12 {
             let values: Vec<f64> = centres.iter().map(|u| log_density(likelihood, prior, u)).collect();
             let best = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -80,25 +82,28 @@ impl Grid {
                     .collect();
                 return Some(Self { cells });
             }
+            // Where the mass is known to be, its outer tails are not refined any more.
+            let floor = best - if entropy.exp() > 50.0 { 15.0 } else { 30.0 };
             // Cells that have mass, or might by their slope, in three parts along each axis.
             let mut kept: Vec<(f64, Vec<f64>)> = values
                 .iter()
                 .zip(centres)
                 .filter_map(|(&value, u)| {
-                    let near = value > best - 30.0;
+                    let near = value > floor || value < floor - slack;
                     let most = if near { value } else { value + rise(likelihood, prior, &u, half, value) };
-                    (most > best - 30.0).then_some((most, u))
+                    (most > floor).then_some((most, u))
                 })
                 .collect();
             let parts = 3usize.pow(dim as u32);
             if kept.len() * parts > MOST {
                 kept.sort_by(|a, b| b.0.total_cmp(&a.0));
-                if kept[MOST / parts].0 > best - 12.0 {
+                if kept[MOST / parts].0 > best - 10.0 {
                     return None;
                 }
                 kept.truncate(MOST / parts);
             }
             half /= 3.0;
+            slack = 30.0 + slack / 9.0;
             centres = kept
                 .iter()
                 .flat_map(|(_, u)| {

@@ -206,7 +206,7 @@ fn of_seed(scenario: usize, seed: u64) -> Option<Vec<Case>> {
     let study = study(&data);
     let problem = study.problem();
     let all = All(problem.rows);
-    let truth = Grid::new(&all, problem.prior)?;
+    let truth = Grid::new(&all, problem.prior, data.x.len())?;
     let sizes = SIZES.into_iter().filter(|&k| k < data.x.len());
     let case = |k: usize| {
         let specification = BuildSpecification { k: Some(k), seed, ..BuildSpecification::default() };
@@ -218,7 +218,7 @@ fn of_seed(scenario: usize, seed: u64) -> Option<Vec<Case>> {
         let (mut kl, mut apart) = (f64::NAN, f64::NAN);
         // What a C is off by is of no interest.
         if verdict.grade != Grade::C {
-            let own = Grid::new(&weighted, problem.prior);
+            let own = Grid::new(&weighted, problem.prior, data.x.len());
             kl = own.map_or(f64::NAN, |own| truth.symmetrised_kl(&own, &all, &weighted));
             let draws = match verdict.grade {
                 Grade::B => drawn.resampled()?.theta(),
