@@ -4,7 +4,7 @@
 //! `cargo run --release -p corelet --example trust -- sbc --threads 16 [--replicates 300]`
 //! `cargo run --release -p corelet --example trust -- skewed --threads 16 [--seeds 10]`
 //! `cargo run --release -p corelet --example trust -- liars --threads 16 [--seeds 10]`
-//! `cargo run --release -p corelet --example trust -- shapes --threads 16 [--seeds 2]`
+//! `cargo run --release -p corelet --example trust -- shapes --threads 16 [--seeds 2] [--only NAME]`
 //! `cargo run --release -p corelet --example trust -- several --threads 16 [--seeds 100] [--only NAME]`
 //! `cargo run --release -p corelet --example trust -- flights --threads 16 [--draws 1000]`
 //!
@@ -64,7 +64,7 @@ fn main() {
         }
         Some("flights") => println!("{}", flights::run(number("-k", 500), number("--draws", 1000))),
         Some("liars") => println!("{}", liars::run(number("--seeds", 10) as u64)),
-        Some("shapes") => println!("{}", shapes::run(number("--seeds", 2) as u64)),
+        Some("shapes") => println!("{}", shapes::run(number("--seeds", 2) as u64, only)),
         Some("several") => println!("{}", several::run(number("--seeds", 100) as u64, only)),
         _ => println!(
             "calibrate, sbc, skewed, liars, shapes, several or flights; see the first lines of main.rs"

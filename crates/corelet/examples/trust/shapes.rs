@@ -284,12 +284,18 @@ struct Case {
     truth: f64,
     grade: Grade,
     on_trust: bool,
+    /// Parameters, draws, seed.
+    cell: (usize, usize, u64),
+    reasons: Vec<Reason>,
 }
 
 /// Every shape × lie × parameters × draws × seeds × way to judge.
-pub(crate) fn run(seeds: u64) -> String {
+pub(crate) fn run(seeds: u64, only: &str) -> String {
     let mut cells = Vec::new();
     for (shape, lie) in (0..SHAPES.len()).flat_map(|shape| (0..LIES.len()).map(move |lie| (shape, lie))) {
+        if !LIES[lie].name.contains(only) {
+            continue;
+        }
         for dim in [1, 2, 5, 20, 60] {
             if dim == 1 && !matches!(SHAPES[shape].bend, Bend::Straight) {
                 continue;
@@ -317,8 +323,11 @@ pub(crate) fn run(seeds: u64) -> String {
                 };
             (0..WAYS.len())
                 .map(|by| {
-                    let (grade, on_trust) = graded(form, told, &lines, (dim, draws, seed), WAYS[by]);
-                    Case { shape, lie, by, truth, grade, on_trust }
+                    let cell = (dim, draws, seed);
+                    let (grade, reasons) = graded(form, told, &lines, cell, WAYS[by]);
+                    let said = [Reason::OnTrust, Reason::PriorDominates];
+                    let on_trust = reasons.iter().any(|reason| said.contains(reason));
+                    Case { shape, lie, by, truth, grade, on_trust, cell, reasons }
                 })
                 .collect::<Vec<_>>()
         })
@@ -332,7 +341,7 @@ fn graded(
     lines: &[Line],
     (dim, count, seed): (usize, usize, u64),
     by: By,
-) -> (Grade, bool) {
+) -> (Grade, Vec<Reason>) {
     let mut rng = ChaCha8Rng::seed_from_u64(0x5ea9e << 20 | seed << 8 | dim as u64);
     let mirrors: Vec<Vec<f64>> =
         (0..3).map(|_| StandardNormal.sample_iter(&mut rng).take(dim).collect()).collect();
@@ -362,8 +371,7 @@ fn graded(
     let scores = (by == By::Gradient).then(|| Scores { draws: draws.clone(), gradient: slopes });
     let evidence = Evidence { errors: vec![0.0; count], weighted, scores, ..Evidence::of(&draws) };
     let verdict = judge(evidence).unwrap();
-    let said = [Reason::OnTrust, Reason::PriorDominates];
-    (verdict.grade, verdict.reasons.iter().any(|reason| said.contains(reason)))
+    (verdict.grade, verdict.reasons)
 }
 
 /// Through these mirrors, one after the other.
@@ -420,10 +428,15 @@ fn to_table(cases: &[Case]) -> String {
         );
     }
     line("all", cases.iter().collect());
-    let wrong = cases.iter().filter(|case| case.grade == Grade::A && case.truth > WRONG);
-    for case in wrong {
-        let (shape, lie) = (SHAPES[case.shape].name, LIES[case.lie].name);
-        writeln!(text, "wrong A: {shape}, {lie}, {:?}, {:.2} nats", WAYS[case.by], case.truth).unwrap();
+    let said = |case: &&Case| match case.grade {
+        Grade::A => case.truth > WRONG,
+        Grade::B => false,
+        Grade::C => case.lie == 0 && case.by == 0,
+    };
+    for Case { shape, lie, by, truth, grade, cell, reasons, .. } in cases.iter().filter(said) {
+        let (shape, lie, way) = (SHAPES[*shape].name, LIES[*lie].name, WAYS[*by]);
+        writeln!(text, "wrong {grade:?}: {shape}, {lie}, {way:?}, {truth:.2} nats, {cell:?}, {reasons:?}")
+            .unwrap();
     }
     text
 }

@@ -50,6 +50,7 @@ fn fault(reasons: &[Reason]) -> &'static str {
         Reason::Wide,
         Reason::Shifted,
         Reason::Misscaled,
+        Reason::Misshapen,
     ];
     if found(&[Reason::PilotNotMixed]) {
         "the chains did not mix on unweighted rows either, so the model or its sampler is at fault, not the coreset"
@@ -158,6 +159,10 @@ fn why(reason: Reason) -> &'static str {
         Reason::Misscaled => {
             "in some direction these draws are wider or narrower than the curvature of the log density says"
         }
+        Reason::Misshapen => {
+            "in some direction these draws have another shape than the gradient of the log density says: a tail or a mode is missing, \
+             or there is too much of it"
+        }
         Reason::OnTrust => {
             "the sampler was taken on trust: without a gradient there is too little to test its draws by"
         }
@@ -197,7 +202,7 @@ fn remedy(reason: Reason) -> Option<&'static str> {
         Reason::PilotNotMixed => {
             "look at the model: an ordering of what can change places, another parametrisation, stronger priors"
         }
-        Reason::Shifted | Reason::Misscaled | Reason::Wide | Reason::Narrow => {
+        Reason::Shifted | Reason::Misscaled | Reason::Misshapen | Reason::Wide | Reason::Narrow => {
             "check that the sampler multiplies the log-likelihood of each row by its weight, in the order of the rows given"
         }
         Reason::OnTrust | Reason::PriorDominates => {

@@ -34,6 +34,14 @@ pub const TOLERATED_SCALE: f64 = 0.15;
 /// See [`TOLERATED_SCALE`].
 pub const TOLERATED_MEAN_SCALE: f64 = 0.05;
 
+/// The same for a shape, in nats along one direction.
+pub const TOLERATED_NATS: f64 = 0.03;
+/// The same over all directions together: what an A is worth.
+pub const TOLERATED_TOTAL_NATS: f64 = 0.1;
+
+/// Draws at which the score test looks at most: each is a gradient of k rows, and what it does not see falls with their number.
+pub const SCORED_DRAWS: usize = 4000;
+
 /// Without the prior, what it pulls cannot be told from draws that are off: up to here the prior may explain it, and the draws are
 /// taken on trust.
 pub const PRIOR_SHIFT: f64 = 1.0;
@@ -49,10 +57,6 @@ pub const MEAN_PRIOR_SHARE: f64 = 0.05;
 /// A likelihood whose share of the precision, squared and averaged over the directions, is less says nothing about the draws: that is
 /// Var L_w, which is ½ a direction where the data outweigh the prior.
 pub const NARROW: f64 = 0.05;
-/// A slope or curvature whose standard error is larger says too little about the draws, and so does a regression that leaves more of the
-/// log-likelihood unexplained: they are taken on trust.
-pub const BLUNT: f64 = 0.15;
-/// See [`BLUNT`].
-pub const UNEXPLAINED: f64 = 0.2;
-/// Draws a parameter below which they are, too: of 120 parameters, one that is twice as wide hides in the noise of 4000 draws.
-pub const TESTED_DRAWS: usize = 50;
+/// Without a gradient an A needs draws that are those of a Gaussian to within [`TRUSTED_VARIANCE`] by L_w alone. What sampling adds to that
+/// variance is known to a tenth or so of itself: up to here, in nats², it is taken off, and beyond it the draws are taken on trust.
+pub const MOST_BY_CHANCE: f64 = 0.25;
