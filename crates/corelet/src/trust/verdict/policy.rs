@@ -26,8 +26,8 @@ pub const SIGNIFICANT: f64 = 4.0;
 /// A mean that is off by less, in posterior standard deviations, costs 0.01 nats: it takes no A away, whatever its significance.
 pub const TOLERATED_SHIFT: f64 = 0.15;
 
-/// The same over all directions together: 0.045 nats.
-pub const TOLERATED_TOTAL: f64 = 0.3;
+/// The same over all directions together: 0.02 nats.
+pub const TOLERATED_TOTAL: f64 = 0.2;
 
 /// The same for a variance, as a factor away from 1, in one direction (0.005 nats) and on average over all of them.
 pub const TOLERATED_SCALE: f64 = 0.15;
@@ -36,7 +36,10 @@ pub const TOLERATED_MEAN_SCALE: f64 = 0.05;
 
 /// The same for a shape, in nats along one direction.
 pub const TOLERATED_NATS: f64 = 0.03;
-/// The same over all directions together: what an A is worth.
+/// Standard errors beyond which a shape is not explained by sampling: six identities at once, whose own noise is known from few draws in
+/// the tails.
+pub const SIGNIFICANT_SHAPE: f64 = 6.0;
+/// [`TOLERATED_NATS`] over all directions together: what an A is worth.
 pub const TOLERATED_TOTAL_NATS: f64 = 0.1;
 
 /// Draws at which the score test looks at most: each is a gradient of k rows, and what it does not see falls with their number.

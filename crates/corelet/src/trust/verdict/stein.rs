@@ -11,8 +11,8 @@
 use super::measure::Z95;
 use super::policy::{
     MEAN_PRIOR_SHARE, MEAN_WIDE, MOST_BY_CHANCE, NARROW, PRIOR_SHARE, PRIOR_SHIFT, SIGNIFICANT,
-    TOLERATED_MEAN_SCALE, TOLERATED_NATS, TOLERATED_SCALE, TOLERATED_SHIFT, TOLERATED_TOTAL,
-    TOLERATED_TOTAL_NATS, TRUSTED_VARIANCE, WIDE,
+    SIGNIFICANT_SHAPE, TOLERATED_MEAN_SCALE, TOLERATED_NATS, TOLERATED_SCALE, TOLERATED_SHIFT,
+    TOLERATED_TOTAL, TOLERATED_TOTAL_NATS, TRUSTED_VARIANCE, WIDE,
 };
 use super::shape::Shape;
 use super::{Draws, Reason};
@@ -74,8 +74,9 @@ impl Scores {
             let (mut total, mut shapes) = (Total::default(), Shape::default());
             for direction in directions.chunks_exact(dim) {
                 let (along, score) = (project(second, direction), project(second_scores, direction));
-                let (shift, shape) = found.add(&along, &score, chains);
-                total.add(&shift);
+                let shape = found.add(&along, &score, chains);
+                // The mean scores together do not depend on the directions, so that all draws tell them.
+                total.add(&shift_of(&Mean::of(&project(&scores, direction), chains)));
                 shapes.nats += shape.nats;
                 shapes.variance += shape.variance;
             }
@@ -124,8 +125,12 @@ fn suspicious(points: &[f64], scores: &[f64], directions: &[f64]) -> Vec<[Vec<f6
         let of = |i: usize, j: usize| dot(&along[i], &across[j]) * sds[j] / sds[i];
         0.5 * (of(i, j) + of(j, i)) / count + f64::from(u8::from(i == j))
     });
-    let means: Vec<f64> = across.iter().zip(&sds).map(|(y, sd)| y.iter().sum::<f64>() * sd / count).collect();
-    let mut wanted = vec![means];
+    let mut mean: Vec<f64> =
+        across.iter().zip(&sds).map(|(y, sd)| y.iter().sum::<f64>() * sd / count).collect();
+    // At unit length, as the others are: E ∇log p (θ − m)ᵀ is −1 along dual directions whose product is 1.
+    let length = dot(&mean, &mean).sqrt().max(f64::MIN_POSITIVE);
+    mean.iter_mut().for_each(|x| *x /= length);
+    let mut wanted = vec![mean];
     if let Ok((_, vectors)) = symmetric_eigen(&products, dim) {
         let all: Vec<&[f64]> = vectors.chunks_exact(dim.max(1)).collect();
         let ends = all.iter().take(EXTREME).chain(all.iter().skip(EXTREME).rev().take(EXTREME));
@@ -156,15 +161,13 @@ impl Found {
         Self { fidelity, shift_excess, scale_excess, misshapen: false }
     }
 
-    /// x, the draws along a direction, and y, the score there: E y = 0, E y(x − Ex) = −1. The shift and the shape there.
-    fn add(&mut self, x: &[f64], y: &[f64], chains: usize) -> (Mean, Shape) {
+    /// x, the draws along a direction, and y, the score there: E y = 0, E y(x − Ex) = −1. The shape there.
+    fn add(&mut self, x: &[f64], y: &[f64], chains: usize) -> Shape {
         let score = Mean::of(y, chains);
         let centre = x.iter().sum::<f64>() / x.len() as f64;
         let products: Vec<f64> = x.iter().zip(y).map(|(x, y)| -(x - centre) * y).collect();
         let scale = Mean::of(&products, chains);
-        // In conditional standard deviations, which is what a divergence is made of.
-        let shift = score.mean.abs() / score.deviation.max(f64::MIN_POSITIVE);
-        let error = score.error / score.deviation.max(f64::MIN_POSITIVE);
+        let Mean { mean: shift, error, .. } = shift_of(&score);
         self.fidelity.shift = self.fidelity.shift.max((shift - SIGNIFICANT * error).max(0.0));
         let (low, high) = (scale.mean + SIGNIFICANT * scale.error, scale.mean - SIGNIFICANT * scale.error);
         self.fidelity.scale = (self.fidelity.scale.0.min(low), self.fidelity.scale.1.max(high));
@@ -173,9 +176,15 @@ impl Found {
         let inflation =
             x.len() as f64 * [&score, &scale].map(Mean::one_of_draws).into_iter().fold(0.0, f64::max);
         let shape = Shape::along(x, y, inflation.max(1.0)).unwrap_or_default();
-        self.misshapen |= shape.nats > TOLERATED_NATS && shape.significance > SIGNIFICANT;
-        (Mean { mean: shift, error, deviation: 1.0 }, shape)
+        self.misshapen |= shape.nats > TOLERATED_NATS && shape.significance > SIGNIFICANT_SHAPE;
+        shape
     }
+}
+
+/// A mean score in conditional standard deviations, which is what a divergence is made of.
+fn shift_of(score: &Mean) -> Mean {
+    let unit = score.deviation.max(f64::MIN_POSITIVE);
+    Mean { mean: score.mean.abs() / unit, error: score.error / unit, deviation: 1.0 }
 }
 
 /// Shifts in many directions that are each within sampling error may together be far off: Σδ² is twice a divergence in nats.
