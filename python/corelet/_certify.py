@@ -19,8 +19,10 @@ from .frames.formula import resolved
 from .results.certificate import Certificate, certificate_from
 from .results.draws import BARE, Draws
 
-LOOKED_AT = 1000
-"""Draws at which all rows are looked at, at most."""
+
+def looked_at(draws: Draws) -> int:
+    """At how many draws of so many numbers all rows are looked at, at most: a tail that is missing hides where draws are few."""
+    return _lib.draws_looked_at(sum(int(np.prod(values.shape[2:])) for values in draws.values.values()))
 
 
 def certify(
@@ -39,7 +41,7 @@ def certify(
 ) -> Certificate:
     """Say whether draws that somebody made are of the posterior of all rows: those of ADVI, Pathfinder, Laplace, INLA, an old fit.
 
-    The gradient of the log posterior is asked at no more than 1000 of the draws, over all rows. Draws of the posterior satisfy Stein's
+    The gradient of the log posterior is asked at 1000 of the draws, or 100 a parameter up to 4000, over all rows. Draws of the posterior satisfy Stein's
     identities: the mean gradient is zero, and its products with the draws have known means. What they are off by is the shift and the
     scale of each parameter. Where the log density of the draws is known, importance weights are judged too.
 
@@ -97,7 +99,7 @@ def certify(
     if unknown:
         raise TypeError(f"certify() has no keyword '{min(unknown)}'; it takes those of build() and its own")
     table = named(draws, scale)
-    looked = table.draws.thin(LOOKED_AT)
+    looked = table.draws.thin(looked_at(table.draws))
     X, y, asked, _ = resolved(X, y, dict(k=None, rest="none", **settings_of(draws, model, keywords)))
     native_keywords = native({name: value for name, value in asked.items() if name != "format"})
     with reporter(progress) as report, given(X, y, asked, native_keywords) as data:
@@ -196,7 +198,8 @@ def claimed(
 ) -> Certificate:
     """The certificate of draws whose unconstrained numbers are `table`, by the log posterior of all rows and its gradient."""
     at = Draws({BARE: table.reshape(*draws.shape, -1)}, draws.chained)
-    looked = np.ascontiguousarray(at.thin(LOOKED_AT).flat(), dtype=np.float64)
+    most = looked_at(at)
+    looked = np.ascontiguousarray(at.thin(most).flat(), dtype=np.float64)
     edge = ~np.isfinite(table).all(axis=1)
     if edge.any():
         raise _lib.CoreletError(
@@ -206,7 +209,7 @@ def claimed(
     values, gradients = density(looked)
     given_density = densities(log_density, draws)
     if given_density is not None:
-        thinned = Draws({BARE: given_density.reshape(*draws.shape, 1)}).thin(LOOKED_AT)
+        thinned = Draws({BARE: given_density.reshape(*draws.shape, 1)}).thin(most)
         given_density = np.ascontiguousarray(thinned.values[BARE].ravel())
     fields = _lib.certify_claim(
         dict(
@@ -222,7 +225,7 @@ def claimed(
             n=n,
         )
     )
-    return certificate_from(fields, draws.thin(LOOKED_AT))
+    return certificate_from(fields, draws.thin(most))
 
 
 def _by_functions(
@@ -230,7 +233,7 @@ def _by_functions(
 ) -> Certificate:
     if log_density is not None and log_posterior is None:
         raise _lib.CoreletError("log_density needs log_posterior beside it: weights are the ratio of both")
-    some = draws.thin(LOOKED_AT)
+    some = draws.thin(looked_at(draws))
     theta = some.flat()
 
     def density(_: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -100,6 +100,7 @@ def fit(
     chains: Mapping[str, object],
     execution: Execution,
 ) -> dict[str, Any]: ...
+def draws_looked_at(parameters: int) -> int: ...
 def fit_target(
     bridge: object,
     groups: Optional[NDArray[np.int64]],

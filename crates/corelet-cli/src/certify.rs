@@ -7,7 +7,7 @@ use anyhow::Context;
 use corelet::data::{Extra, Source, Values, ensure_writable, write_columns};
 use corelet::posterior::SampleError;
 use corelet::study::{GivenDraws, Study, StudyError};
-use corelet::trust::{Certificate, Divergence, Grade, Offset, Reason, Reweighting, SCORED_DRAWS};
+use corelet::trust::{Certificate, Divergence, Grade, Offset, Reason, Reweighting};
 use corelet::words::certified;
 use serde::Serialize;
 
@@ -112,7 +112,7 @@ pub(crate) fn draws_of(
 
 /// The draws that were looked at, on the original scale, with their weights.
 fn weighted(study: &Study, given: &GivenDraws, certificate: &Certificate) -> Vec<(String, Extra)> {
-    let looked = given.draws.thinned(SCORED_DRAWS);
+    let looked = given.draws.thinned(certificate.verdict.draws);
     let size = certificate.verdict.log_weights.len() as f64;
     let weights = certificate.verdict.log_weights.iter().map(|w| w.exp() * size).collect();
     let original: Vec<Vec<f64>> = (0..looked.len()).map(|s| study.to_original(looked.row(s))).collect();

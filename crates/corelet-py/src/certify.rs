@@ -1,6 +1,7 @@
 //! `corelet.certify`: anybody's draws against the posterior of all rows, of a built-in family or of a model that lives in Python.
 
 use corelet::study::{GivenDraws, LOG_DENSITY, Study};
+use corelet::trust::policy::{FEWEST_SCORED, scored_draws};
 use corelet::trust::{Certificate, Claim, Draws, Offset, Scores, certify as certified};
 use corelet::words;
 use numpy::{PyArray1, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
@@ -182,4 +183,10 @@ fn fields<'py>(
     fields.set_item("scale", column(|offset| offset.scale))?;
     fields.set_item("scale_error", column(|offset| offset.scale_error))?;
     Ok(fields)
+}
+
+/// At how many draws of so many parameters the gradient of all rows is looked at, at most.
+#[pyfunction]
+pub(crate) fn draws_looked_at(parameters: usize) -> usize {
+    scored_draws(parameters).max(FEWEST_SCORED)
 }

@@ -39,7 +39,7 @@ mod _lib {
     #[pymodule_export]
     use crate::build::build;
     #[pymodule_export]
-    use crate::certify::{certify, certify_claim};
+    use crate::certify::{certify, certify_claim, draws_looked_at};
     #[pymodule_export]
     use crate::cluster::{Shard, build_partitions, cells, check_partitions, look};
     #[pymodule_export]

@@ -9,7 +9,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 
 /// An A or B is wrong where the true symmetrised KL is above this.
-const WRONG: f64 = 0.2;
+pub(crate) const WRONG: f64 = 0.2;
 
 /// What a sampler does to draws z of N(0, I) in the principal axes of the posterior: z ↦ scale·z + shift, by axis.
 struct Lie {

@@ -4,6 +4,8 @@
 //! `cargo run --release -p corelet --example trust -- sbc --threads 16 [--replicates 300]`
 //! `cargo run --release -p corelet --example trust -- skewed --threads 16 [--seeds 10]`
 //! `cargo run --release -p corelet --example trust -- liars --threads 16 [--seeds 10]`
+//! `cargo run --release -p corelet --example trust -- shapes --threads 16 [--seeds 2] [--only NAME]`
+//! `cargo run --release -p corelet --example trust -- several --threads 16 [--seeds 100] [--only NAME]`
 //! `cargo run --release -p corelet --example trust -- flights --threads 16 [--draws 1000]`
 //!
 //! `calibrate` takes the paper's data in too where `CORELET_DATA` names their folder, and `flights` needs it.
@@ -14,9 +16,12 @@ mod calibrate;
 mod common;
 mod families;
 mod flights;
+mod grid;
 mod liars;
 mod priors;
 mod sbc;
+mod several;
+mod shapes;
 mod skewed;
 
 /// The number after `flag`, or `default`.
@@ -29,6 +34,7 @@ fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let number = |flag: &str, default| number(&arguments, flag, default);
     let threads = number("--threads", 0);
+    let only = arguments.iter().position(|a| a == "--only").map_or("", |at| arguments[at + 1].as_str());
     rayon::ThreadPoolBuilder::new().num_threads(threads).build_global().unwrap();
     match arguments.first().map(String::as_str) {
         Some("calibrate") => {
@@ -39,8 +45,7 @@ fn main() {
                 (_, true) => priors::sets(),
                 _ => calibrate::sets(),
             };
-            let only = arguments.iter().position(|a| a == "--only").map(|at| arguments[at + 1].as_str());
-            for set in sets.into_iter().filter(|set| set.name.contains(only.unwrap_or_default())) {
+            for set in sets.into_iter().filter(|set| set.name.contains(only)) {
                 cases.extend(calibrate::run(std::slice::from_ref(&set), &calibrate::SIZES, seeds, 2500));
                 println!("{}: {} cases so far", set.name, cases.len());
             }
@@ -59,6 +64,10 @@ fn main() {
         }
         Some("flights") => println!("{}", flights::run(number("-k", 500), number("--draws", 1000))),
         Some("liars") => println!("{}", liars::run(number("--seeds", 10) as u64)),
-        _ => println!("calibrate, sbc, skewed, liars or flights; see the first lines of main.rs"),
+        Some("shapes") => println!("{}", shapes::run(number("--seeds", 2) as u64, only)),
+        Some("several") => println!("{}", several::run(number("--seeds", 100) as u64, only)),
+        _ => println!(
+            "calibrate, sbc, skewed, liars, shapes, several or flights; see the first lines of main.rs"
+        ),
     }
 }

@@ -22,8 +22,6 @@ pub(super) const CONFIRMED: f64 = 0.5;
 pub(super) const STEP_COSTS: usize = 50;
 /// Draws that the last verdict looks at, at most, where fewer did not give an A.
 pub(super) const VERDICT_DRAWS: usize = 2000;
-/// Draws at which the score test looks.
-pub(super) const SCORED_DRAWS: usize = 1000;
 /// Draws at which the likelihood of the coreset is looked at where there is no gradient.
 pub(super) const LIKELIHOOD_DRAWS: usize = 8000;
 /// V must fall by this factor for another round to be worth its cost.

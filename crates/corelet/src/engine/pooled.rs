@@ -5,11 +5,12 @@ use std::ops::ControlFlow;
 use rand::seq::index;
 
 use super::pass::{Pool, Seen, pass};
-use super::plan::{APART, LIKELIHOOD_DRAWS, Plan, SCORED_DRAWS, STEP_COSTS, VERDICT_DRAWS};
+use super::plan::{APART, LIKELIHOOD_DRAWS, Plan, STEP_COSTS, VERDICT_DRAWS};
 use super::{Interrupted, Pilot, Rows, Sample, Scheme, Target, TargetError, Units, Wanted};
 use crate::linalg::dot;
 use crate::random::Stream;
 use crate::study::{BuildSpecification, ChosenData, LogLikelihoodStudy, PooledLogLikelihoods};
+use crate::trust::policy::SCORED_DRAWS;
 use crate::trust::{Draws, Evidence, Mixing, Reason, Verdict, judge};
 use crate::words::Summary;
 

@@ -402,6 +402,7 @@ fn is_of_chains(reason: Reason) -> bool {
             | Reason::NotFinite
             | Reason::Shifted
             | Reason::Misscaled
+            | Reason::Misshapen
     )
 }
 

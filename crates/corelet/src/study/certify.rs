@@ -4,7 +4,8 @@ use super::{GivenDraws, Listener, Progress, Study, StudyError};
 use crate::parallel;
 use crate::posterior::{Chain, Chains, Phase, SampleError, has_one_mode};
 use crate::rows::{At, Rows, RowsError};
-use crate::trust::{Certificate, Claim, Draws, SCORED_DRAWS, Scores, certify};
+use crate::trust::policy::{FEWEST_SCORED, scored_draws};
+use crate::trust::{Certificate, Claim, Draws, Scores, certify};
 
 /// Draws at which all rows are asked between two looks at whether to go on.
 const AT_ONCE: usize = 16;
@@ -18,7 +19,7 @@ impl Study {
         Ok(has_one_mode(&self.rows, &self.prior)?)
     }
 
-    /// Judges draws by the gradient of the log posterior of all rows at no more than 1000 of them.
+    /// Judges draws by the gradient of the log posterior of all rows at 1000 of them, or 100 a parameter up to 4000.
     ///
     /// # Errors
     /// See [`StudyError`]; [`SampleError::Stopped`] where the listener stopped it.
@@ -37,8 +38,9 @@ impl Study {
             self.full(listener)?;
             found.extend(self.against_draws(None, &chains_of(draws)));
         }
-        let places = draws.places(SCORED_DRAWS);
-        let looked = draws.thinned(SCORED_DRAWS);
+        let most = scored_draws(draws.dim).max(FEWEST_SCORED);
+        let places = draws.places(most);
+        let looked = draws.thinned(most);
         let (log_posterior, gradient) = self.log_posterior_at(&looked, listener)?;
         let at_places = |values: &Vec<f64>| places.iter().map(|&s| values[s]).collect();
         let claim = Claim {

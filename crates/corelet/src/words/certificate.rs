@@ -142,6 +142,7 @@ fn advised(reason: Reason) -> String {
             "an approximation that is nearer to the posterior, or a sampler"
         }
         Reason::Narrow => "draws of all parameters",
+        Reason::Misshapen => "importance weights, by the log density of the draws, or a sampler",
         // No draw here is of a coreset, whose points there could be more of.
         other => return remedy(other, 0, 0),
     };

@@ -48,6 +48,7 @@ fn fault(reasons: &[Reason]) -> &'static str {
         Reason::Wide,
         Reason::Shifted,
         Reason::Misscaled,
+        Reason::Misshapen,
     ];
     if found(&[Reason::PilotNotMixed]) {
         "the chains did not mix on unweighted rows either, so the model or its sampler is at fault, not the coreset"
@@ -158,6 +159,10 @@ pub(super) fn why(reason: Reason) -> &'static str {
         Reason::Misscaled => {
             "in some direction these draws are wider or narrower than the curvature of the log density says"
         }
+        Reason::Misshapen => {
+            "in some direction these draws have another shape than the gradient of the log density says: a tail or a mode is missing, \
+             or there is too much of it"
+        }
         Reason::OnTrust => {
             "the sampler was taken on trust: without a gradient there is too little to test its draws by"
         }
@@ -184,14 +189,11 @@ pub(super) fn why(reason: Reason) -> &'static str {
         Reason::OwnMode => {
             "the posterior of these few weighted rows has a mode that the posterior of all rows has not"
         }
-        Reason::Misshapen => {
-            "in some direction the log density is skewed, and these draws are not: their mean and variance agree, their shape does not"
-        }
         Reason::NoDensity => {
             "the draws are not of several chains and come without their density, so that no more than their moments could be tested"
         }
         Reason::Blunt => {
-            "the draws are worth too few for the score test to see a shift of a third of a standard deviation"
+            "there are too few draws for so many parameters: the score test would not see a small shift, or a tail that is missing"
         }
     }
 }
@@ -207,7 +209,7 @@ pub(super) fn remedy(reason: Reason, points: usize, rows: usize) -> String {
         Reason::PilotNotMixed => {
             "look at the model: an ordering of what can change places, another parametrisation, stronger priors"
         }
-        Reason::Shifted | Reason::Misscaled | Reason::Wide | Reason::Narrow => {
+        Reason::Shifted | Reason::Misscaled | Reason::Misshapen | Reason::Wide | Reason::Narrow => {
             "check that the sampler multiplies the log-likelihood of each row by its weight, in the order of the rows given"
         }
         Reason::OnTrust | Reason::PriorDominates => {
@@ -220,7 +222,6 @@ pub(super) fn remedy(reason: Reason, points: usize, rows: usize) -> String {
         Reason::SecondMode => {
             "look at the data and the model: two kinds of rows, outliers among the features, tails that are too heavy"
         }
-        Reason::Misshapen => "importance weights, by the log density of the draws, or a sampler",
         Reason::NoDensity => {
             "give the log density of the approximation at each draw, or draws of several chains"
         }

@@ -236,8 +236,7 @@ impl Engine {
             Ranking { score: Score::NormScaled, count: aligned },
             Ranking { score: Score::Acute { seed }, count: count - aligned },
         ];
-        let mut exclude = self.search.pool.ids().to_vec();
-        exclude.sort_unstable();
+        let exclude = self.search.pool.seen();
         let query = Query { vectors: &[residual], rankings: &rankings, exclude: &exclude, batch: None };
         oracle.top(&query, &mut self.looks.answers)?;
         let [found, sampled] = &mut self.looks.answers;

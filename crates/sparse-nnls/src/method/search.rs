@@ -75,8 +75,10 @@ impl Search {
     /// Begins with the columns of a support that are in the pool, as many as there is room for, solved from their weights.
     pub(super) fn resume(&mut self, from: &Weights) {
         let place_of = |(id, weight): (&usize, &f64)| self.pool.place_of(*id, *weight);
-        let (places, weights): (Vec<usize>, Vec<f64>) =
-            from.ids.iter().zip(&from.values).filter_map(place_of).take(self.capacity).unzip();
+        let mut entries: Vec<(usize, f64)> = from.ids.iter().zip(&from.values).filter_map(place_of).collect();
+        let mut taken = std::collections::HashSet::new();
+        entries.retain(|entry| taken.insert(entry.0));
+        let (places, weights): (Vec<usize>, Vec<f64>) = entries.into_iter().take(self.capacity).unzip();
         if !places.is_empty() {
             let gram = &mut self.pool.gram;
             self.tableau = Tableau::start(gram, self.target_norm, self.capacity, &places, &weights);

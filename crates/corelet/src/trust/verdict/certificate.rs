@@ -6,8 +6,8 @@
 
 use super::judge::{Evidence, judge};
 use super::measure::measure;
-use super::policy::{PROVING_DRAWS, SIGNIFICANT, TOLERATED_SKEW, TRUSTED_SHARE, TRUSTED_VARIANCE};
-use super::stein::{Mean, Standardised, column, half, principal_directions, project};
+use super::policy::{PROVING_DRAWS, TRUSTED_SHARE, TRUSTED_VARIANCE};
+use super::stein::{Mean, Standardised, column};
 use super::{Draws, Reason, Scores, Verdict, VerdictError};
 use crate::linalg::{Cholesky, LinalgError, dot, gram, row_major};
 use crate::posterior::{effective_sample_size, systematic};
@@ -90,7 +90,6 @@ pub fn certify(claim: Claim<'_>) -> Result<Certificate, VerdictError> {
     let errors: Vec<f64> = errors.iter().map(|x| x - at_anchor).collect();
     found.extend(doubts(draws, &looked, log_density.is_some()));
     let scores = weighed(scores, &errors);
-    found.extend(is_skewed(&scores).then_some(Reason::Misshapen));
     let evidence = Evidence {
         all: Some(draws),
         errors,
@@ -149,32 +148,6 @@ fn weighed(scores: Scores, errors: &[f64]) -> Scores {
     let draws =
         Draws { theta: take(&scores.draws.theta), dim, chains: scores.draws.chains, log_weights: None };
     Scores { gradient: take(&scores.gradient), draws }
-}
-
-/// Whether the third of Stein's identities fails in some direction: to third order, a log density with a·He₃/6 more than that of the
-/// draws has V = a²/6.
-fn is_skewed(scores: &Scores) -> bool {
-    let chains = scores.draws.chains.unwrap_or(1).max(1);
-    let (dim, Standardised { values, moving }) = (scores.draws.dim.max(1), Standardised::new(&scores.draws));
-    let scaled = |row: &[f64]| moving.iter().map(|&(j, scale)| row[j] * scale).collect::<Vec<f64>>();
-    let gradients: Vec<f64> = scores.gradient.chunks_exact(dim).flat_map(scaled).collect();
-    let dim = moving.len();
-    let fails = |x: &[f64], y: &[f64]| {
-        let count = x.len() as f64;
-        let mean = x.iter().sum::<f64>() / count;
-        let variance = x.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / count;
-        let unit = |x: f64| (x - mean) / variance.sqrt();
-        let third: Vec<f64> =
-            x.iter().zip(y).map(|(&x, y)| y * variance.sqrt() * (unit(x).powi(2) - 1.0)).collect();
-        let third = Mean::of(&third, chains);
-        third.mean.abs() > TOLERATED_SKEW + SIGNIFICANT * third.error
-    };
-    let by_parameter = (0..dim).any(|j| fails(&column(&values, dim, j), &column(&gradients, dim, j)));
-    let by_direction = principal_directions(&values, dim, chains, 0).is_some_and(|directions| {
-        let (x, y) = (half(&values, dim, chains, 1), half(&gradients, dim, chains, 1));
-        directions.chunks_exact(dim).any(|direction| fails(&project(&x, direction), &project(&y, direction)))
-    });
-    by_parameter || by_direction
 }
 
 /// How far the draws are off, by parameter: with ∇log p ≈ −Λ(θ − μ), a regression of the gradients on the draws has μ and Λ.

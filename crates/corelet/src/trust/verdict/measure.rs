@@ -5,7 +5,7 @@ use super::{Divergence, Draws, Reweighting};
 use crate::posterior::effective_sample_size;
 
 /// The normal quantile of 95 %.
-const Z95: f64 = 1.644_853_626_951_472_7;
+pub(super) const Z95: f64 = 1.644_853_626_951_472_7;
 
 /// What Δ says.
 #[derive(Debug, Clone)]

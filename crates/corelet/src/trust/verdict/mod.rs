@@ -9,6 +9,7 @@ mod measure;
 mod mixing;
 pub mod policy;
 mod psis;
+mod shape;
 mod stein;
 mod variances;
 
@@ -27,9 +28,6 @@ use thiserror::Error;
 use crate::parallel;
 use crate::posterior::Prior;
 use crate::rows::{At, LogLikelihood, Rows, RowsError, Totals, Weighted};
-
-/// Draws at which the score test looks, at most.
-pub const SCORED_DRAWS: usize = 1000;
 
 /// How far a coreset's posterior may be relied on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -70,6 +68,8 @@ pub enum Reason {
     Shifted,
     /// The draws are wider or narrower in some direction than the gradient of the weighted posterior says.
     Misscaled,
+    /// The draws have another shape in some direction than the gradient of the weighted posterior says: part of it is missing, say.
+    Misshapen,
     /// There is neither a gradient nor the draws of the parameters to test the sampler by.
     OnTrust,
     /// L_w hardly varies over the draws: they sit near one point, and any coreset would pass there.
@@ -90,8 +90,6 @@ pub enum Reason {
     SecondMode,
     /// The posterior of the weighted rows has a mode that all rows have not.
     OwnMode,
-    /// The third of Stein's identities fails: the draws have the mean and the variance of the posterior in some direction, and not its skewness.
-    Misshapen,
     /// Draws that are not of several chains, and whose density is not known.
     NoDensity,
     /// Too few effective draws for the score test to see a shift that matters.
@@ -223,7 +221,7 @@ pub fn verdict(
 
 /// The gradient of the weighted log posterior at some of these draws.
 fn scores_of(coreset: &Weighted, prior: &Prior, draws: &Draws) -> Result<Scores, RowsError> {
-    let draws = draws.thinned(SCORED_DRAWS);
+    let draws = draws.thinned(policy::SCORED_DRAWS);
     let gradient_at = |theta: &[f64]| -> Result<Vec<f64>, RowsError> {
         let mut gradient = coreset.evaluate(&At { theta, derivatives: 1 })?.gradient;
         prior.gradient_and_log_density(theta, Some(&mut gradient));

@@ -26,20 +26,37 @@ pub const SIGNIFICANT: f64 = 4.0;
 /// A mean that is off by less, in posterior standard deviations, costs 0.01 nats: it takes no A away, whatever its significance.
 pub const TOLERATED_SHIFT: f64 = 0.15;
 
-/// The same over all directions together: 0.045 nats.
-pub const TOLERATED_TOTAL: f64 = 0.3;
+/// The same over all directions together: 0.02 nats.
+pub const TOLERATED_TOTAL: f64 = 0.2;
 
 /// The same for a variance, as a factor away from 1, in one direction (0.005 nats) and on average over all of them.
 pub const TOLERATED_SCALE: f64 = 0.15;
 /// See [`TOLERATED_SCALE`].
 pub const TOLERATED_MEAN_SCALE: f64 = 0.05;
 
-/// The same for the third of Stein's identities in one direction, in which it is the third derivative that the draws have not: 0.04 nats².
-pub const TOLERATED_SKEW: f64 = 0.5;
-
 /// Effective draws below which the score test is no proof: with fewer it does not see a mean that is off by a third of a standard
 /// deviation, which costs 0.054 nats.
 pub const PROVING_DRAWS: f64 = 500.0;
+/// The same for a shape, in nats along one direction.
+pub const TOLERATED_NATS: f64 = 0.03;
+/// Standard errors beyond which a shape is not explained by sampling: six identities at once, whose own noise is known from few draws in
+/// the tails.
+pub const SIGNIFICANT_SHAPE: f64 = 6.0;
+/// [`TOLERATED_NATS`] over all directions together: what an A is worth.
+pub const TOLERATED_TOTAL_NATS: f64 = 0.1;
+
+/// Draws at which the score test looks at most: each is a gradient of k rows, and what it does not see falls with their number.
+pub const SCORED_DRAWS: usize = 4000;
+/// Scored draws for each parameter, up to [`SCORED_DRAWS`], below which a tail that is missing along one of many directions hides in the
+/// noise of the others.
+pub const SCORED_A_PARAMETER: usize = 100;
+/// The fewest that are looked at where each costs a gradient of all rows.
+pub const FEWEST_SCORED: usize = 1000;
+
+/// Draws that the score test wants of so many parameters.
+pub fn scored_draws(parameters: usize) -> usize {
+    (SCORED_A_PARAMETER * parameters).min(SCORED_DRAWS)
+}
 
 /// Without the prior, what it pulls cannot be told from draws that are off: up to here the prior may explain it, and the draws are
 /// taken on trust.
@@ -56,10 +73,6 @@ pub const MEAN_PRIOR_SHARE: f64 = 0.05;
 /// A likelihood whose share of the precision, squared and averaged over the directions, is less says nothing about the draws: that is
 /// Var L_w, which is ½ a direction where the data outweigh the prior.
 pub const NARROW: f64 = 0.05;
-/// A slope or curvature whose standard error is larger says too little about the draws, and so does a regression that leaves more of the
-/// log-likelihood unexplained: they are taken on trust.
-pub const BLUNT: f64 = 0.15;
-/// See [`BLUNT`].
-pub const UNEXPLAINED: f64 = 0.2;
-/// Draws a parameter below which they are, too: of 120 parameters, one that is twice as wide hides in the noise of 4000 draws.
-pub const TESTED_DRAWS: usize = 50;
+/// Without a gradient an A needs draws that are those of a Gaussian to within [`TRUSTED_VARIANCE`] by L_w alone. What sampling adds to that
+/// variance is known to a tenth or so of itself: up to here, in nats², it is taken off, and beyond it the draws are taken on trust.
+pub const MOST_BY_CHANCE: f64 = 0.25;

@@ -8,17 +8,26 @@
 //! Where no gradient is to be had, the log-likelihood L_w alone is regressed on the draws: for a Gaussian posterior its slope is the
 //! mean score and its curvature the second moment, less what the prior adds to them.
 
+use super::measure::Z95;
 use super::policy::{
-    BLUNT, MEAN_PRIOR_SHARE, MEAN_WIDE, NARROW, PRIOR_SHARE, PRIOR_SHIFT, SIGNIFICANT, TESTED_DRAWS,
-    TOLERATED_MEAN_SCALE, TOLERATED_SCALE, TOLERATED_SHIFT, TOLERATED_TOTAL, UNEXPLAINED, WIDE,
+    MEAN_PRIOR_SHARE, MEAN_WIDE, MOST_BY_CHANCE, NARROW, PRIOR_SHARE, PRIOR_SHIFT, SIGNIFICANT,
+    SIGNIFICANT_SHAPE, TOLERATED_MEAN_SCALE, TOLERATED_NATS, TOLERATED_SCALE, TOLERATED_SHIFT,
+    TOLERATED_TOTAL, TOLERATED_TOTAL_NATS, TRUSTED_VARIANCE, WIDE, scored_draws,
 };
+use super::shape::Shape;
 use super::{Draws, Reason};
-use crate::linalg::{Cholesky, dot, gram, leading_eigenvectors, row_major};
+use crate::linalg::{Cholesky, dot, gram, leading_eigenvectors, quadratic_form, row_major, symmetric_eigen};
 use crate::posterior::effective_sample_size;
 
 /// Directions beyond the parameters themselves are looked at up to this many parameters, and with so many draws for each.
 const MOST_DIRECTIONS: usize = 400;
 const DRAWS_A_DIRECTION: usize = 4;
+
+/// Standard deviations below which a direction is a sum that is fixed.
+const LEAST_SPREAD: f64 = 1e-7;
+
+/// Directions at either end of the second moments that are looked at.
+const EXTREME: usize = 2;
 
 /// Correlations below which the parameters themselves are as good as principal directions.
 const UNCORRELATED: f64 = 0.3;
@@ -59,14 +68,25 @@ impl Scores {
         }
         // Directions from one half of the draws, looked at on the other: those that fit the noise of one half do not fit that of the other.
         if let Some(directions) = principal_directions(&values, dim, chains, 0) {
-            let (even, odd) = (half(&values, dim, chains, 1), half(&scores, dim, chains, 1));
-            let mut total = Total::default();
+            let halves = [0, 1].map(|which| [&values, &scores].map(|of| half(of, dim, chains, which)));
+            let [[first, first_scores], [second, second_scores]] = &halves;
+            let (mut total, mut shapes) = (Total::default(), Shape::default());
             for direction in directions.chunks_exact(dim) {
-                total.add(&found.add(&project(&even, direction), &project(&odd, direction), chains));
+                let (along, score) = (project(second, direction), project(second_scores, direction));
+                let shape = found.add(&along, &score, chains);
+                // The mean scores together do not depend on the directions, so that all draws tell them.
+                total.add(&shift_of(&Mean::of(&project(&scores, direction), chains)));
+                shapes.nats += shape.nats;
+                shapes.variance += shape.variance;
             }
+            found.misshapen |=
+                shapes.nats > TOLERATED_TOTAL_NATS && shapes.nats > SIGNIFICANT * shapes.variance.sqrt();
             if total.beyond(TOLERATED_TOTAL) {
                 found.shift_excess = f64::INFINITY;
                 found.fidelity.shift = found.fidelity.shift.max(total.shift());
+            }
+            for [along, across] in suspicious(first, first_scores, &directions) {
+                found.add(&project(second, &along), &project(second_scores, &across), chains);
             }
         }
         let pairs = values.chunks_exact(dim.max(1)).zip(scores.chunks_exact(dim.max(1)));
@@ -80,8 +100,52 @@ impl Scores {
         if found.scale_excess > 0.0 || average {
             reasons.push(Reason::Misscaled);
         }
+        if found.misshapen {
+            reasons.push(Reason::Misshapen);
+        }
+        if count < scored_draws(dim) {
+            reasons.push(Reason::Blunt);
+        }
         (found.fidelity, reasons)
     }
+}
+
+/// Directions in which these draws and scores break Stein's identities most: that of the mean score, and those in which the second moment is
+/// farthest from −1. A lie about one direction is then looked for there, and not in many others at once. Each for draws and for scores,
+/// which are dual.
+fn suspicious(points: &[f64], scores: &[f64], directions: &[f64]) -> Vec<[Vec<f64>; 2]> {
+    let width = (directions.len() as f64).sqrt().round() as usize;
+    let count = (points.len() / width.max(1)) as f64;
+    let spread = |x: &[f64]| (dot(x, x) / count).sqrt();
+    // Without sums that are fixed.
+    let each = directions.chunks_exact(width.max(1)).map(|direction| (direction, project(points, direction)));
+    let (each, along): (Vec<&[f64]>, Vec<Vec<f64>>) = each.filter(|(_, x)| spread(x) > LEAST_SPREAD).unzip();
+    let across: Vec<Vec<f64>> = each.iter().map(|direction| project(scores, direction)).collect();
+    let sds: Vec<f64> = along.iter().map(|x| spread(x)).collect();
+    let dim = each.len();
+    let products = row_major(dim, |i, j| {
+        let of = |i: usize, j: usize| dot(&along[i], &across[j]) * sds[j] / sds[i];
+        0.5 * (of(i, j) + of(j, i)) / count + f64::from(u8::from(i == j))
+    });
+    let mut mean: Vec<f64> =
+        across.iter().zip(&sds).map(|(y, sd)| y.iter().sum::<f64>() * sd / count).collect();
+    // At unit length, as the others are: E ∇log p (θ − m)ᵀ is −1 along dual directions whose product is 1.
+    let length = dot(&mean, &mean).sqrt().max(f64::MIN_POSITIVE);
+    mean.iter_mut().for_each(|x| *x /= length);
+    let mut wanted = vec![mean];
+    if let Ok((_, vectors)) = symmetric_eigen(&products, dim) {
+        let all: Vec<&[f64]> = vectors.chunks_exact(dim.max(1)).collect();
+        let ends = all.iter().take(EXTREME).chain(all.iter().skip(EXTREME).rev().take(EXTREME));
+        wanted.extend(ends.map(|vector| vector.to_vec()));
+    }
+    let combined = |weights: &[f64], power: i32| {
+        let mut sum = vec![0.0; width];
+        for ((weight, sd), direction) in weights.iter().zip(&sds).zip(&each) {
+            sum.iter_mut().zip(*direction).for_each(|(sum, x)| *sum += weight * sd.powi(power) * x);
+        }
+        sum
+    };
+    wanted.iter().map(|weights| [combined(weights, -1), combined(weights, 1)]).collect()
 }
 
 /// The worst of the directions so far.
@@ -89,30 +153,40 @@ struct Found {
     fidelity: Fidelity,
     shift_excess: f64,
     scale_excess: f64,
+    misshapen: bool,
 }
 
 impl Found {
     fn new() -> Self {
         let fidelity = Fidelity { shift: 0.0, scale: (1.0, 1.0) };
-        Self { fidelity, shift_excess: f64::NEG_INFINITY, scale_excess: f64::NEG_INFINITY }
+        let (shift_excess, scale_excess) = (f64::NEG_INFINITY, f64::NEG_INFINITY);
+        Self { fidelity, shift_excess, scale_excess, misshapen: false }
     }
 
-    /// x, the draws along a direction, and y, the score there: E y = 0, E y(x − Ex) = −1. The shift there.
-    fn add(&mut self, x: &[f64], y: &[f64], chains: usize) -> Mean {
+    /// x, the draws along a direction, and y, the score there: E y = 0, E y(x − Ex) = −1. The shape there.
+    fn add(&mut self, x: &[f64], y: &[f64], chains: usize) -> Shape {
         let score = Mean::of(y, chains);
         let centre = x.iter().sum::<f64>() / x.len() as f64;
         let products: Vec<f64> = x.iter().zip(y).map(|(x, y)| -(x - centre) * y).collect();
         let scale = Mean::of(&products, chains);
-        // In conditional standard deviations, which is what a divergence is made of.
-        let shift = score.mean.abs() / score.deviation.max(f64::MIN_POSITIVE);
-        let error = score.error / score.deviation.max(f64::MIN_POSITIVE);
+        let Mean { mean: shift, error, .. } = shift_of(&score);
         self.fidelity.shift = self.fidelity.shift.max((shift - SIGNIFICANT * error).max(0.0));
         let (low, high) = (scale.mean + SIGNIFICANT * scale.error, scale.mean - SIGNIFICANT * scale.error);
         self.fidelity.scale = (self.fidelity.scale.0.min(low), self.fidelity.scale.1.max(high));
         self.shift_excess = worse(self.shift_excess, shift - TOLERATED_SHIFT - SIGNIFICANT * error);
         self.scale_excess = worse(self.scale_excess, (1.0 - low).max(high - 1.0) - TOLERATED_SCALE);
-        Mean { mean: shift, error, deviation: 1.0 }
+        let inflation =
+            x.len() as f64 * [&score, &scale].map(Mean::one_of_draws).into_iter().fold(0.0, f64::max);
+        let shape = Shape::along(x, y, inflation.max(1.0)).unwrap_or_default();
+        self.misshapen |= shape.nats > TOLERATED_NATS && shape.significance > SIGNIFICANT_SHAPE;
+        shape
     }
+}
+
+/// A mean score in conditional standard deviations, which is what a divergence is made of.
+fn shift_of(score: &Mean) -> Mean {
+    let unit = score.deviation.max(f64::MIN_POSITIVE);
+    Mean { mean: score.mean.abs() / unit, error: score.error / unit, deviation: 1.0 }
 }
 
 /// Shifts in many directions that are each within sampling error may together be far off: Σδ² is twice a divergence in nats.
@@ -168,7 +242,7 @@ pub(super) fn likelihood_alone(draws: &Draws, weighted: &[f64]) -> Vec<Reason> {
         let axes = row_major(dim, |i, j| f64::from(u8::from(i == j)));
         found.add(regress(&along(&values, &axes), weighted, chains));
     }
-    let Regression { slopes, curvatures, totals, unexplained } = found;
+    let Regression { slopes, curvatures, totals } = found;
     let mut reasons = Vec::new();
     let beyond = |mean: &Mean, limit: f64| mean.mean - SIGNIFICANT * mean.error > limit;
     let below = |mean: &Mean, limit: f64| mean.mean + SIGNIFICANT * mean.error < limit;
@@ -195,12 +269,32 @@ pub(super) fn likelihood_alone(draws: &Draws, weighted: &[f64]) -> Vec<Reason> {
     {
         reasons.push(Reason::PriorDominates);
     }
-    let blunt = slopes.iter().chain(&curvatures).any(|found| found.error.is_nan() || found.error > BLUNT);
-    let few = draws.len() < TESTED_DRAWS * dim;
-    if reasons.is_empty() && (few || blunt || unexplained > UNEXPLAINED) {
+    if reasons.is_empty() && !(unlike_a_gaussian(&values, dim, weighted, chains) < TRUSTED_VARIANCE) {
         reasons.push(Reason::OnTrust);
     }
     reasons
+}
+
+/// Var(L_w − log N(θ; m, S)) over the draws, in nats², with m and S their own mean and covariance: to leading order the symmetrised KL
+/// between what the draws are, as far as two moments tell, and what the likelihood alone says that they should be. Its upper 95 % bound, as
+/// that of V; what the moments of so many draws add to it is taken off where it is known well enough.
+fn unlike_a_gaussian(values: &[f64], dim: usize, weighted: &[f64], chains: usize) -> f64 {
+    let count = (values.len() / dim.max(1)) as f64;
+    let covariance: Vec<f64> = gram(values, count as usize, dim).iter().map(|x| x / count).collect();
+    let Ok(cholesky) = Cholesky::new(&covariance, dim) else { return f64::INFINITY };
+    let inverse = cholesky.inverse();
+    let differences: Vec<f64> = values
+        .chunks_exact(dim.max(1))
+        .zip(weighted)
+        .map(|(row, value)| value + 0.5 * quadratic_form(&inverse, row))
+        .collect();
+    let mean = differences.iter().sum::<f64>() / count;
+    let squares: Vec<f64> = differences.iter().map(|x| (x - mean).powi(2)).collect();
+    let variance = Mean::of(&squares, chains);
+    let effective = effective_sample_size(&split(weighted, chains)).min(count).max(1.0);
+    let by_chance = (dim + dim * (dim + 1) / 2) as f64 / effective;
+    let known = if by_chance < MOST_BY_CHANCE { by_chance } else { 0.0 };
+    variance.mean - known + Z95 * variance.error
 }
 
 /// Draws along each of these directions, standardised.
@@ -224,13 +318,10 @@ struct Regression {
     curvatures: Vec<Mean>,
     /// The slopes of each set together.
     totals: Vec<Total>,
-    /// The largest share of Var f that is left unexplained.
-    unexplained: f64,
 }
 
 impl Regression {
-    fn add(&mut self, (slopes, curvatures, unexplained): Fitted) {
-        self.unexplained = self.unexplained.max(unexplained);
+    fn add(&mut self, (slopes, curvatures): Fitted) {
         let mut total = Total::default();
         slopes.iter().for_each(|slope| total.add(slope));
         self.totals.push(total);
@@ -239,8 +330,8 @@ impl Regression {
     }
 }
 
-/// Slopes, curvatures, and the share of Var f that they leave unexplained.
-type Fitted = (Vec<Mean>, Vec<Mean>, f64);
+/// Slopes and curvatures.
+type Fitted = (Vec<Mean>, Vec<Mean>);
 
 /// Slopes and curvatures by least squares over all directions at once where there are draws enough, else one direction at a time. Their
 /// errors are those of the regression, and those of the mean and the variance of the draws themselves.
@@ -253,7 +344,7 @@ fn regress(along: &[Vec<f64>], responses: &[f64], chains: usize) -> Fitted {
     let mean = responses.iter().sum::<f64>() / count;
     let centred: Vec<f64> = responses.iter().map(|f| f - mean).collect();
     let inflation = count / effective(&centred);
-    let (slopes, curvatures, unexplained) =
+    let (slopes, curvatures) =
         together(along, &centred, inflation).unwrap_or_else(|| apart(along, &centred, chains));
     let squares = |u: &[f64]| -> Vec<f64> { u.iter().map(|x| x * x).collect() };
     let with = |of: Mean, more: f64| Mean { error: of.error.hypot(more), ..of };
@@ -262,7 +353,7 @@ fn regress(along: &[Vec<f64>], responses: &[f64], chains: usize) -> Fitted {
         let spread = curvature.mean.abs() * (2.0 / effective(&squares(u))).sqrt();
         with(curvature, spread)
     });
-    (slopes.collect(), curvatures.collect(), unexplained)
+    (slopes.collect(), curvatures.collect())
 }
 
 /// By least squares; none where there are fewer than three draws a coefficient.
@@ -289,8 +380,7 @@ fn together(along: &[Vec<f64>], centred: &[f64], inflation: f64) -> Option<Fitte
         let error = (residual * inverse[j * width + j] * inflation).sqrt();
         Mean { mean: sign * solution[j], error, deviation: 0.0 }
     };
-    let unexplained = residual * count as f64 / dot(centred, centred).max(f64::MIN_POSITIVE);
-    Some(((0..dim).map(|j| of(j, 1.0)).collect(), (dim..width).map(|j| of(j, -1.0)).collect(), unexplained))
+    Some(((0..dim).map(|j| of(j, 1.0)).collect(), (dim..width).map(|j| of(j, -1.0)).collect()))
 }
 
 /// By covariances, one direction at a time.
@@ -302,7 +392,6 @@ fn apart(along: &[Vec<f64>], centred: &[f64], chains: usize) -> Fitted {
     (
         along.iter().map(|u| covariance(&|x| x, u, 1.0)).collect(),
         along.iter().map(|u| covariance(&|x| x * x - 1.0, u, -1.0)).collect(),
-        1.0,
     )
 }
 
@@ -321,6 +410,11 @@ impl Mean {
         let deviation = (series.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / count).sqrt();
         let effective = effective_sample_size(&split(series, chains)).min(count);
         Self { mean, error: deviation / effective.max(1.0).sqrt(), deviation }
+    }
+
+    /// The inverse of the effective sample size.
+    fn one_of_draws(&self) -> f64 {
+        (self.error / self.deviation.max(f64::MIN_POSITIVE)).powi(2)
     }
 }
 
@@ -357,7 +451,7 @@ fn standardised(series: &[f64]) -> Option<Vec<f64>> {
     let count = series.len() as f64;
     let mean = series.iter().sum::<f64>() / count;
     let scale = (series.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / count).sqrt();
-    (scale > 1e-7).then(|| series.iter().map(|x| (x - mean) / scale).collect())
+    (scale > LEAST_SPREAD).then(|| series.iter().map(|x| (x - mean) / scale).collect())
 }
 
 /// The eigenvectors of the covariance of one half of these standardised draws; none where there are too few draws, or nothing to add.
