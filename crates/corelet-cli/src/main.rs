@@ -11,6 +11,7 @@ mod evaluate;
 mod fit;
 mod load;
 mod memory;
+mod mixed;
 mod path;
 mod posterior;
 mod predict;

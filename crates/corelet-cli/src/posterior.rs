@@ -60,7 +60,7 @@ struct Sampling {
 
 /// A verdict without its draws.
 #[derive(Debug, Clone, Serialize)]
-struct VerdictSummary {
+pub(crate) struct VerdictSummary {
     grade: Grade,
     certified: bool,
     reasons: Vec<Reason>,
@@ -234,7 +234,7 @@ fn show_chains(diagnostics: &Diagnostics, gradients: u64, terminal: &Terminal) {
     diagnostics.warnings().iter().for_each(|line| terminal.warn(line));
 }
 
-fn summarise(verdict: &Verdict) -> VerdictSummary {
+pub(crate) fn summarise(verdict: &Verdict) -> VerdictSummary {
     VerdictSummary {
         grade: verdict.grade,
         certified: verdict.grade != Grade::C,
@@ -279,15 +279,19 @@ fn columns(chains: &Chains, weights: Vec<f64>, study: &Study) -> Vec<(String, Ex
 fn show_parameters(summary: &PosteriorSummary, terminal: &Terminal) {
     let parameters = summary.parameters.iter().take(SHOWN).map(|p| (&p.name, &p.original));
     let natural = summary.natural.iter().map(|p| (&p.name, &p.marginal));
-    let shown: Vec<(&String, &Marginal)> = parameters.chain(natural).collect();
-    let width = shown.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
-    for (i, (name, Marginal { mean, sd, q5, q95, .. })) in shown.into_iter().enumerate() {
-        let label = if i == 0 { "  parameters     " } else { "                 " };
-        let [mean, sd, q5, q95] = [mean, sd, q5, q95].map(|x| number(*x));
-        terminal.say(&format!("{label}{name:width$}  {mean} ± {sd}  [{q5}, {q95}]"));
-    }
+    show_marginals(&parameters.chain(natural).collect::<Vec<_>>(), terminal);
     let more = summary.parameters.len().saturating_sub(SHOWN);
     if more > 0 {
         terminal.say(&format!("                 and {more} more, in the files"));
+    }
+}
+
+/// A line for each parameter: mean, standard deviation and nine in ten of it.
+pub(crate) fn show_marginals(shown: &[(&String, &Marginal)], terminal: &Terminal) {
+    let width = shown.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    for (i, (name, Marginal { mean, sd, q5, q95, .. })) in shown.iter().enumerate() {
+        let label = if i == 0 { "  parameters     " } else { "                 " };
+        let [mean, sd, q5, q95] = [mean, sd, q5, q95].map(|x| number(*x));
+        terminal.say(&format!("{label}{name:width$}  {mean} ± {sd}  [{q5}, {q95}]"));
     }
 }

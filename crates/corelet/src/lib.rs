@@ -47,4 +47,6 @@ pub mod cluster;
 
 pub mod engine;
 
+pub mod mixed;
+
 pub mod study;

@@ -184,6 +184,9 @@ fn why(reason: Reason) -> &'static str {
         Reason::OwnMode => {
             "the posterior of these few weighted rows has a mode that the posterior of all rows has not"
         }
+        Reason::Quadrature => {
+            "the integrals over the random effects are not exact enough: they may move the posterior by more than a tenth of its sd"
+        }
     }
 }
 
@@ -211,6 +214,7 @@ fn remedy(reason: Reason) -> Option<&'static str> {
             "look at the data and the model: two kinds of rows, outliers among the features, tails that are too heavy"
         }
         Reason::OwnMode => "more points (a larger k)",
+        Reason::Quadrature => "more nodes",
         Reason::NotFinite | Reason::Disagrees => return None,
     })
 }

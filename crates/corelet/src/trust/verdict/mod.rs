@@ -88,6 +88,8 @@ pub enum Reason {
     SecondMode,
     /// The posterior of the weighted rows has a mode that all rows have not.
     OwnMode,
+    /// The quadrature over random effects moves the posterior by more than a tenth of a standard deviation.
+    Quadrature,
 }
 
 impl Reason {
@@ -101,7 +103,8 @@ impl Reason {
             | Self::OtherData
             | Self::OnTrust
             | Self::Disagrees
-            | Self::NoChains => Grade::B,
+            | Self::NoChains
+            | Self::Quadrature => Grade::B,
             _ => Grade::C,
         }
     }
