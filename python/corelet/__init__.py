@@ -18,6 +18,7 @@ from ._build import build
 from .results.coreset import Coreset, Quality
 from ._fit import Fit, FitProgress, Round, fit_model
 from ._known import fit
+from ._mixed import MixedFit
 from ._lib import CoreletError, __version__
 from ._loglik import build_from_loglik
 from ._nnls import PathPoint, Solution, sparse_nnls
@@ -38,6 +39,7 @@ __all__ = [
     "CoresetSelector",
     "Fit",
     "FitProgress",
+    "MixedFit",
     "PathPoint",
     "Prediction",
     "Progress",

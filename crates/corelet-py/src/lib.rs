@@ -9,6 +9,7 @@ mod data;
 mod errors;
 mod fit;
 mod log_likelihood;
+mod mixed;
 mod nnls;
 mod predict;
 mod run;
@@ -42,6 +43,8 @@ mod _lib {
     use crate::errors::CoreletError;
     #[pymodule_export]
     use crate::log_likelihood::{build_function, build_matrix, build_pool};
+    #[pymodule_export]
+    use crate::mixed::fit_mixed;
     #[pymodule_export]
     use crate::nnls::solve_dense;
     #[pymodule_export]

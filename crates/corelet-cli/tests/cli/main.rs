@@ -12,6 +12,7 @@ mod groups;
 mod interruption;
 mod kills;
 mod memory;
+mod mixed;
 mod outputs;
 mod predictions;
 mod priors;

@@ -60,22 +60,22 @@ pub struct Place {
     coefficients: Vec<f64>,
     /// What the likelihood of a row has besides.
     constants: Vec<f64>,
-    factor: Factor,
+    pub(super) factor: Factor,
 }
 
 /// Buffers of one thread.
 pub struct Scratch {
     jets: RowJets,
     /// xᵀβ + o of each row.
-    base: Vec<f64>,
+    pub(super) base: Vec<f64>,
     /// z of each row.
-    z: Vec<Effect>,
+    pub(super) z: Vec<Effect>,
     /// fⱼ ∂ℓ/∂η at each node, for one node after the other; empty where no gradient is asked for.
     slopes: Vec<f64>,
     /// The log of the integrand at each node, and then their shares of the integral.
-    shares: Vec<f64>,
+    pub(super) shares: Vec<f64>,
     /// Of each node, v.
-    effects: Vec<Effect>,
+    pub(super) effects: Vec<Effect>,
     /// Of each node, Σⱼ fⱼ ∂ℓ/∂η zⱼ.
     pulls: Vec<Effect>,
     /// Of each parameter beside the predictor and each node, Σⱼ fⱼ ∂ℓ/∂ζ.
@@ -221,7 +221,7 @@ impl Mixed {
     }
 
     /// The log of the integrand at v, without the constant of N(v; 0, I), and its derivatives.
-    fn near(&self, group: usize, place: &Place, v: &Effect, scratch: &mut Scratch) -> Near {
+    fn expand(&self, group: usize, place: &Place, v: &Effect, scratch: &mut Scratch) -> Near {
         let first = self.starts[group];
         let (count, lambda) = (self.rows_of(group).len(), &place.factor.lambda);
         let u = apply(lambda, v);
@@ -260,10 +260,10 @@ impl Mixed {
         if !mode.iter().all(|v| v.is_finite()) {
             *mode = [0.0; 2];
         }
-        let mut here = self.near(group, place, mode, scratch);
+        let mut here = self.expand(group, place, mode, scratch);
         if !here.value.is_finite() {
             *mode = [0.0; 2];
-            here = self.near(group, place, mode, scratch);
+            here = self.expand(group, place, mode, scratch);
         }
         for _ in 0..STEPS {
             let factor = here.factor();
@@ -279,7 +279,7 @@ impl Mixed {
             let (mut length, mut moved) = (1.0, false);
             while length > 1e-10 {
                 let there = [mode[0] + length * step[0], mode[1] + length * step[1]];
-                let next = self.near(group, place, &there, scratch);
+                let next = self.expand(group, place, &there, scratch);
                 if next.value >= here.value - noise {
                     (*mode, here, moved) = (there, next, true);
                     break;

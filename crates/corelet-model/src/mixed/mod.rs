@@ -11,12 +11,14 @@
 mod covariance;
 mod group;
 mod jets;
+mod near;
 
 #[cfg(test)]
 mod tests;
 
 pub use covariance::{Effects, Factor, MOST_EFFECTS, Term};
 pub use group::{Effect, Nodes, Place, Scratch};
+pub use near::{NearDraws, NearScratch};
 
 use std::sync::Arc;
 

@@ -274,6 +274,30 @@ fn effects_have_their_moments() {
 }
 
 #[test]
+fn draws_near_a_centre_need_no_modes_of_their_own() {
+    for family in [BuiltIn::Logistic, BuiltIn::Binomial, BuiltIn::Poisson] {
+        for effects in [Effects::intercepts(), both(true)] {
+            let (_, mixed) = mixed(family, effects);
+            let (centre, nodes) = (theta(&mixed), Nodes::new(15, mixed.effects().len()));
+            let draw = |s: usize| centre.iter().enumerate().map(move |(j, x)| x + 0.02 * noise(31 * s + j));
+            let draws: Vec<f64> = (0..9).flat_map(draw).collect();
+            let near = mixed.near(&centre, &draws).unwrap();
+            let (mut scratch, mut out) = (mixed.near_scratch(), vec![0.0; 9]);
+            for group in 0..mixed.groups() {
+                mixed.values_near(group, &near, &nodes, &mut scratch, &mut out);
+                for (draw, got) in draws.chunks_exact(mixed.dim()).zip(&out) {
+                    let want = value(&mixed, group, draw, &nodes);
+                    assert!((got - want).abs() < 2e-6, "{family} group {group}: {got} {want}");
+                }
+            }
+        }
+    }
+    let (_, joint) = mixed(BuiltIn::Gamma, Effects::intercepts());
+    let centre = theta(&joint);
+    assert!(joint.near(&centre, &centre).is_none());
+}
+
+#[test]
 fn what_has_no_random_effects_is_refused() {
     let target = vec![0.0, 1.0, 2.0, 1.0];
     let observations = Observations::new(&[1.0, 0.1, 1.0, 0.4, 1.0, -0.3, 1.0, 0.2], 2, target);
