@@ -49,7 +49,10 @@ impl FittedMixed {
                     rows.push(study.rows_in(group) as i64);
                     means.push(effect.mean);
                     sds.push(effect.sd);
-                    columns.iter_mut().zip(&quantiles).for_each(|(column, q)| column.push(effect.quantile(*q)));
+                    columns
+                        .iter_mut()
+                        .zip(&quantiles)
+                        .for_each(|(column, q)| column.push(effect.quantile(*q)));
                 }
             }
         }

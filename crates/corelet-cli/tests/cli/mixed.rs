@@ -112,18 +112,23 @@ fn what_random_effects_cannot_be_is_refused_in_a_line() {
             0 => "id,one,level,gap".to_owned(),
             _ => {
                 let customer = line.rsplit_once(",c").unwrap().1;
-                format!("{i},same,{}.5,{}", customer, if i == 3 { String::new() } else { format!("g{}", i % 5) })
+                format!(
+                    "{i},same,{}.5,{}",
+                    customer,
+                    if i == 3 { String::new() } else { format!("g{}", i % 5) }
+                )
             }
         };
         writeln!(text, "{line},{more}").unwrap();
     }
     place.write("more.csv", text);
-    let base = ["fit", "more.csv", "--target", "bought", "--features", "price,level", "-o", "d.csv", "-k", "5"];
+    let base =
+        ["fit", "more.csv", "--target", "bought", "--features", "price,level", "-o", "d.csv", "-k", "5"];
     for (flags, why) in [
         (&["--random", "nobody"][..], "nobody"),
         (&["--random", "one"], "one group only"),
         (&["--random", "id"], "another value in each of"),
-        (&["--random", "gap"], "column 'gap'"),
+        (&["--random", "gap"], "1 in 'gap'"),
         (&["--random", "customer: 1 + level"], "the same in all rows of every group"),
         (&["--random", "customer: 1 + size"], "needs a feature of that name"),
         (&["--random", "customer: 1 + price + level"], "at most 2"),
@@ -133,7 +138,10 @@ fn what_random_effects_cannot_be_is_refused_in_a_line() {
         (&["--random", "customer", "--lkj", "2"], "has none"),
         (&["--random", "customer", "--sd-prior", "cauchy(1)"], "half_normal(scale)"),
         (&["--sd-prior", "exponential(1)"], "--sd-prior needs --random"),
-        (&["--random", "customer", "--standardise", "whiten", "--random-effects", "more.csv"], "overwrite an input"),
+        (
+            &["--random", "customer", "--standardise", "whiten", "--random-effects", "more.csv"],
+            "overwrite an input",
+        ),
         (&["--random", "customer", "--model", "softmax"], "takes no random effects"),
     ] {
         let output = place.command("").args(base).args(flags).output().unwrap();

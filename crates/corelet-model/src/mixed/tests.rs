@@ -233,7 +233,7 @@ fn large_groups_sure_groups_and_no_effect_work() {
     let observations = Observations::new(&vec![1.0; n + 9], 1, vec![1.0; n + 9]);
     let model = BuiltIn::Logistic.bind(observations, Numbers::default()).unwrap();
     let mixed = Mixed::new(&*model, Effects::intercepts(), vec![0, n, n + 8, n + 9]).unwrap();
-    let nodes = Nodes::new(15, 1);
+    let nodes = Nodes::new(31, 1);
     for group in 0..3 {
         let (theta, rows) = ([1.0, 0.7f64], mixed.rows_of(group).len() as f64);
         // Every row is the same, so that the integrand is known without going through them.
