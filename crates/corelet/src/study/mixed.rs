@@ -8,7 +8,7 @@ use super::assign::some_of;
 use super::{
     FitSpecification, Frame, Lineage, Listener, Parameters, Progress, Resolved, Specification, StudyError,
 };
-use crate::data::{Dataset, Groups};
+use crate::data::{Dataset, Groups, Outcome};
 use crate::engine::{
     Best, Fitted, Interrupted, Plan, PoolCoreset, Pooled, Round, Sample, Target, TargetError, Units, Wanted,
     rounds,
@@ -17,7 +17,7 @@ use crate::mixed::{
     EffectScale, GroupEffects, GroupTarget, MixedModel, MixedPrior, Quadrature, RandomEffects, SdPrior,
     random_effects,
 };
-use crate::model::mixed::{Mixed, Nodes};
+use crate::model::mixed::{Mixed, MixedError, Nodes};
 use crate::model::{BuiltIn, Model, TargetScale};
 use crate::posterior::{Chains, Gaussian, LaplaceSettings, SampleProgress, laplace};
 use crate::random::Stream;
@@ -101,6 +101,11 @@ impl MixedStudy {
         let random = specification.mixed.random.clone();
         let random =
             random.ok_or_else(|| StudyError::Random("no random effects are asked for".to_owned()))?;
+        let model = specification.model.model;
+        if matches!(model.outcome(), Outcome::Several | Outcome::None) {
+            let why = "a random effect needs the one linear predictor of a row";
+            return Err(MixedError::Model { model: model.name(), why }.into());
+        }
         let groups = dataset.groups.take();
         let groups = groups.ok_or_else(|| StudyError::Random("the data have no groups".to_owned()))?;
         let observations = std::mem::take(&mut dataset.observations);
