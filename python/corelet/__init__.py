@@ -22,6 +22,7 @@ from .results.review import Compared, Influence, Loo, Review, compare
 from .results.coreset import Coreset, Quality
 from ._fit import Fit, FitProgress, Round, fit_model
 from ._known import fit
+from ._mixed import MixedFit
 from ._lib import CoreletError, __version__
 from ._loglik import build_from_loglik
 from ._nnls import PathPoint, Solution, sparse_nnls
@@ -46,6 +47,7 @@ __all__ = [
     "FitProgress",
     "Influence",
     "Loo",
+    "MixedFit",
     "PathPoint",
     "Prediction",
     "Progress",

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 from inspect import signature
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from ._check import evidence
 from .results.coreset import Coreset, Quality, coreset_from
 from .results.draws import Draws
 from ._fit import Fit, FitProgressOption, Round, reporting
+from ._mixed import MixedFit, fit_groups
 from .frames.formula import resolved
 from ._seeds import seeded
 from ._types import Execution
@@ -30,7 +31,7 @@ def fit(
     y: Any = None,
     *,
     model: str = "logistic",
-    k: int = 300,
+    k: Optional[int] = None,
     max_k: Optional[int] = None,
     rest: str = "auto",
     full: bool = False,
@@ -42,8 +43,12 @@ def fit(
     seed: int = 0,
     threads: Optional[int] = None,
     progress: FitProgressOption = None,
+    random: Any = None,
+    sd_prior: Optional[str] = None,
+    lkj: Optional[float] = None,
+    nodes: Optional[int] = None,
     **keywords: Any,
-) -> Fit:
+) -> Union[Fit, MixedFit]:
     """Fit a model that Corelet knows by a coreset: build, sample by NUTS, and look at all rows; more points where it needs them.
 
     Parameters
@@ -54,7 +59,7 @@ def fit(
         `logistic`, `softmax` (several classes), `ordinal` (ordered levels), `poisson`, `negative-binomial`, `linear`,
         `student`, `gamma`, `binomial`, `weibull`, `exponential`, or `gaussian` (the mean of Gaussian data, without a target).
     k, max_k
-        Most points, and how far they may be doubled where these are not enough; 4 k.
+        Most points, and how far they may be doubled where these are not enough: 300, or 50 groups with `random`, and 4 k.
     rest
         `auto`: a Gaussian carries what it can of the log-likelihood, and rows the rest, where that comes nearer than rows alone;
         `gaussian`, or `none` for rows alone. `coreset.rest` has it, and belongs to the rows.
@@ -67,13 +72,20 @@ def fit(
     progress
         A callable that gets a `corelet.FitProgress` now and then; True for lines on the standard error stream, False for
         none; by default lines where a person is watching. Ctrl-C returns the best so far with its verdict.
+    random
+        Random effects, which are integrated out, so that whole groups are chosen: the column of groups, `"customer"`, for an intercept
+        of each; `"1 + price | customer"` for slopes too, `||` for independent effects; in a formula `(1 + price | customer)`; or an
+        array with the group of each row. The result is a `MixedFit` then.
+    sd_prior, lkj, nodes
+        The prior of their standard deviations, `"half_normal(2.5)"`, `"half_student_t(3, 2.5)"` or `"exponential(1)"`; η of the LKJ
+        prior of a correlation; nodes of the quadrature, chosen by its bias where nothing is said.
     keywords
         All others are those of `corelet.build`: `target`, `features`, `exposure`, `groups`, `positive`, `levels`, `prior_sd`, ….
 
     Returns
     -------
-    Fit
-        `verdict`, `idata`, `coreset`, `rounds`.
+    Fit or MixedFit
+        `verdict`, `idata`, `rounds`, and `coreset`, or with `random` the chosen groups and `random_effects()`.
 
     Examples
     --------
@@ -93,8 +105,21 @@ def fit(
         near = get_close_matches(min(unknown), known, 1)
         hint = f" (did you mean '{near[0]}'?)" if near else ""
         raise TypeError(f"fit() has no keyword '{min(unknown)}'{hint}; it takes those of build() and its own")
-    X, y, asked, design = resolved(X, y, dict(model=model, k=None if full else k, seed=seed, rest="none" if full else rest, **keywords))
+    given_random = random if random is None or isinstance(random, str) else ""
+    asked_for = dict(model=model, k=None if full else k, seed=seed, rest="none" if full else rest, random=given_random, **keywords)
+    X, y, asked, design = resolved(X, y, asked_for)
+    effects = asked.pop("random")
     execution = Execution(reporting(progress, began), _count("threads", threads))
+    own = dict(sd_prior=sd_prior, lkj=lkj, nodes=_count("nodes", nodes))
+    if effects is not None:
+        if full:
+            raise _lib.CoreletError("full is for models without random effects; with k at least the number of groups all are sampled")
+        return fit_groups(X, y, {**asked, **own}, random if effects == "" else effects, max_k, settings, execution, began)
+    named = [name for name, value in own.items() if value is not None]
+    if named:
+        raise _lib.CoreletError(f"{named[0]} needs random, the random effects that it is for")
+    k = 300 if k is None else k
+    asked["k"] = None if full else k
     if full:
         result = _all_rows(X, y, asked, settings, execution, began)
     else:

@@ -101,6 +101,13 @@ def fit(
     execution: Execution,
 ) -> dict[str, Any]: ...
 def draws_looked_at(parameters: int) -> int: ...
+def fit_mixed(
+    data: Data,
+    keywords: Mapping[str, object],
+    max_k: Optional[int],
+    chains: Mapping[str, object],
+    execution: Execution,
+) -> dict[str, Any]: ...
 def fit_target(
     bridge: object,
     groups: Optional[NDArray[np.int64]],

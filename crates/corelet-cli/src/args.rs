@@ -52,7 +52,7 @@ pub(crate) enum Command {
     /// Sample the posterior of a coreset file, or of all rows, and say whether it can be trusted
     Sample(SampleArgs),
     /// Build a coreset, sample its posterior, and say whether it can be trusted
-    Fit(FitArgs),
+    Fit(Box<FitArgs>),
     /// Tabulate the divergence against the number of points
     Path(PathArgs),
     /// Predict new rows by the posterior of a coreset file, without the data

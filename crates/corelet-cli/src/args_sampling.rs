@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 use corelet::coreset::RestChoice;
 use corelet::data::{Format, Unseen};
 use corelet::embed::Choice;
+use corelet::mixed::{MixedSpecification, RandomEffects, SdPrior};
 use corelet::posterior::SampleSettings;
 use corelet::study::{BuildSpecification, PredictedKind, PredictionSettings, Specification};
 
@@ -80,6 +81,7 @@ pub(crate) struct SampleArgs {
 Examples:
   corelet fit flights.parquet --target late --drop-missing -k 500 -o draws.parquet --arviz draws.json
   corelet fit data.csv --target y --max-kl 0.01 -o draws.parquet --coreset core.parquet --json summary.json
+  corelet fit visits.parquet --target bought --random customer -k 50 -o draws.parquet --random-effects customers.parquet
 The exit code is 3 where the coreset is not certified.")]
 pub(crate) struct FitArgs {
     #[command(flatten)]
@@ -92,6 +94,8 @@ pub(crate) struct FitArgs {
     #[arg(long, value_name = "POINTS", value_parser = positive_count(), help_heading = "Coreset")]
     pub(crate) max_k: Option<usize>,
     #[command(flatten)]
+    pub(crate) random: RandomArgs,
+    #[command(flatten)]
     pub(crate) chains: ChainArgs,
     #[command(flatten)]
     pub(crate) files: DrawFiles,
@@ -101,6 +105,36 @@ pub(crate) struct FitArgs {
     /// Write a report with tables and pictures, one self-contained HTML file
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) report: Option<PathBuf>,
+}
+
+/// Random effects of groups, which are integrated out: whole groups are chosen then, -k of them.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Random effects")]
+pub(crate) struct RandomArgs {
+    /// Column of groups, each with an intercept of its own, or with slopes too: customer, "customer: 1 + price",
+    /// "1 + price | customer", or with || for independent effects; -k is 50 groups then, where it is not said
+    #[arg(long, value_name = "EFFECTS")]
+    random: Option<RandomEffects>,
+    /// Prior of the standard deviations of random effects: half_normal(SCALE), half_student_t(DEGREES, SCALE) or
+    /// exponential(RATE) [default: half_normal(2.5), times the sd of the target for linear and student]
+    #[arg(long, value_name = "PRIOR")]
+    sd_prior: Option<SdPrior>,
+    /// Prior of the correlation of two random effects: its eta, 1 for uniform [default: 1]
+    #[arg(long, value_name = "ETA", value_parser = positive_number)]
+    lkj: Option<f64>,
+    /// Nodes of the quadrature along each random effect [default: as many as keep its bias below a tenth of a posterior sd]
+    #[arg(long, value_name = "NODES", value_parser = positive_count())]
+    nodes: Option<usize>,
+    /// Where the random effects of all groups go, a row for each: .parquet, .csv or .json
+    #[arg(long, value_name = "FILE", requires = "random")]
+    pub(crate) random_effects: Option<PathBuf>,
+}
+
+impl RandomArgs {
+    fn specification(&self) -> MixedSpecification {
+        let Self { random, sd_prior, lkj, nodes, .. } = self;
+        MixedSpecification { random: random.clone(), sd_prior: *sd_prior, lkj: *lkj, nodes: *nodes }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -220,7 +254,8 @@ impl FitArgs {
         let in_csv = self.coreset.as_ref().is_some_and(|path| !has_metadata(path));
         let rest = if in_csv { RestChoice::None } else { RestChoice::Auto };
         let (build, sample) = (self.choose.specification_or(rest, seed), self.chains.settings());
-        Specification { build, sample, ..self.data.specification(&self.model) }
+        let mixed = self.random.specification();
+        Specification { build, sample, mixed, ..self.data.specification(&self.model) }
     }
 }
 

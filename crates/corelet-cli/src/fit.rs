@@ -16,7 +16,7 @@ use crate::interrupt::Interrupt;
 use crate::load::{self, Follower};
 use crate::posterior::{self, PosteriorSummary};
 use crate::terminal::Terminal;
-use crate::{Outcome, output, report};
+use crate::{Outcome, mixed, output, report};
 
 /// The keys of `--json`: those of `build` under `coreset`, and those of `sample`.
 #[derive(Serialize)]
@@ -33,6 +33,9 @@ pub(crate) fn run(
     interrupt: &Interrupt,
 ) -> anyhow::Result<Outcome> {
     let specification = args.specification(seed);
+    if specification.mixed.random.is_some() {
+        return mixed::run(args, seed, terminal, interrupt);
+    }
     specification.sample.check()?;
     posterior::check_files(&args.files, &also(args), &args.data.files()?)?;
     args.coreset.as_deref().map_or(Ok(()), ensure_writable)?;
@@ -79,7 +82,7 @@ pub(crate) fn run(
 }
 
 /// The coresets that were tried, where they were several.
-fn show_rounds(rounds: &[Round], terminal: &Terminal) {
+pub(crate) fn show_rounds(rounds: &[Round], terminal: &Terminal) {
     if rounds.len() < 2 {
         return;
     }

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use anyhow::Context;
 use corelet::coreset::{Coreset, RestChoice};
-use corelet::data::{Bytes, Extra, Reading, Source, is_standard_output, read_coreset, write_rows};
+use corelet::data::{Bytes, Dataset, Extra, Reading, Source, is_standard_output, read_coreset, write_rows};
 use corelet::rows::Rest;
 use corelet::study::{Progress, Specification, Study, StudyError, rest_of};
 use corelet::words::{Summary, count, duration};
@@ -52,11 +52,21 @@ pub(crate) fn open(
     terminal: &Terminal,
 ) -> anyhow::Result<Opened> {
     let clock = Instant::now();
+    let source = source(args, specification, terminal)?;
+    study(source, specification, clock, terminal)
+}
+
+/// The data, not yet read.
+pub(crate) fn source(
+    args: &DataArgs,
+    specification: &Specification,
+    terminal: &Terminal,
+) -> anyhow::Result<Source<'static>> {
     let named = args.data.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" ");
     let progress = terminal.progress(format!("reading {named}"));
     let source = Source::open_all(&args.data, args.format, &specification.storage)?;
     drop(progress);
-    study(source, specification, clock, terminal)
+    Ok(source)
 }
 
 /// The study of what has been opened, or generated, since `clock`.
@@ -66,6 +76,19 @@ pub(crate) fn study(
     clock: Instant,
     terminal: &Terminal,
 ) -> anyhow::Result<Opened> {
+    let dataset = dataset(&source, specification, terminal)?;
+    let read = clock.elapsed().as_secs_f64();
+    let study = Study::new(source.name(), dataset, specification, read);
+    let study = study.map_err(|error| located(error, source.name()))?;
+    Ok(Opened { source, study })
+}
+
+/// The design of the data, with progress while they are read.
+pub(crate) fn dataset(
+    source: &Source<'_>,
+    specification: &Specification,
+    terminal: &Terminal,
+) -> anyhow::Result<Dataset> {
     let progress = terminal.progress(format!("reading {}", source.name()));
     let mut pace = Pace::default();
     let dataset = source.design_watched(&specification.design(), &specification.storage, &mut |reading| {
@@ -73,10 +96,7 @@ pub(crate) fn study(
         ControlFlow::Continue(())
     })?;
     drop(progress);
-    let read = clock.elapsed().as_secs_f64();
-    let study = Study::new(source.name(), dataset, specification, read);
-    let study = study.map_err(|error| located(error, source.name()))?;
-    Ok(Opened { source, study })
+    Ok(dataset)
 }
 
 /// An error with the data named in front, where it does not name them itself.

@@ -13,6 +13,7 @@ mod evaluate;
 mod fit;
 mod load;
 mod memory;
+mod mixed;
 mod path;
 mod posterior;
 mod predict;

@@ -60,7 +60,7 @@ struct Sampling {
 
 /// A verdict without its draws.
 #[derive(Debug, Clone, Serialize)]
-struct VerdictSummary {
+pub(crate) struct VerdictSummary {
     grade: Grade,
     certified: bool,
     reasons: Vec<Reason>,
@@ -264,7 +264,7 @@ fn show_chains(diagnostics: &Diagnostics, gradients: u64, terminal: &Terminal) {
     diagnostics.warnings().iter().for_each(|line| terminal.warn(line));
 }
 
-fn summarise(verdict: &Verdict) -> VerdictSummary {
+pub(crate) fn summarise(verdict: &Verdict) -> VerdictSummary {
     VerdictSummary {
         grade: verdict.grade,
         certified: verdict.grade != Grade::C,
@@ -322,5 +322,15 @@ fn show_parameters(study: &Study, summary: &PosteriorSummary, terminal: &Termina
     table(&shown, width).iter().for_each(|line| terminal.say(&format!("{INDENT}{line}")));
     if left > 0 {
         terminal.say(&format!("{INDENT}and {} more, in the files", count(left)));
+    }
+}
+
+/// A line for each parameter: mean, standard deviation and nine in ten of it.
+pub(crate) fn show_marginals(shown: &[(&String, &Marginal)], terminal: &Terminal) {
+    let width = shown.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    for (i, (name, Marginal { mean, sd, q5, q95, .. })) in shown.iter().enumerate() {
+        let label = if i == 0 { "  parameters     " } else { "                 " };
+        let [mean, sd, q5, q95] = [mean, sd, q5, q95].map(|x| number(*x));
+        terminal.say(&format!("{label}{name:width$}  {mean} ± {sd}  [{q5}, {q95}]"));
     }
 }

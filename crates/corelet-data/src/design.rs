@@ -51,6 +51,8 @@ pub struct Dataset {
     pub target_name: Option<String>,
     /// Which observations belong together, where a column says it.
     pub groups: Option<Groups>,
+    /// What the groups are called.
+    pub group_names: Vec<String>,
     /// How cells became numbers, for rows that are to become the same.
     pub encoding: Encoding,
 }
@@ -93,7 +95,8 @@ pub(super) fn design(
     let Filled { observations, groups, .. } = filled;
     let target_name = roles.target().map(|column| source.reader().columns()[column].name.clone());
     let dataset = plan.dataset(survey.rows, standardisation, encoding, target_name, warnings);
-    Ok(Dataset { observations, groups: groups.map(|named| named.groups), ..dataset })
+    let (groups, group_names) = groups.map(|named| (named.groups, named.names)).unzip();
+    Ok(Dataset { observations, groups, group_names: group_names.unwrap_or_default(), ..dataset })
 }
 
 /// What is made of the first look.
@@ -265,6 +268,7 @@ impl FeaturePlan {
             warnings,
             target_name,
             groups: None,
+            group_names: Vec::new(),
             encoding,
         }
     }

@@ -17,6 +17,7 @@ mod joint_prepared;
 mod joint_spread;
 pub mod linear;
 pub mod logistic;
+pub mod mixed;
 pub mod negative_binomial;
 pub mod normal;
 pub mod ordinal;

@@ -309,7 +309,7 @@ fn target_fields<'py, T: Target>(
 }
 
 /// What the Python class `Round` is made of.
-fn round_fields<'py>(py: Python<'py>, rounds: &[Round]) -> PyResult<Bound<'py, PyList>> {
+pub(crate) fn round_fields<'py>(py: Python<'py>, rounds: &[Round]) -> PyResult<Bound<'py, PyList>> {
     let list = PyList::empty(py);
     for round in rounds {
         let seconds = PyDict::new(py);

@@ -10,6 +10,7 @@ mod data;
 mod errors;
 mod fit;
 mod log_likelihood;
+mod mixed;
 mod nnls;
 mod predict;
 mod review;
@@ -46,6 +47,8 @@ mod _lib {
     use crate::errors::CoreletError;
     #[pymodule_export]
     use crate::log_likelihood::{build_function, build_matrix, build_pool};
+    #[pymodule_export]
+    use crate::mixed::fit_mixed;
     #[pymodule_export]
     use crate::nnls::solve_dense;
     #[pymodule_export]

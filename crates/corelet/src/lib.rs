@@ -49,4 +49,6 @@ pub mod cluster;
 
 pub mod engine;
 
+pub mod mixed;
+
 pub mod study;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,6 +12,9 @@ from .. import _lib
 from .columns import order_of
 
 INTERCEPT = "Intercept"
+
+BAR = re.compile(r"\(([^()|]*)(\|{1,2})([^()|]*)\)")
+"""A term of random effects: `(1 | g)`, `(1 + x || g)`."""
 
 
 @dataclass
@@ -98,16 +102,62 @@ def resolved(X: Any, y: Any, keywords: Mapping[str, Any]) -> tuple[Any, Any, dic
     asked = dict(keywords)
     if not isinstance(X, str) or "~" not in X or y is None:
         return X, y, _with_levels(X, y, asked), None
+    X, effects = without_random(X)
+    if effects is not None:
+        if "random" not in asked:
+            raise _lib.CoreletError(f"the random effects ({effects}) of a formula are for corelet.fit, which integrates them out")
+        if asked["random"] is not None:
+            raise _lib.CoreletError(f"random effects are given twice: ({effects}) in the formula, and by random")
+        asked["random"] = effects
     for name in ("target", "features", "exclude", "categories"):
         if asked.get(name):
             raise _lib.CoreletError(f"{name} cannot be given beside a formula, which says what is predicted from what")
     if asked.get("intercept") is False:
         raise _lib.CoreletError("with a formula the intercept is left out by '- 1' in it")
     named = (asked.get(name) for name in ("exposure", "groups", "trials", "event", "weights", "offset"))
-    design, features = Design.of(X, y, tuple(name for name in named if isinstance(name, str)))
+    beside = [name for name in named if isinstance(name, str)]
+    if isinstance(asked.get("random"), str):
+        beside.append(grouping_of(asked["random"]))
+    design, features = Design.of(X, y, tuple(beside))
     asked["intercept"] = design.intercept
     target = design.target_of(y)
     return design.table(y, features), target, _with_levels(X, target, asked), design
+
+
+def without_random(formula: str) -> tuple[str, Optional[str]]:
+    """A formula without its term of random effects, `(1 + x | g)`, and that term without its brackets."""
+    terms = BAR.findall(formula)
+    if not terms:
+        if "|" in formula:
+            raise _lib.CoreletError(
+                f"the formula '{formula}' has a bar that belongs to no term of random effects: write (1 | g), (1 + x | g), (0 + x | g) "
+                "or (1 + x || g)"
+            )
+        return formula, None
+    if len(terms) > 1:
+        groups = [group.strip() for _, _, group in terms]
+        if len(set(groups)) == 1:
+            raise _lib.CoreletError(f"the random effects of '{groups[0]}' stand in several terms: write one, (1 + x || {groups[0]})")
+        raise _lib.CoreletError(
+            f"random effects of {' and '.join(repr(group) for group in groups)}: one grouping column is integrated out. Keep the one with "
+            "the most groups in brackets, and make the other a categorical feature, whose levels are coefficients with the prior of one"
+        )
+    left, bar, group = terms[0]
+    if "/" in group:
+        raise _lib.CoreletError(
+            f"({left.strip()} {bar} {group.strip()}) is nested: make a column of both labels and write (1 | that), with the outer one as a "
+            "categorical feature where it has few levels"
+        )
+    rest = BAR.sub("", formula)
+    target, tilde, right = rest.partition("~")
+    parts = [part for part in (part.strip() for part in right.split("+")) if part]
+    return f"{target.strip()} {tilde} {' + '.join(parts) or '1'}", f"{left.strip()} {bar} {group.strip()}"
+
+
+def grouping_of(random: str) -> str:
+    """The column of groups that a text of random effects names: `g`, `g: 1 + x` or `1 + x | g`."""
+    inner = random.strip().removeprefix("(").removesuffix(")")
+    return (inner.rpartition("|")[2] if "|" in inner else inner.partition(": ")[0]).strip()
 
 
 def _with_levels(X: Any, y: Any, asked: dict[str, Any]) -> dict[str, Any]:

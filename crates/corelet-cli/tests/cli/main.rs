@@ -13,6 +13,7 @@ mod groups;
 mod interruption;
 mod kills;
 mod memory;
+mod mixed;
 mod outputs;
 mod predictions;
 mod priors;

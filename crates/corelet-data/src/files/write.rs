@@ -9,7 +9,7 @@ use ::parquet::arrow::ArrowWriter;
 use ::parquet::basic::Compression;
 use ::parquet::file::metadata::KeyValue;
 use ::parquet::file::properties::WriterProperties;
-use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch};
+use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow_schema::ArrowError;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
@@ -26,6 +26,8 @@ pub enum Extra {
     Float(Vec<f64>),
     /// Integers.
     Integer(Vec<i64>),
+    /// Names.
+    Text(Vec<String>),
 }
 
 impl Extra {
@@ -33,6 +35,7 @@ impl Extra {
         match self {
             Self::Float(values) => Arc::new(Float64Array::from(values.clone())),
             Self::Integer(values) => Arc::new(Int64Array::from(values.clone())),
+            Self::Text(values) => Arc::new(StringArray::from(values.clone())),
         }
     }
 }

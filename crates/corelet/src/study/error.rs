@@ -48,6 +48,12 @@ pub enum StudyError {
     /// The verdict.
     #[error(transparent)]
     Verdict(#[from] VerdictError),
+    /// Random effects that the data do not have.
+    #[error("{0}")]
+    Random(String),
+    /// Groups that have no mixed model.
+    #[error(transparent)]
+    Mixed(#[from] crate::model::mixed::MixedError),
     /// A fit in rounds.
     #[error(transparent)]
     Fit(crate::engine::TargetError),

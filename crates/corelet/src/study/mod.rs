@@ -19,6 +19,8 @@ mod kept;
 mod leverage;
 mod log_likelihoods;
 mod loose;
+#[cfg(feature = "sampling")]
+mod mixed;
 mod modes;
 mod predict;
 mod priors;
@@ -44,6 +46,8 @@ pub use kept::KeptCoreset;
 pub use kept::rest_of;
 pub use leverage::Leverages;
 pub use log_likelihoods::{ChosenData, LogLikelihoodStudy, PooledLogLikelihoods};
+#[cfg(feature = "sampling")]
+pub use mixed::{MixedFit, MixedStudy};
 pub use predict::{
     PredictedKind, Prediction, PredictionSettings, predict, predict_from, predictive_draws, score,
 };

@@ -12,6 +12,7 @@ use crate::coreset::{BuildOptions, RestChoice, RoundOptions, RoundsBy, Selector,
 use crate::data::{DesignOptions, Storage};
 use crate::embed::Choice;
 use crate::hint::did_you_mean;
+use crate::mixed::MixedSpecification;
 use crate::model::{BuiltIn, Degrees, Link, Numbers};
 use crate::posterior::SampleSettings;
 
@@ -40,6 +41,8 @@ pub struct Specification {
     pub build: BuildSpecification,
     /// How its posterior is sampled.
     pub sample: SampleSettings,
+    /// Random effects of groups.
+    pub mixed: MixedSpecification,
 }
 
 /// Which model, and its prior. What only some models take is none unless it was said.
@@ -179,6 +182,13 @@ pub enum UsageError {
         /// The value of the other, where only that is at fault.
         value: Option<&'static str>,
     },
+    /// A setting that means nothing without another.
+    Without {
+        /// The setting.
+        setting: &'static str,
+        /// The other.
+        other: &'static str,
+    },
     /// A setting that there is not.
     Unknown {
         /// Its name.
@@ -207,6 +217,7 @@ impl UsageError {
                 let value = value.map_or_else(String::new, |value| format!(" {value}"));
                 format!("{} and {}{value} do not go together", name(setting), name(other))
             }
+            Self::Without { setting, other } => format!("{} needs {}", name(setting), name(other)),
             Self::Zero { setting } => format!("{} is 0, but it must be at least 1", name(setting)),
             Self::Unknown { setting } => format!("{} is no setting", name(setting)),
             Self::Value { setting, reason } => format!("{} {reason}", name(setting)),
@@ -250,6 +261,7 @@ impl Specification {
     pub fn check(&self) -> Result<(), UsageError> {
         self.check_model()?;
         self.build.check()?;
+        self.check_mixed()?;
         match (&self.design.columns.groups, self.design.collapse) {
             (Some(_), true) => Err(UsageError::Apart { setting: "groups", other: "collapse", value: None }),
             (Some(_), false) => self.build.check_groups(),
@@ -291,9 +303,46 @@ impl Specification {
         }
     }
 
-    /// The design, which depends on the model.
+    /// What goes with random effects, and what does not.
+    fn check_mixed(&self) -> Result<(), UsageError> {
+        let MixedSpecification { random, sd_prior, lkj, nodes } = &self.mixed;
+        let given = [("sd_prior", sd_prior.is_some()), ("lkj", lkj.is_some()), ("nodes", nodes.is_some())];
+        let Some(random) = random else {
+            return match given.into_iter().find(|&(_, given)| given) {
+                Some((setting, _)) => Err(UsageError::Without { setting, other: "random" }),
+                None => Ok(()),
+            };
+        };
+        positive("lkj", *lkj)?;
+        if nodes.is_some_and(|nodes| !(1..=61).contains(&nodes)) {
+            let reason = "must be between 1 and 61".to_owned();
+            return Err(UsageError::Value { setting: "nodes".to_owned(), reason });
+        }
+        if lkj.is_some() && !random.has_correlation() {
+            let reason = format!("is for a correlation, but {random} has none");
+            return Err(UsageError::Value { setting: "lkj".to_owned(), reason });
+        }
+        let apart = [
+            ("groups", self.design.columns.groups.is_some()),
+            ("collapse", self.design.collapse),
+            ("max_kl", self.build.max_kl.is_some()),
+            ("rounds", self.build.rounds.is_some()),
+            ("rest", self.build.rest == RestChoice::Gaussian),
+            ("method", self.build.method != Selector::default()),
+        ];
+        match apart.into_iter().find(|&(_, given)| given) {
+            Some((other, _)) => Err(UsageError::Apart { setting: "random", other, value: None }),
+            None => Ok(()),
+        }
+    }
+
+    /// The design, which depends on the model: the groups of random effects are a column of it.
     pub fn design(&self) -> DesignOptions {
-        DesignOptions { outcome: self.model.model.outcome(), ..self.design.clone() }
+        let mut design = DesignOptions { outcome: self.model.model.outcome(), ..self.design.clone() };
+        if let Some(random) = &self.mixed.random {
+            design.columns.groups = Some(random.group.clone());
+        }
+        design
     }
 }
 

@@ -195,6 +195,9 @@ pub(super) fn why(reason: Reason) -> &'static str {
         Reason::Blunt => {
             "there are too few draws for so many parameters: the score test would not see a small shift, or a tail that is missing"
         }
+        Reason::Quadrature => {
+            "the integrals over the random effects are not exact enough: they may move the posterior by more than a tenth of its sd"
+        }
     }
 }
 
@@ -226,6 +229,7 @@ pub(super) fn remedy(reason: Reason, points: usize, rows: usize) -> String {
             "give the log density of the approximation at each draw, or draws of several chains"
         }
         Reason::Blunt => "more draws",
+        Reason::Quadrature => "more nodes",
         Reason::NotFinite => {
             "look for extreme values among the features and the target, or give tighter priors"
         }

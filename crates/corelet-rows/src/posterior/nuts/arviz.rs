@@ -46,7 +46,10 @@ pub fn write_arviz(
             continue;
         }
         file.serialize_entry(posterior, &Posterior { phases: &phases, dim: chains.dim, groups })?;
-        file.serialize_entry(statistics, &Statistics(&phases))?;
+        // Resampled draws have none.
+        if phases.iter().any(|phase| !phase.stats.energy.is_empty()) {
+            file.serialize_entry(statistics, &Statistics(&phases))?;
+        }
     }
     SerializeMap::end(file)
 }

@@ -10,7 +10,7 @@ use nuts_rs::{
 use rand_distr::{Distribution, StandardNormal};
 use thiserror::Error;
 
-use super::{Chain, Chains, SampleCallback, SampleError, SampleProgress, SampleSettings, exact};
+use super::{Chain, Chains, LogDensity, SampleCallback, SampleError, SampleProgress, SampleSettings, exact};
 use crate::parallel;
 use crate::posterior::{Gaussian, Prior};
 use crate::random::Stream;
@@ -55,6 +55,25 @@ pub fn sample(
     {
         return Ok(exact::draw(rest, prior, &posterior, settings, seed));
     }
+    sample_density(&Posterior { likelihood, prior }, start, settings, seed, callback)
+}
+
+/// The same for any density: draws by NUTS, the chains in the coordinates of `start`, as in [`sample`].
+///
+/// # Errors
+/// See [`SampleError`].
+pub fn sample_density(
+    density: &dyn LogDensity,
+    start: &Gaussian,
+    settings: &SampleSettings,
+    seed: u64,
+    callback: &mut SampleCallback<'_>,
+) -> Result<Chains, SampleError> {
+    settings.check()?;
+    let dim = density.dim();
+    if start.dim() != dim {
+        return Err(SampleError::Length { what: "Gaussian fit", got: start.dim(), expected: dim });
+    }
     let (callback, stopped) = (Mutex::new(callback), AtomicBool::new(false));
     let report = |progress: &SampleProgress| {
         let mut callback = callback.lock().unwrap_or_else(PoisonError::into_inner);
@@ -64,7 +83,7 @@ pub fn sample(
         !stopped.load(Ordering::Relaxed)
     };
     let run = |chain: usize| {
-        let target = Target::new(likelihood, prior, start);
+        let target = Target { density, start, theta: Vec::with_capacity(dim), slope: vec![0.0; dim] };
         run_chain(target, settings, seed, chain, &report)
     };
     let chains: Result<Vec<Chain>, SampleError> =
@@ -142,22 +161,38 @@ fn push_theta(start: &Gaussian, z: &[f64], out: &mut Vec<f64>) {
     }
 }
 
-/// The log posterior as a function of z.
-struct Target<'a> {
+/// π₀(θ)·exp(L(θ)).
+struct Posterior<'a> {
     likelihood: &'a dyn LogLikelihood,
     prior: &'a Prior,
-    start: &'a Gaussian,
-    theta: Vec<f64>,
 }
 
-impl<'a> Target<'a> {
-    fn new(likelihood: &'a dyn LogLikelihood, prior: &'a Prior, start: &'a Gaussian) -> Self {
-        Target { likelihood, prior, start, theta: Vec::with_capacity(prior.dim()) }
+impl LogDensity for Posterior<'_> {
+    fn dim(&self) -> usize {
+        self.prior.dim()
     }
 
+    fn evaluate(&self, theta: &[f64], gradient: &mut [f64]) -> Option<f64> {
+        let answer = self.likelihood.evaluate(&At { theta, derivatives: 1 });
+        let Newton { value, gradient: mut slope, .. } = answer.ok()?;
+        let value = value + self.prior.gradient_and_log_density(theta, Some(&mut slope));
+        gradient.copy_from_slice(&slope);
+        Some(value)
+    }
+}
+
+/// The log density as a function of z.
+struct Target<'a> {
+    density: &'a dyn LogDensity,
+    start: &'a Gaussian,
+    theta: Vec<f64>,
+    slope: Vec<f64>,
+}
+
+impl Target<'_> {
     /// A starting point with a finite log posterior: z ~ N(0, 4I), drawn towards θ̂ until there is one.
     fn start(&mut self, rng: &mut rand_chacha::ChaCha8Rng) -> Option<Vec<f64>> {
-        let mut z: Vec<f64> = StandardNormal.sample_iter(&mut *rng).take(self.prior.dim()).collect();
+        let mut z: Vec<f64> = StandardNormal.sample_iter(&mut *rng).take(self.density.dim()).collect();
         z.iter_mut().for_each(|z| *z *= START_SPREAD);
         let mut gradient = vec![0.0; z.len()];
         for _ in 0..40 {
@@ -183,7 +218,7 @@ impl LogpError for NotFinite {
 
 impl HasDims for Target<'_> {
     fn dim_sizes(&self) -> HashMap<String, u64> {
-        HashMap::from([("unconstrained_parameter".to_owned(), self.prior.dim() as u64)])
+        HashMap::from([("unconstrained_parameter".to_owned(), self.density.dim() as u64)])
     }
 }
 
@@ -193,19 +228,17 @@ impl CpuLogpFunc for Target<'_> {
     type ExpandedVector = Vec<f64>;
 
     fn dim(&self) -> usize {
-        self.prior.dim()
+        self.density.dim()
     }
 
     fn logp(&mut self, z: &[f64], gradient: &mut [f64]) -> Result<f64, NotFinite> {
-        let Target { likelihood, prior, start, theta } = self;
+        let Target { density, start, theta, slope } = self;
         theta.clear();
         push_theta(start, z, theta);
-        let answer = likelihood.evaluate(&At { theta, derivatives: 1 });
-        let Newton { mut value, gradient: mut slope, .. } = answer.map_err(|_| NotFinite)?;
-        value += prior.gradient_and_log_density(theta, Some(&mut slope));
+        let value = density.evaluate(theta, slope).ok_or(NotFinite)?;
         // ∇_z = Lᵀ∇_θ, L lower triangular.
         gradient.fill(0.0);
-        for (row, slope) in start.factor.chunks_exact(z.len().max(1)).zip(&slope) {
+        for (row, slope) in start.factor.chunks_exact(z.len().max(1)).zip(&*slope) {
             gradient.iter_mut().zip(row).for_each(|(g, l)| *g += l * slope);
         }
         let finite = value.is_finite() && gradient.iter().all(|g| g.is_finite());

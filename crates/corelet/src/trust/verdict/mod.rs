@@ -94,6 +94,8 @@ pub enum Reason {
     NoDensity,
     /// Too few effective draws for the score test to see a shift that matters.
     Blunt,
+    /// The quadrature over random effects moves the posterior by more than a tenth of a standard deviation.
+    Quadrature,
 }
 
 impl Reason {
@@ -109,7 +111,8 @@ impl Reason {
             | Self::Disagrees
             | Self::NoChains
             | Self::NoDensity
-            | Self::Blunt => Grade::B,
+            | Self::Blunt
+            | Self::Quadrature => Grade::B,
             _ => Grade::C,
         }
     }

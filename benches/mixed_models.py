@@ -1,0 +1,141 @@
+"""Mixed models beside other tools, and whether their posteriors are calibrated.
+
+    python benches/mixed_models.py nuts                  # all parameters by NumPyro, 200 groups × 20 rows
+    python benches/mixed_models.py gpboost ROWS GROUPS    # GPBoost's estimate (pip install gpboost)
+    python benches/mixed_models.py sbc [REPLICATES]       # ranks of the truth, 300 groups × 5 binary rows
+
+`nuts` prints means and standard deviations of both posteriors; `gpboost` seconds and distances from the truth in standard errors; `sbc` a
+chi-squared statistic of the ranks of each parameter in ten bins, whose mean is 9 and whose standard deviation is 4.2 where they are uniform.
+"""
+
+import sys
+import time
+
+import numpy as np
+
+import corelet
+
+TRUTH = dict(intercept=-1.0, slopes=np.array([0.5, -0.3, 0.2]), sd=0.8)
+
+
+def visits(rows, groups, seed, sd=TRUTH["sd"], intercept=TRUTH["intercept"], slopes=TRUTH["slopes"]):
+    """Features, outcomes, the group of each row, and the effect of each group."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(rows, len(slopes)))
+    group = np.sort(rng.integers(0, groups, rows)) if rows % groups else np.repeat(np.arange(groups), rows // groups)
+    effect = sd * rng.normal(size=groups)
+    y = rng.random(rows) < 1 / (1 + np.exp(-(intercept + X @ slopes + effect[group])))
+    return X, y.astype(float), group, effect
+
+
+def fitted(X, y, group, **keywords):
+    columns = {f"x{j + 1}": X[:, j] for j in range(X.shape[1])}
+    began, worked = time.perf_counter(), time.process_time()
+    fit = corelet.fit(columns, y, random=group, seed=1, prior_sd=2.5, **keywords)
+    print(f"corelet: {time.process_time() - worked:.1f} s of all cores together")
+    return fit, time.perf_counter() - began
+
+
+def nuts(rows=4000, groups=200):
+    """The same posterior with every effect a parameter."""
+    import jax
+    import numpyro
+    import numpyro.distributions as dist
+    from numpyro.infer import MCMC, NUTS
+
+    numpyro.set_host_device_count(2)
+    X, y, group, _ = visits(rows, groups, 5)
+    scale, mean = X.std(axis=0), X.mean(axis=0)
+    Z = (X - mean) / scale
+
+    def model():
+        b = numpyro.sample("b", dist.Normal(0, 2.5).expand([X.shape[1]]).to_event(1))
+        a = numpyro.sample("a", dist.Normal(0, 2.5))
+        sd = numpyro.sample("sd", dist.HalfNormal(2.5))
+        v = numpyro.sample("v", dist.Normal(0, 1).expand([groups]).to_event(1))
+        numpyro.deterministic("u", sd * v)
+        numpyro.sample("y", dist.Bernoulli(logits=a + Z @ b + sd * v[group]), obs=y)
+
+    began = time.perf_counter()
+    chains = MCMC(NUTS(model, target_accept_prob=0.9), num_warmup=1000, num_samples=5000, num_chains=2, progress_bar=False)
+    chains.run(jax.random.PRNGKey(0))
+    draws = {name: np.asarray(values) for name, values in chains.get_samples().items()}
+    print(f"NumPyro, {groups + 5} parameters: {time.perf_counter() - began:.1f} s")
+    slopes = draws["b"] / scale
+    theirs = {f"x{j + 1}": slopes[:, j] for j in range(X.shape[1])}
+    theirs |= {"(intercept)": draws["a"] - slopes @ mean, "1|groups_sigma": draws["sd"]}
+    fit, seconds = fitted(X, y, group, k=50)
+    print(f"corelet: {seconds:.1f} s, {len(fit.groups)} of {groups} groups, {fit.verdict.grade}, V {fit.verdict.variance:.2g}")
+    for name, other in theirs.items():
+        own = fit.draws[name].ravel()
+        off, ratio = (own.mean() - other.mean()) / other.std(), own.std() / other.std()
+        print(f"  {name:16} {own.mean():8.4f} ± {own.std():.4f}   NumPyro {other.mean():8.4f} ± {other.std():.4f}   off {off:+.3f} sd, × {ratio:.3f}")
+    table = fit.random_effects(quantiles=(0.05, 0.95))
+    at = np.argsort(table["group"].astype(int))
+    mean, sd = draws["u"].mean(axis=0), draws["u"].std(axis=0)
+    print(f"  effects: mean off by at most {np.max(np.abs(table['mean'][at] - mean) / sd):.3f} sd, root mean square "
+          f"{np.sqrt(np.mean(((table['mean'][at] - mean) / sd) ** 2)):.3f}; sd × {np.min(table['sd'][at] / sd):.3f} to {np.max(table['sd'][at] / sd):.3f}")
+    for name, q in (("q5", 0.05), ("q95", 0.95)):
+        print(f"  effects: {name} off by at most {np.max(np.abs(table[name][at] - np.quantile(draws['u'], q, axis=0)) / sd):.3f} sd")
+
+
+def gpboost(rows, groups):
+    """Seconds, and distances from the truth in standard errors."""
+    X, y, group, _ = visits(rows, groups, 11)
+    fit, seconds = fitted(X, y, group, k=50)
+    means = {name: (values.mean(), values.std()) for name, values in fit.draws.items()}
+    want = {f"x{j + 1}": value for j, value in enumerate(TRUTH["slopes"])}
+    want |= {"(intercept)": TRUTH["intercept"], "1|groups_sigma": TRUTH["sd"]}
+    off = {name: (means[name][0] - value) / means[name][1] for name, value in want.items()}
+    spent = {name: sum(step.seconds.get(name, 0.0) for step in fit.rounds) for name in ("build", "sample", "look", "verdict")}
+    print(f"corelet: {seconds:.1f} s, {len(fit.groups)} groups, {fit.verdict.grade}, V {fit.verdict.variance:.2g}, {fit.nodes} nodes "
+          f"(bias {fit.quadrature_bias:.3f} sd), {len(fit.rounds)} rounds", {name: round(value, 1) for name, value in spent.items()})
+    print("  off by", {name: round(float(value), 2) for name, value in off.items()})
+    try:
+        import gpboost as gpb
+    except ImportError:
+        return
+    began, worked = time.perf_counter(), time.process_time()
+    model = gpb.GPModel(group_data=group, likelihood="bernoulli_logit")
+    model.fit(y=y, X=np.column_stack([np.ones(rows), X]))
+    seconds = time.perf_counter() - began
+    print(f"GPBoost: {time.process_time() - worked:.1f} s of all cores together")
+    coefficients, variance = model.get_coef(), float(np.asarray(model.get_cov_pars()).ravel()[0])
+    values = np.asarray(coefficients)
+    values = values[0] if values.ndim == 2 and values.shape[0] < 4 else values.reshape(4, -1)[:, 0]
+    estimates = dict(zip(["(intercept)", "x1", "x2", "x3"], values))
+    off = {name: round(float((estimates[name] - want[name]) / means[name][1]), 2) for name in estimates}
+    off["1|groups_sigma"] = round(float((variance**0.5 - TRUTH["sd"]) / means["1|groups_sigma"][1]), 2)
+    print(f"GPBoost: {seconds:.1f} s\n  off by (our sd)", off)
+
+
+def sbc(replicates=200, groups=300, each=5):
+    """Truth from the prior, data from the truth, and the rank of the truth among thinned draws."""
+    rng = np.random.default_rng(2)
+    ranks, grades = {}, {}
+    for replicate in range(replicates):
+        X = rng.normal(size=(groups * each, 2))
+        X = (X - X.mean(axis=0)) / X.std(axis=0)
+        slopes, intercept, sd = rng.normal(size=2), rng.normal(), abs(rng.normal())
+        group = np.repeat(np.arange(groups), each)
+        eta = intercept + X @ slopes + (sd * rng.normal(size=groups))[group]
+        y = (rng.random(len(eta)) < 1 / (1 + np.exp(-eta))).astype(float)
+        if y.min() == y.max():
+            continue
+        fit = corelet.fit(dict(x1=X[:, 0], x2=X[:, 1]), y, random=group, k=40, prior_sd=1.0, sd_prior="half_normal(1)", seed=replicate,
+                          draws=500, chains=4)
+        grades[fit.verdict.grade] = grades.get(fit.verdict.grade, 0) + 1
+        truth = {"x1": slopes[0], "x2": slopes[1], "(intercept)": intercept, "1|groups_sigma": sd}
+        for name, value in truth.items():
+            ranks.setdefault(name, []).append(int((fit.draws[name][:, ::20].ravel() < value).sum()))
+    print("grades", grades)
+    for name, found in ranks.items():
+        found = np.asarray(found)
+        bins = np.bincount(np.minimum(found * 10 // 101, 9), minlength=10)
+        expected = len(found) / 10
+        print(f"  {name:16} chi-squared {np.sum((bins - expected) ** 2 / expected):5.1f} of 9 degrees   {bins.tolist()}")
+
+
+if __name__ == "__main__":
+    what, *numbers = sys.argv[1:] or ["nuts"]
+    {"nuts": nuts, "gpboost": gpboost, "sbc": sbc}[what](*map(int, numbers))

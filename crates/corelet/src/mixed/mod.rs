@@ -1,0 +1,87 @@
+//! Mixed models: groups of rows whose random effects are integrated out, as units of a coreset.
+//!
+//! The kernel is [`model::mixed`](crate::model::mixed): ℓ_g and its gradient. Here a group is a row of an engine's
+//! [`Target`](crate::engine::Target): k groups with weights are chosen, sampled by NUTS on φ and judged on all groups. Given φ the
+//! random effects of a group are independent of those of the others and known exactly, so that one verdict is on all parameters.
+
+mod climb;
+mod effects;
+mod model;
+mod prior;
+mod quadrature;
+mod scale;
+mod specification;
+#[cfg(feature = "sampling")]
+mod target;
+
+pub use effects::{EffectSummary, GroupEffects, random_effects};
+pub use model::MixedModel;
+pub use prior::{MixedPrior, SdPrior};
+pub use quadrature::{Quadrature, TOLERATED_BIAS};
+pub use scale::EffectScale;
+pub use specification::{MixedSpecification, RandomEffects};
+#[cfg(feature = "sampling")]
+pub use target::{ChainListener, GroupPlace, GroupTarget};
+
+use crate::linalg::LinalgError;
+use crate::model::mixed::Nodes;
+use crate::posterior::Gaussian;
+use crate::rows::add;
+use model::WeightedGroups;
+
+/// Nodes along each effect before their number is chosen.
+const FIRST_NODES: usize = 7;
+/// Groups up to which a fit of all takes curvatures by differences, which takes two passes a parameter and a step.
+const FEW: usize = 600;
+/// How near to the mode a fit of many groups ends, in posterior standard deviations: the first coreset is built there, and its own
+/// posterior takes over.
+const NEAR: f64 = 0.05;
+
+impl MixedModel {
+    /// The Gaussian fit of all groups, from a fit of some of them where they are many; and the nodes that are fine enough there, or
+    /// as many as are given.
+    ///
+    /// # Errors
+    /// Where the posterior has no curvature in some direction.
+    pub fn fit(
+        &mut self,
+        start: &[f64],
+        nodes: Option<usize>,
+        seed: u64,
+    ) -> Result<(Gaussian, Quadrature), LinalgError> {
+        let groups = self.mixed.groups();
+        let first = if self.mixed.is_gaussian() { 3 } else { nodes.unwrap_or(FIRST_NODES) };
+        self.nodes = Nodes::new(first, self.mixed.effects().len());
+        let mut from = start.to_vec();
+        if groups > 2 * FEW {
+            let some: Vec<usize> = (0..FEW).map(|i| i * groups / FEW).collect();
+            let weights = vec![groups as f64 / FEW as f64; FEW];
+            from = WeightedGroups::new(self, &some, &weights, true).fit(&from, false, 1.0)?.mean;
+        }
+        let mut posterior = self.fit_all(&from)?;
+        let quadrature = quadrature::choose(self, &posterior, nodes, seed);
+        if quadrature.nodes != first {
+            posterior = self.fit_all(&posterior.mean)?;
+        }
+        Ok((posterior, quadrature))
+    }
+
+    fn fit_all(&self, from: &[f64]) -> Result<Gaussian, LinalgError> {
+        let groups: Vec<usize> = (0..self.mixed.groups()).collect();
+        let weights = vec![1.0; groups.len()];
+        WeightedGroups::new(self, &groups, &weights, true).starting_at(from).fit(
+            from,
+            groups.len() > 2 * FEW,
+            NEAR,
+        )
+    }
+
+    /// The gradient of the log-likelihood of all groups.
+    pub fn gradient(&self, theta: &[f64]) -> Vec<f64> {
+        let groups: Vec<usize> = (0..self.mixed.groups()).collect();
+        let weights = vec![1.0; groups.len()];
+        let mut gradient = vec![0.0; theta.len()];
+        add(&mut gradient, &WeightedGroups::new(self, &groups, &weights, true).likelihood_gradient(theta));
+        gradient
+    }
+}

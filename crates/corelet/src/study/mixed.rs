@@ -1,0 +1,507 @@
+//! A mixed model from data to a certified posterior: groups of rows, of which a few with weights stand for all.
+
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use super::assign::some_of;
+use super::{
+    FitSpecification, Frame, Lineage, Listener, Parameters, Progress, Resolved, Specification, StudyError,
+};
+use crate::data::{Dataset, Groups, Outcome};
+use crate::engine::{
+    Best, Fitted, Interrupted, Plan, PoolCoreset, Pooled, Round, Sample, Target, TargetError, Units, Wanted,
+    rounds,
+};
+use crate::mixed::{
+    EffectScale, GroupEffects, GroupTarget, MixedModel, MixedPrior, Quadrature, RandomEffects, SdPrior,
+    random_effects,
+};
+use crate::model::mixed::{Mixed, MixedError, Nodes};
+use crate::model::{BuiltIn, Model, TargetScale};
+use crate::posterior::{Chains, Gaussian, LaplaceSettings, SampleProgress, laplace};
+use crate::random::Stream;
+use crate::rows::{All, Memory, Rows};
+use crate::trust::{Evidence, Grade, Reason, Verdict, judge};
+use crate::words::{count, number};
+
+/// Groups that `fit` begins with where nobody has said.
+const FIRST_GROUPS: usize = 50;
+/// How many times as many it may take where nobody has said.
+const GROWTH: usize = 4;
+/// Rounds, at most.
+const ROUNDS: usize = 8;
+/// The standard deviation of random effects that is tried first, on the scale of the linear predictor.
+const FIRST_SD: f64 = 0.5;
+/// The default half-normal prior of a standard deviation, on that scale.
+const SD_SCALE: f64 = 2.5;
+/// Draws at which random effects are looked at.
+const EFFECT_DRAWS: usize = 200;
+
+/// Data in groups, a model of them with random effects, and a prior.
+pub struct MixedStudy {
+    frame: Frame,
+    resolved: Resolved,
+    random: RandomEffects,
+    scale: EffectScale,
+    model: MixedModel,
+    /// What the groups are called.
+    labels: Vec<String>,
+    /// The observations, group by group.
+    order: Vec<usize>,
+    /// Where fits begin.
+    start: Vec<f64>,
+    known: Vec<Reason>,
+    warnings: Vec<String>,
+    /// Nodes that somebody asked for.
+    nodes: Option<usize>,
+    /// Seconds of reading.
+    pub read_seconds: f64,
+}
+
+/// What a fit of a mixed model came to.
+pub struct MixedFit {
+    /// The chosen groups, ascending.
+    pub groups: Vec<usize>,
+    /// The weight of each: a factor of its integrated log-likelihood.
+    pub weights: Vec<f64>,
+    /// The judgement of their posterior on all groups.
+    pub verdict: Verdict,
+    /// Draws of (β, dispersions, log sds, artanh of the correlation), in the coordinates of the standardised features; resampled
+    /// by importance weights where the verdict is a B for what the groups leave over.
+    pub sample: Sample,
+    /// Whether they were.
+    pub resampled: bool,
+    /// The chains with their statistics, where they are these draws.
+    pub chains: Option<Chains>,
+    /// Every round in its order.
+    pub rounds: Vec<Round>,
+    /// What should not be overlooked.
+    pub notes: Vec<String>,
+    /// The rule of the quadrature.
+    pub quadrature: Quadrature,
+    /// The Gaussian fit of all groups.
+    pub laplace: Gaussian,
+    /// Seconds of that fit, and of all rounds.
+    pub seconds: (f64, f64),
+}
+
+impl MixedStudy {
+    /// The model that is asked for of a design. `source` names the data; reading them took so long.
+    ///
+    /// # Errors
+    /// Where the data have no such random effects, or a number is not one the model can use.
+    pub fn new(
+        source: &str,
+        dataset: Dataset,
+        specification: &Specification,
+        read_seconds: f64,
+    ) -> Result<Self, StudyError> {
+        let mut dataset = dataset;
+        let random = specification.mixed.random.clone();
+        let random =
+            random.ok_or_else(|| StudyError::Random("no random effects are asked for".to_owned()))?;
+        let model = specification.model.model;
+        if matches!(model.outcome(), Outcome::Several | Outcome::None) {
+            let why = "a random effect needs the one linear predictor of a row";
+            return Err(MixedError::Model { model: model.name(), why }.into());
+        }
+        let groups = dataset.groups.take();
+        let groups = groups.ok_or_else(|| StudyError::Random("the data have no groups".to_owned()))?;
+        let observations = std::mem::take(&mut dataset.observations);
+        let (target, fingerprint) = (TargetScale::of(&observations), observations.fingerprint());
+        let (order, starts) = in_order(&groups);
+        let observations = if order.is_sorted() { observations } else { observations.select(&order) };
+        let classes = specification.model.model.classes(&observations.target);
+        let shape = (observations.dim, classes);
+        let resolved =
+            Resolved::scaled(&specification.model, shape, &target, dataset.standardisation.intercept);
+        let rows = resolved.bind(observations)?;
+        let fixed = FixedPart::new(&dataset, resolved, specification, &rows, &target)?;
+        let scale = EffectScale::new(&random, &dataset.names, &dataset.standardisation)
+            .map_err(StudyError::Random)?;
+        let mut warnings = std::mem::take(&mut dataset.warnings);
+        if dataset.dropped > 0 {
+            let (dropped, all) = (count(dataset.dropped), count(dataset.rows.total()));
+            warnings.insert(0, format!("{dropped} of {all} rows have missing values and were left out"));
+        }
+        let mixed = Mixed::new(&*rows, scale.effects.clone(), starts)?;
+        check_groups(&mixed, &random, specification.model.model)?;
+        let predictor =
+            if specification.model.model.is_scaled_by_target() { target.sd.max(1e-300) } else { 1.0 };
+        let default = SdPrior::HalfNormal { scale: SD_SCALE * predictor };
+        let prior = MixedPrior {
+            fixed: fixed.resolved.prior()?,
+            sds: vec![specification.mixed.sd_prior.unwrap_or(default); random.len()],
+            lkj: random.has_correlation().then(|| specification.mixed.lkj.unwrap_or(1.0)),
+        };
+        let start = start(&rows, &prior, predictor)?;
+        let frame = fixed.frame(source, dataset, fingerprint);
+        Ok(Self {
+            model: MixedModel { nodes: Nodes::new(1, random.len()), mixed, prior },
+            nodes: specification.mixed.nodes,
+            labels: fixed.labels,
+            resolved: fixed.resolved,
+            known: fixed.known,
+            frame,
+            random,
+            scale,
+            order,
+            start,
+            warnings,
+            read_seconds,
+        })
+    }
+
+    /// What the rows were made of; the names are those of the coefficients and of what the likelihood has besides.
+    pub fn frame(&self) -> &Frame {
+        &self.frame
+    }
+
+    /// The likelihood of a row, with the priors of its parameters.
+    pub fn resolved(&self) -> &Resolved {
+        &self.resolved
+    }
+
+    /// The random effects.
+    pub fn random(&self) -> &RandomEffects {
+        &self.random
+    }
+
+    /// What the user should know about data and model.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// Number of groups.
+    pub fn groups(&self) -> usize {
+        self.model.mixed.groups()
+    }
+
+    /// Number of rows.
+    pub fn rows(&self) -> usize {
+        self.model.mixed.observations().len()
+    }
+
+    /// What the groups are called, in their order.
+    pub fn labels(&self) -> &[String] {
+        &self.labels
+    }
+
+    /// Number of rows in a group.
+    pub fn rows_in(&self, group: usize) -> usize {
+        self.model.mixed.rows_of(group).len()
+    }
+
+    /// The rows of the data that are in a group, ascending.
+    pub fn rows_of(&self, group: usize) -> Vec<usize> {
+        self.frame.rows_of(&self.order[self.model.mixed.rows_of(group)])
+    }
+
+    /// The name of each parameter on the scale of the data: coefficients, dispersions, standard deviations, and the correlation.
+    pub fn names(&self) -> Vec<String> {
+        [&self.frame.names[..], &self.random.names()].concat()
+    }
+
+    /// A draw on the scale of the data.
+    pub fn to_original(&self, theta: &[f64]) -> Vec<f64> {
+        let (fixed, covariance) = theta.split_at(self.model.mixed.fixed());
+        let fixed = self.resolved.to_original(&self.frame.standardisation, fixed);
+        [fixed, self.scale.covariance(covariance)].concat()
+    }
+
+    /// The priors, a line each.
+    pub fn prior_lines(&self) -> Vec<String> {
+        let mut lines: Vec<String> = self.resolved.said.iter().map(|prior| prior.line()).collect();
+        let names = self.random.names();
+        for (at, prior) in self.model.prior.sds.iter().enumerate() {
+            let unit = if self.scale.effects.terms.get(at) == Some(&crate::model::mixed::Term::Intercept) {
+                ""
+            } else {
+                " for one standard deviation of the feature"
+            };
+            lines.push(format!("{} ~ {}{unit}", names[at], prior.worded(number)));
+        }
+        if let (Some(eta), Some(name)) = (self.model.prior.lkj, names.last()) {
+            lines.push(format!("{name} ~ lkj({})", number(eta)));
+        }
+        lines
+    }
+
+    /// Chooses groups with weights, samples their posterior and judges it on all groups; more of them until it is certified.
+    ///
+    /// # Errors
+    /// See [`StudyError`].
+    pub fn fit(
+        &mut self,
+        asked: &FitSpecification,
+        listener: &mut Listener<'_>,
+    ) -> Result<Option<MixedFit>, StudyError> {
+        asked.sample.check()?;
+        let clock = Instant::now();
+        let _ = listener(Progress::Fitting);
+        let (laplace, quadrature) = self
+            .model
+            .fit(&self.start, self.nodes, asked.seed)
+            .map_err(crate::posterior::LaplaceError::from)?;
+        let fitted = clock.elapsed().as_secs_f64();
+        if listener(Progress::Fitting).is_break() {
+            return Ok(None);
+        }
+        let found = match self.rounds(asked, &laplace, &Shared(Mutex::new(listener))) {
+            Ok(found) => found,
+            Err(error) if error.is::<Interrupted>() => return Ok(None),
+            Err(error) => return Err(StudyError::Fit(error)),
+        };
+        let mut known = self.known.clone();
+        if !quadrature.is_fine() {
+            known.push(Reason::Quadrature);
+        }
+        let Found { groups, weights, verdict, draws, chains, rounds, notes } = found;
+        let verdict = verdict.with(&known);
+        let strays = verdict.reasons.iter().any(|reason| matches!(reason, Reason::Variance | Reason::Share));
+        let resampled = verdict.grade == Grade::B && strays;
+        let sample = match resampled {
+            true => draws.thinned(verdict.draws).resampled(&verdict.log_weights),
+            false => draws,
+        };
+        let chains = chains.filter(|chains| chains.theta() == sample.draws.theta);
+        let seconds = (fitted, clock.elapsed().as_secs_f64() - fitted);
+        Ok(Some(MixedFit {
+            groups,
+            weights,
+            verdict,
+            sample,
+            resampled,
+            chains,
+            rounds,
+            notes,
+            quadrature,
+            laplace,
+            seconds,
+        }))
+    }
+
+    fn rounds(
+        &self,
+        asked: &FitSpecification,
+        laplace: &Gaussian,
+        listener: &Shared<'_, '_>,
+    ) -> Result<Found, TargetError> {
+        let all = self.groups();
+        let k = asked.build.k.unwrap_or(FIRST_GROUPS);
+        let mut of_chains = |progress: &SampleProgress| listener.hear(Progress::Sampling(progress));
+        let target =
+            GroupTarget::new(&self.model, asked.sample, asked.seed, laplace.mean.clone(), &mut of_chains);
+        if k >= all {
+            return self.all_groups(&target);
+        }
+        let max_k = asked.max_k.unwrap_or(GROWTH * k).max(k).min(all);
+        let plan = Plan { k, max_k, pilot: 2, max_rounds: ROUNDS, draws: None, seed: asked.seed };
+        let draws = plan.draws_at(k, laplace.dim());
+        let shifts = laplace.shifts(draws, asked.seed, Stream::Build);
+        let theta =
+            (0..draws).flat_map(|s| shifts.row(s).iter().zip(&laplace.mean).map(|(d, m)| d + m)).collect();
+        let given = Sample::new(theta, laplace.dim(), 1, false, 0);
+        let mut scheme = Pooled::new(&target, Units::of_rows(all), plan);
+        let Fitted { best, rounds, notes } =
+            rounds(&mut scheme, Some(given), &mut |step| listener.hear(Progress::Round(step)))?;
+        let Best { coreset, draws, verdict, .. } = best;
+        let PoolCoreset { units: groups, weights, .. } = coreset;
+        Ok(Found { groups, weights, verdict, draws, chains: target.last_chains(), rounds, notes })
+    }
+
+    /// The posterior of all groups, where they are no more than are to be chosen: there is nothing to judge but the chains.
+    fn all_groups(&self, target: &GroupTarget<'_, '_>) -> Result<Found, TargetError> {
+        let (groups, weights): (Vec<usize>, Vec<f64>) = (0..self.groups()).map(|group| (group, 1.0)).unzip();
+        let draws = target.sample(&groups, &weights, None, Wanted::Final { draws: 0 })?;
+        let scores = target.scores(&groups, &weights, &draws, 1000)?;
+        let evidence = Evidence {
+            errors: vec![0.0; draws.len()],
+            scores,
+            diverged: draws.diverged,
+            ..Evidence::of(&draws.draws)
+        };
+        let verdict = judge(evidence)?;
+        let notes = vec![format!(
+            "all {} groups were sampled: there are no more of them than were to be chosen",
+            count(groups.len())
+        )];
+        Ok(Found { groups, weights, verdict, draws, chains: target.last_chains(), rounds: Vec::new(), notes })
+    }
+
+    /// The random effects of some groups on the scale of the data, in the order of [`RandomEffects::terms`].
+    pub fn random_effects(&self, fit: &MixedFit, groups: std::ops::Range<usize>) -> Vec<GroupEffects> {
+        let draws = fit.sample.thinned(EFFECT_DRAWS);
+        random_effects(&self.model, &self.scale, &draws.draws.theta, groups)
+    }
+
+    /// What is said of a fit, a line each.
+    pub fn lines(&self, fit: &MixedFit) -> Vec<String> {
+        let rows: usize = fit.groups.iter().map(|&group| self.rows_in(group)).sum();
+        let mut lines = vec![format!(
+            "{} of {} groups ({} of {} rows) stand for all; their weights are factors of whole groups, with the random effects \
+             integrated out, and no weights of rows",
+            count(fit.groups.len()),
+            count(self.groups()),
+            count(rows),
+            count(self.rows())
+        )];
+        lines.push(format!("  random effects {}", self.random));
+        let Quadrature { nodes, compared_with, groups, bias, .. } = fit.quadrature;
+        let rule = |nodes: usize| {
+            if self.random.len() > 1 { format!("{nodes} × {nodes}") } else { nodes.to_string() }
+        };
+        lines.push(if groups == 0 {
+            "  integration    exact: the integrand is Gaussian".to_owned()
+        } else {
+            format!(
+                "  integration    {} nodes about the mode of each group; {} nodes, on {} groups, would move the posterior by at \
+                 most {} sd",
+                rule(nodes),
+                rule(compared_with),
+                count(groups),
+                number(bias)
+            )
+        });
+        let priors = self.prior_lines().into_iter().enumerate();
+        lines.extend(priors.map(|(i, line)| format!("  {:<15}{line}", if i == 0 { "prior" } else { "" })));
+        lines
+    }
+}
+
+/// What the rounds came to.
+struct Found {
+    groups: Vec<usize>,
+    weights: Vec<f64>,
+    verdict: Verdict,
+    draws: Sample,
+    /// The chains that were run last, which are these draws where no others were run after them.
+    chains: Option<Chains>,
+    rounds: Vec<Round>,
+    notes: Vec<String>,
+}
+
+/// The listener of a study, for chains and for the steps between them, which call it one at a time.
+struct Shared<'h, 'l>(Mutex<&'h mut Listener<'l>>);
+
+impl Shared<'_, '_> {
+    fn hear(&self, progress: Progress<'_>) -> ControlFlow<()> {
+        (self.0.lock().unwrap_or_else(PoisonError::into_inner))(progress)
+    }
+}
+
+/// The likelihood of a row with its priors, and what is said of the data.
+struct FixedPart {
+    resolved: Resolved,
+    names: Vec<String>,
+    features: usize,
+    classes: Vec<String>,
+    labels: Vec<String>,
+    known: Vec<Reason>,
+}
+
+impl FixedPart {
+    fn new(
+        dataset: &Dataset,
+        resolved: Resolved,
+        specification: &Specification,
+        rows: &Arc<dyn Model>,
+        target: &TargetScale,
+    ) -> Result<Self, StudyError> {
+        let priors = specification.model.priors.clone().unwrap_or_default();
+        let classes = dataset.encoding.classes();
+        let names = resolved.names(&dataset.names, &classes);
+        let memory = Memory::new(Arc::clone(rows));
+        let some_rows = if priors.ask_auto() { Some(memory.fetch(&some_of(memory.len()))?) } else { None };
+        let parameters = Parameters {
+            names: &names,
+            coefficients: resolved.coefficients(),
+            standardisation: &dataset.standardisation,
+            some_rows,
+            are_points: false,
+        };
+        let resolved = resolved.with_priors(&priors, &parameters, target)?.with_spreads(&All(&memory))?;
+        let known = resolved.tight_prior(target).map(|_| Reason::TightPrior).into_iter().collect();
+        let labels = dataset.group_names.clone();
+        Ok(Self { resolved, names, features: dataset.names.len(), classes, labels, known })
+    }
+
+    fn frame(&self, source: &str, dataset: Dataset, fingerprint: String) -> Frame {
+        Frame {
+            source: source.to_owned(),
+            names: self.names.clone(),
+            features: self.features,
+            rows: dataset.rows,
+            lineage: Lineage { dropped: dataset.dropped, ..Lineage::default() },
+            levels: dataset.levels,
+            standardisation: dataset.standardisation,
+            target: dataset.target_name,
+            fingerprint,
+            classes: self.classes.clone(),
+            encoding: dataset.encoding,
+        }
+    }
+}
+
+/// The observations group by group, and where each group begins among them.
+fn in_order(groups: &Groups) -> (Vec<usize>, Vec<usize>) {
+    let (mut order, mut starts) = (Vec::new(), vec![0]);
+    for group in 0..groups.len() {
+        order.extend_from_slice(groups.members(group));
+        starts.push(order.len());
+    }
+    (order, starts)
+}
+
+/// Refuses groups that say nothing of the random effects.
+fn check_groups(mixed: &Mixed, random: &RandomEffects, model: BuiltIn) -> Result<(), StudyError> {
+    let (groups, rows) = (mixed.groups(), mixed.observations().len());
+    let refused = |text: String| Err(StudyError::Random(text));
+    let column = &random.group;
+    if groups < 2 {
+        return refused(format!(
+            "column '{column}' has one group only, of which no spread between groups can be learnt; leave the random effects out"
+        ));
+    }
+    // A count may vary more between rows than its distribution says; anything else has its own noise already, or shows none.
+    let counts = matches!(model, BuiltIn::Poisson | BuiltIn::Binomial);
+    if groups == rows && !counts {
+        return refused(format!(
+            "column '{column}' has another value in each of {} rows: with one row a group, random effects cannot be told from the noise \
+             of a {model} model; name a column whose values come more than once",
+            count(rows)
+        ));
+    }
+    let slopes =
+        mixed.effects().terms.iter().filter(|term| !matches!(term, crate::model::mixed::Term::Intercept));
+    for (term, name) in slopes.zip(&random.slopes) {
+        let varies = |group: usize| {
+            let mut values = mixed.rows_of(group).map(|i| term.of(mixed.observations().row(i)));
+            let first = values.next();
+            values.any(|z| Some(z) != first)
+        };
+        if random.intercept && !(0..groups).any(varies) {
+            return refused(format!(
+                "feature '{name}' is the same in all rows of every group of '{column}', so that its random slope cannot be told from the \
+                 random intercept; leave one of the two out"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Where fits begin: the fit without random effects, and a moderate spread.
+fn start(rows: &Arc<dyn Model>, prior: &MixedPrior, predictor: f64) -> Result<Vec<f64>, StudyError> {
+    let memory = Memory::new(Arc::clone(rows));
+    let settings = LaplaceSettings { tolerance: 1e-3, max_iterations: 50 };
+    let fit = laplace(&All(&memory), &prior.fixed, None, &settings);
+    let mut start = fit.map_or_else(|_| prior.fixed.mean.clone(), |fit| fit.posterior.mean);
+    start.resize(prior.dim(), (FIRST_SD * predictor).ln());
+    if prior.lkj.is_some()
+        && let Some(correlation) = start.last_mut()
+    {
+        *correlation = 0.0;
+    }
+    Ok(start)
+}
