@@ -6,7 +6,7 @@
 use std::time::Instant;
 
 use super::plan::{
-    APART, CONFIRMED, FALLS, LARGER_PILOT, LONGER, MOVED_SCALE, MOVED_SHIFT, RESTARTS, STRAYED,
+    APART, CONFIRMED, FALLS, LARGER_PILOT, LONGER, MOVED_SCALE, MOVED_SHIFT, STRAYED,
 };
 use super::{Best, Fitted, Interrupted, Pilot, Plan, Round, Scheme, Stage, Step, StepListener, TargetError};
 use crate::trust::{Grade, Reason, TRUSTED_SHARE, TRUSTED_VARIANCE, Verdict};
@@ -22,7 +22,7 @@ pub fn rounds<S: Scheme>(
     listener: &mut StepListener<'_>,
 ) -> Result<Fitted<S>, TargetError> {
     let plan = scheme.plan().clone();
-    let restarts_left = if given.is_some() { 0 } else { RESTARTS };
+    let restarts_left = if given.is_some() { 0 } else { scheme.restarts() };
     let mut under_way = UnderWay {
         k: plan.k,
         pilot_rows: plan.pilot,
@@ -216,7 +216,11 @@ impl<S: Scheme> UnderWay<'_, '_, S> {
         if S::BY_DRAWS && falls {
             return (Next::Again, "V still falls: another round".to_owned());
         }
-        (Next::Stop, format!("V is still large with {} points, the most allowed (max_k)", self.k))
+        let words = match self.k {
+            0 => "V is still large, and no longer falls".to_owned(),
+            k => format!("V is still large with {k} points, the most allowed (max_k)"),
+        };
+        (Next::Stop, words)
     }
 
     /// Hands this round over, after its final chains and the verdict by them.

@@ -1,0 +1,265 @@
+//! The scheme of a Gaussian in place of all rows: climb, expand, sample, look, and expand again where the posterior is.
+
+use std::sync::Arc;
+
+use super::super::plan::{Plan, SCORED_DRAWS, VERDICT_DRAWS};
+use super::super::{Interrupted, Pilot, Sample, Scheme, Target, TargetError, Wanted};
+use super::derivatives::Derivatives;
+use super::expand::{About, Expander};
+use super::modes::{is_rival, sample_of, summits};
+use crate::linalg::product;
+use crate::posterior::Gaussian;
+use crate::rows::Rest;
+use crate::trust::{Evidence, Reason, Scores, Verdict, judge};
+
+/// Pairs of points over which slopes are averaged: first, where the centre will move, and later, where V is measured at them too.
+const FIRST_PAIRS: usize = 50;
+const PAIRS: usize = 160;
+/// Draws of the chains before the first verdict.
+const FIRST_DRAWS: usize = 200;
+/// Draws at which the last verdict looks first.
+const JUDGED: usize = 400;
+/// Draws that tell the mean of a posterior.
+const CENTRED: usize = 1000;
+/// A centre may be worse than the last one by so many nats of log-likelihood, and one for every two coordinates, before the step to it
+/// is shortened: a mean is not a mode.
+const WORSE: f64 = 10.0;
+/// Halvings of a step.
+const HALVINGS: usize = 6;
+
+/// A target whose log-likelihood is replaced by a Gaussian.
+pub struct Expanded<'t, T: Target + ?Sized> {
+    target: &'t T,
+    model: &'t dyn Derivatives,
+    expander: Expander<'t>,
+    plan: Plan,
+    /// The last centre, and the log-likelihood of all rows there.
+    last: Option<(Vec<f64>, f64)>,
+    /// A second mode that may matter.
+    pub(crate) rival: bool,
+}
+
+/// The Gaussian factor, and what is near the posterior it makes.
+#[derive(Debug, Clone)]
+pub struct Expansion {
+    /// b, A and c.
+    pub rest: Arc<Rest>,
+    near: Gaussian,
+    /// Directions that the data do not determine.
+    pub undetermined: usize,
+}
+
+/// What a look at all rows found.
+pub struct Looked {
+    about: About,
+    sample: Sample,
+    points: Vec<f64>,
+}
+
+impl<'t, T: Target + ?Sized> Expanded<'t, T> {
+    /// None where the model has no gradient.
+    pub fn new(target: &'t T, plan: Plan) -> Option<Self> {
+        let model = target.derivatives()?;
+        let sample = sample_of(target.rows(), plan.seed);
+        let expander = Expander::new(model, target.rows(), sample);
+        Some(Self { target, model, expander, plan: Plan { k: 0, max_k: 0, ..plan }, last: None, rival: false })
+    }
+
+    fn dim(&self) -> usize {
+        self.model.dimension()
+    }
+
+    /// The mean of these points, nearer to the last centre where the log-likelihood is much worse there.
+    fn centre(&mut self, points: &[f64]) -> Result<Vec<f64>, TargetError> {
+        let dim = self.dim();
+        let mut mean = vec![0.0; dim];
+        let lines: Vec<&[f64]> =
+            points.chunks_exact(dim.max(1)).filter(|line| line.iter().all(|x| x.is_finite())).collect();
+        lines.iter().for_each(|line| mean.iter_mut().zip(*line).for_each(|(sum, x)| *sum += x));
+        mean.iter_mut().for_each(|sum| *sum /= lines.len().max(1) as f64);
+        let mut value = self.model.log_likelihood(&mean, None)?.values[0];
+        if let Some((last, before)) = &self.last {
+            let least = before - WORSE - 0.5 * dim as f64;
+            for _ in 0..HALVINGS {
+                if value >= least {
+                    break;
+                }
+                mean.iter_mut().zip(last).for_each(|(x, last)| *x = 0.5 * (*x + last));
+                value = self.model.log_likelihood(&mean, None)?.values[0];
+            }
+        }
+        self.last = Some((mean.clone(), value));
+        Ok(mean)
+    }
+
+    fn expansion(&self, about: &About) -> Result<Expansion, TargetError> {
+        let (rest, near, undetermined) = about.gaussian()?;
+        Ok(Expansion { rest: Arc::new(rest), near, undetermined })
+    }
+
+    /// The gradient of the surrogate's log posterior at some of the draws.
+    fn scores(&self, expansion: &Expansion, sample: &Sample) -> Result<Scores, TargetError> {
+        let (some, dim) = (sample.thinned(SCORED_DRAWS), self.dim());
+        let points = self.model.unconstrained(&some)?;
+        let mut gradient = self.model.log_prior(&points)?.gradients;
+        let rest = &expansion.rest;
+        let shifts: Vec<f64> = points.chunks_exact(dim.max(1)).flat_map(|line| less(line, &rest.centre)).collect();
+        let curved = product(&shifts, &rest.curvature, dim, false);
+        let lines = gradient.chunks_exact_mut(dim.max(1)).zip(curved.chunks_exact(dim.max(1)));
+        for (line, curved) in lines {
+            let slope = rest.gradient.iter().zip(curved);
+            line.iter_mut().zip(slope).for_each(|(sum, (b, a))| *sum += b + a);
+        }
+        let draws = crate::trust::Draws { theta: points, dim, ..some.draws };
+        Ok(Scores { draws, gradient })
+    }
+
+    fn judged(
+        &self,
+        expansion: &Expansion,
+        sample: &Sample,
+        (seen, points, totals): (&Sample, &[f64], &[f64]),
+        mut found: Vec<Reason>,
+    ) -> Result<Verdict, TargetError> {
+        let weighted: Vec<f64> =
+            points.chunks_exact(self.dim().max(1)).map(|point| expansion.rest.value(point)).collect();
+        let errors: Vec<f64> = totals.iter().zip(&weighted).map(|(total, own)| total - own).collect();
+        let at_anchor = errors.iter().copied().find(|x| x.is_finite()).unwrap_or(0.0);
+        let errors = errors.iter().map(|x| x - at_anchor).collect();
+        if !sample.chained {
+            found.push(Reason::NoChains);
+        }
+        if self.rival {
+            found.push(Reason::SecondMode);
+        }
+        let scores = Some(self.scores(expansion, sample)?);
+        let evidence = Evidence {
+            all: Some(&sample.draws),
+            errors,
+            at_anchor,
+            weighted,
+            scores,
+            diverged: sample.diverged,
+            found,
+            ..Evidence::of(&seen.draws)
+        };
+        Ok(judge(evidence)?)
+    }
+}
+
+fn less<'a>(a: &'a [f64], b: &'a [f64]) -> impl Iterator<Item = f64> + 'a {
+    a.iter().zip(b).map(|(a, b)| a - b)
+}
+
+impl<T: Target + ?Sized> Scheme for Expanded<'_, T> {
+    type Coreset = Expansion;
+    type Draws = Sample;
+    type Seen = Looked;
+
+    fn units(&self) -> usize {
+        self.target.rows()
+    }
+
+    fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    fn full_length(&self, _k: usize) -> bool {
+        // Chains of the Gaussian cost nothing that grows with the rows.
+        self.last.is_some()
+    }
+
+    fn restarts(&self) -> usize {
+        0
+    }
+
+    fn pilot(&mut self, _rows: usize, _k: usize) -> Result<Option<Pilot<Sample>>, TargetError> {
+        let found = summits(self.model, self.target.rows(), self.expander.sample())?;
+        let about = self.expander.about(found.best.clone(), &[])?;
+        let expansion = self.expansion(&about)?;
+        for other in &found.others {
+            self.rival |= is_rival(self.model, &expansion.rest, &found, other)?;
+        }
+        let value = self.model.log_likelihood(&found.best, None)?.values[0];
+        self.last = Some((found.best, value));
+        let draws = self.model.sample(&expansion.rest, &expansion.near, Wanted::Draws(FIRST_DRAWS))?;
+        Ok(Some(Pilot { draws, apart: false }))
+    }
+
+    fn look(&mut self, draws: &Sample, coreset: Option<&Expansion>, _k: usize) -> Result<Looked, TargetError> {
+        let dim = self.dim();
+        let most = if coreset.is_none() { FIRST_PAIRS } else { PAIRS };
+        let centre = self.centre(&self.model.unconstrained(&draws.thinned(CENTRED))?)?;
+        let sample = draws.thinned(most);
+        let points = self.model.unconstrained(&sample)?;
+        let shifts: Vec<f64> =
+            points.chunks_exact(dim.max(1)).flat_map(|line| less(line, &centre)).collect();
+        let about = self.expander.about(centre, &shifts)?;
+        Ok(Looked { about, sample, points })
+    }
+
+    fn build(&mut self, _k: usize, seen: Option<&Looked>) -> Result<Expansion, TargetError> {
+        let Some(seen) = seen else { return Err("an expansion is made at draws, and there are none".into()) };
+        self.expansion(&seen.about)
+    }
+
+    fn sample(
+        &mut self,
+        coreset: &Expansion,
+        _start: Option<&Sample>,
+        _k: usize,
+        full: bool,
+    ) -> Result<Sample, TargetError> {
+        let wanted = if full { Wanted::Final { draws: JUDGED } } else { Wanted::Draws(JUDGED) };
+        self.model.sample(&coreset.rest, &coreset.near, wanted)
+    }
+
+    fn verdict(
+        &mut self,
+        coreset: &Expansion,
+        draws: &Sample,
+        seen: &Looked,
+        found: Vec<Reason>,
+    ) -> Result<Verdict, TargetError> {
+        self.judged(coreset, draws, (&seen.sample, &seen.points, &seen.about.totals), found)
+    }
+
+    fn final_verdict(
+        &mut self,
+        coreset: &Expansion,
+        draws: &Sample,
+        found: Vec<Reason>,
+        _k: usize,
+    ) -> Result<Verdict, TargetError> {
+        let mut most = JUDGED;
+        loop {
+            let sample = draws.thinned(most);
+            let points = self.model.unconstrained(&sample)?;
+            let totals = self.model.log_likelihood(&points, None)?.values;
+            let verdict = self.judged(coreset, draws, (&sample, &points, &totals), found.clone())?;
+            let strays = verdict.reasons.iter().any(|reason| matches!(reason, Reason::Variance | Reason::Share));
+            if !strays || most >= VERDICT_DRAWS.min(draws.len()) {
+                return Ok(verdict);
+            }
+            most = VERDICT_DRAWS;
+        }
+    }
+
+    fn points(_coreset: &Expansion) -> usize {
+        0
+    }
+
+    fn moved(new: &Sample, old: &Sample) -> (f64, f64) {
+        new.moved_from(old)
+    }
+
+    const BY_DRAWS: bool = true;
+
+    fn join(first: &Sample, more: &Sample) -> Sample {
+        first.and(more)
+    }
+
+    fn is_interrupt(&self, error: &TargetError) -> bool {
+        error.is::<Interrupted>() || self.target.is_interrupt(error)
+    }
+}
