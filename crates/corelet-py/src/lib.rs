@@ -48,7 +48,7 @@ mod _lib {
     use crate::predict::{pointwise, predict, score_rows};
 
     #[pymodule_export]
-    use crate::fit::{block_size, draws_of_pass, fit, fit_target, gather, judge};
+    use crate::fit::{block_size, draws_of_pass, fit, fit_target, gather, gaussian_first, judge};
     #[pymodule_export]
     use crate::sample::{check, original_scale, sample_coreset};
     #[pymodule_export]

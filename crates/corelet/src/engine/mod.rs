@@ -17,8 +17,8 @@ mod scheme;
 mod target;
 mod units;
 
-pub use fit::{TargetFit, fit};
-pub use gaussian::{Derivatives, Expanded, Expansion, Slopes};
+pub use fit::{TargetFit, fit, gaussian_first};
+pub use gaussian::{Derivatives, Expanded, Expansion, Length, Slopes};
 pub use pass::{Pool, Seen, block_size, pass};
 pub use plan::{Plan, PlanError};
 pub use pooled::{Fingerprint, PoolCoreset, Pooled};

@@ -41,8 +41,8 @@ pub struct PoolCoreset {
     pub summary: Summary,
     /// By which a check knows the data again; none where groups were chosen.
     pub fingerprint: Option<Fingerprint>,
-    /// The Gaussian that stands for what the rows leave over.
-    pub rest: Option<Arc<Rest>>,
+    /// The Gaussian that stands in place of all rows, with the names of its coordinates.
+    pub rest: Option<(Vec<String>, Arc<Rest>)>,
 }
 
 /// The mean log-likelihood of some rows over the draws that a coreset was built on.

@@ -5,9 +5,7 @@
 
 use std::time::Instant;
 
-use super::plan::{
-    APART, CONFIRMED, FALLS, LARGER_PILOT, LONGER, MOVED_SCALE, MOVED_SHIFT, STRAYED,
-};
+use super::plan::{APART, CONFIRMED, FALLS, LARGER_PILOT, LONGER, MOVED_SCALE, MOVED_SHIFT, STRAYED};
 use super::{Best, Fitted, Interrupted, Pilot, Plan, Round, Scheme, Stage, Step, StepListener, TargetError};
 use crate::trust::{Grade, Reason, TRUSTED_SHARE, TRUSTED_VARIANCE, Verdict};
 
@@ -37,16 +35,18 @@ pub fn rounds<S: Scheme>(
         pilot_seconds: 0.0,
         pass_seconds: 0.0,
     };
+    let mut interrupted = false;
     match under_way.run(given) {
         Ok(()) => {}
         Err(error) if under_way.scheme.is_interrupt(&error) && under_way.best.is_some() => {
+            interrupted = true;
             under_way.notes.push("interrupted: the best so far".to_owned());
         }
         Err(error) => return Err(error),
     }
     let UnderWay { made, best, notes, .. } = under_way;
     let best = best.ok_or("no round came to an end")?;
-    Ok(Fitted { best, rounds: made, notes })
+    Ok(Fitted { best, rounds: made, notes, interrupted })
 }
 
 /// What to do after a round.

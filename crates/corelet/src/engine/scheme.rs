@@ -229,4 +229,6 @@ pub struct Fitted<S: Scheme> {
     pub rounds: Vec<Round>,
     /// What should not be overlooked.
     pub notes: Vec<String>,
+    /// Whether the user stopped it.
+    pub interrupted: bool,
 }

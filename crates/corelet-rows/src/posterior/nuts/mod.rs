@@ -12,7 +12,7 @@ mod weighted;
 
 pub use arviz::{ArvizGroup, write_arviz};
 #[cfg(feature = "sampling")]
-pub use chain::sample;
+pub use chain::{Coordinates, LogDensity, sample, sample_density};
 pub use chains::{Chain, Chains, Phase, Stats};
 pub use diagnostics::{
     Diagnostics, ParameterSummary, R_HAT_LIMIT, effective_sample_size, ess_bulk, ess_tail, r_hat,

@@ -60,7 +60,8 @@ pub(super) fn climb<E>(
             return Ok(Some(Summit { point, value, converged: true }));
         };
         let step: Vec<f64> = next.iter().zip(&point).map(|(a, b)| a - b).collect();
-        let change: Vec<f64> = gradient.iter().zip(&slope_there).map(|(before, after)| before - after).collect();
+        let change: Vec<f64> =
+            gradient.iter().zip(&slope_there).map(|(before, after)| before - after).collect();
         if dot(&step, &change) > 1e-12 * dot(&change, &change).sqrt() * dot(&step, &step).sqrt() {
             pairs.push((step, change));
             if pairs.len() > MEMORY {
@@ -109,7 +110,10 @@ mod tests {
     #[test]
     fn it_reaches_the_top_of_a_curved_ridge() {
         let Ok(Some(top)) = climb(&[-1.2, 1.0], 200, 1e-14, rosenbrock) else { panic!("no summit") };
-        assert!(top.converged && (top.point[0] - 1.0).abs() < 1e-5 && (top.point[1] - 1.0).abs() < 1e-5, "{top:?}");
+        assert!(
+            top.converged && (top.point[0] - 1.0).abs() < 1e-5 && (top.point[1] - 1.0).abs() < 1e-5,
+            "{top:?}"
+        );
     }
 
     #[test]

@@ -1,8 +1,7 @@
-//! What a model with gradients answers besides: its log-likelihood and prior on ℝᵖ, and draws under a Gaussian likelihood.
+//! What a model with gradients answers besides: its log-likelihood and prior on ℝᵖ.
 
-use super::super::{Sample, TargetError, Wanted};
-use crate::posterior::Gaussian;
-use crate::rows::Rest;
+use super::super::{Sample, TargetError};
+use crate::posterior::Chains;
 
 /// A function and its gradient at several points.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,16 +42,37 @@ pub trait Derivatives: Sync {
     /// Those of the model.
     fn log_likelihood(&self, at: &[f64], rows: Option<&[usize]>) -> Result<Slopes, TargetError>;
 
+    /// Σ wᵢℓᵢ of these rows, and its gradient at each point.
+    ///
+    /// # Errors
+    /// Those of the model.
+    fn weighted(&self, at: &[f64], rows: &[usize], weights: &[f64]) -> Result<Slopes, TargetError>;
+
     /// The log density of the prior, with potentials and Jacobians, and its gradient at each point.
     ///
     /// # Errors
     /// Those of the model.
     fn log_prior(&self, at: &[f64]) -> Result<Slopes, TargetError>;
 
-    /// Draws of the posterior whose likelihood is this Gaussian factor, under the model's own prior; `near` is like that posterior in
-    /// place and shape, and so a good choice of coordinates for a sampler.
+    /// Chains of points as draws in the model's own form.
     ///
     /// # Errors
-    /// Those of the sampler.
-    fn sample(&self, rest: &Rest, near: &Gaussian, wanted: Wanted) -> Result<Sample, TargetError>;
+    /// Those of the model.
+    fn constrained(&self, chains: &Chains) -> Result<Sample, TargetError>;
+
+    /// How long the final chains are.
+    fn length(&self) -> Length;
+}
+
+/// The final chains.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Length {
+    /// How many.
+    pub chains: usize,
+    /// Steps of warm-up of each.
+    pub warmup: usize,
+    /// Draws of each.
+    pub draws: usize,
+    /// The acceptance rate that the step size is adapted to.
+    pub target_accept: f64,
 }

@@ -3,7 +3,7 @@
 use super::super::TargetError;
 use super::curvature::{Pattern, hessian};
 use super::derivatives::{Derivatives, Slopes};
-use crate::linalg::{dot, multiply, row_major, symmetric_eigen};
+use crate::linalg::{Cholesky, dot, multiply, row_major, symmetric_eigen};
 use crate::posterior::Gaussian;
 use crate::rows::Rest;
 
@@ -96,7 +96,8 @@ impl<'m> Expander<'m> {
             return Ok(());
         }
         let dim = self.model.dimension();
-        let (dense, first) = (Pattern::dense(dim), centre.iter().map(|x| FIRST_STEP * (1.0 + x.abs())).collect::<Vec<_>>());
+        let (dense, first) =
+            (Pattern::dense(dim), centre.iter().map(|x| FIRST_STEP * (1.0 + x.abs())).collect::<Vec<_>>());
         let on_sample = |at: &[f64]| self.model.log_likelihood(at, self.sample());
         let likelihood = hessian(&dense, centre, &first, on_sample)?;
         let prior = hessian(&dense, centre, &first, |at| self.model.log_prior(at))?;
@@ -107,7 +108,8 @@ impl<'m> Expander<'m> {
             if step.is_finite() { step.clamp(1e-6, 1.0) } else { first[i] }
         };
         let steps: Vec<f64> = (0..dim).map(step).collect();
-        let mut known = Known { likelihood: Pattern::of(&likelihood, dim), prior: Pattern::of(&prior, dim), steps };
+        let mut known =
+            Known { likelihood: Pattern::of(&likelihood, dim), prior: Pattern::of(&prior, dim), steps };
         if self.sample.is_some() && known.likelihood != dense {
             // Rows outside of the sample may let two coordinates meet that meet nowhere in it.
             let found = hessian(&known.likelihood, centre, &known.steps, |at| self.all_rows(at))?;
@@ -123,7 +125,8 @@ impl<'m> Expander<'m> {
     fn agrees(&self, hessian: &[f64], centre: &[f64], steps: &[f64]) -> Result<bool, TargetError> {
         let dim = centre.len();
         let sign = |i: usize| if (i * i + i / 3) % 2 == 0 { 1.0 } else { -1.0 };
-        let shift: Vec<f64> = steps.iter().enumerate().map(|(i, h)| sign(i) * h / (dim as f64).sqrt()).collect();
+        let shift: Vec<f64> =
+            steps.iter().enumerate().map(|(i, h)| sign(i) * h / (dim as f64).sqrt()).collect();
         let points: Vec<f64> = [1.0, -1.0]
             .iter()
             .flat_map(|side| centre.iter().zip(&shift).map(move |(c, d)| c + side * d))
@@ -203,10 +206,30 @@ impl<'m> Expander<'m> {
 }
 
 impl About {
+    /// log ∫ of the posterior density by its Laplace fit here, of this log density at the centre; none where this is no top.
+    pub(super) fn log_mass(&self, value: f64) -> Option<f64> {
+        let dim = self.centre.len();
+        let precision: Vec<f64> = self
+            .hessian
+            .iter()
+            .zip(&self.prior_hessian)
+            .map(|(likelihood, prior)| -likelihood - prior)
+            .collect();
+        let cholesky = Cholesky::new(&precision, dim).ok()?;
+        let factor = cholesky.factor();
+        let half_log_determinant: f64 = (0..dim).map(|i| factor[i * dim + i].ln()).sum();
+        Some(value + 0.5 * dim as f64 * std::f64::consts::TAU.ln() - half_log_determinant)
+            .filter(|mass| mass.is_finite())
+    }
+
     /// The Gaussian factor, the posterior it makes with the prior about its centre, and how many directions the data do not determine.
     pub(super) fn gaussian(&self) -> Result<(Rest, Gaussian, usize), TargetError> {
-        let precision: Vec<f64> =
-            self.hessian.iter().zip(&self.prior_hessian).map(|(likelihood, prior)| -likelihood - prior).collect();
+        let precision: Vec<f64> = self
+            .hessian
+            .iter()
+            .zip(&self.prior_hessian)
+            .map(|(likelihood, prior)| -likelihood - prior)
+            .collect();
         let under = positive(&self.centre, precision)?;
         let (rest, undetermined) = Rest::of(&under, self.gradient.clone(), self.hessian.clone())?;
         if undetermined == 0 {
@@ -224,7 +247,8 @@ fn positive(centre: &[f64], precision: Vec<f64>) -> Result<Gaussian, TargetError
     if precision.iter().any(|x| !x.is_finite()) {
         return Err("the curvature of the log posterior is not finite at its centre".into());
     }
-    let scale: Vec<f64> = (0..dim).map(|i| precision[i * dim + i].abs().max(f64::MIN_POSITIVE).sqrt()).collect();
+    let scale: Vec<f64> =
+        (0..dim).map(|i| precision[i * dim + i].abs().max(f64::MIN_POSITIVE).sqrt()).collect();
     let definite = Gaussian::from_precision(centre.to_vec(), precision.clone());
     if let Ok(found) = definite
         && found.covariance.iter().all(|x| x.is_finite())

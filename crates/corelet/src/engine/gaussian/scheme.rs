@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use super::super::plan::{Plan, SCORED_DRAWS, VERDICT_DRAWS};
-use super::super::{Interrupted, Pilot, Sample, Scheme, Target, TargetError, Wanted};
+use super::super::{Interrupted, Pilot, PoolCoreset, Sample, Scheme, Target, TargetError, Wanted};
+use super::chains::{Surrogate, chains};
 use super::derivatives::Derivatives;
 use super::expand::{About, Expander};
-use super::modes::{is_rival, sample_of, summits};
-use crate::linalg::product;
+use super::modes::{sample_of, summits};
+use super::sparse::Whitened;
 use crate::posterior::Gaussian;
 use crate::rows::Rest;
+use crate::study::gaussian_alone;
 use crate::trust::{Evidence, Reason, Scores, Verdict, judge};
 
 /// Pairs of points over which slopes are averaged: first, where the centre will move, and later, where V is measured at them too.
@@ -24,6 +26,10 @@ const CENTRED: usize = 1000;
 /// A centre may be worse than the last one by so many nats of log-likelihood, and one for every two coordinates, before the step to it
 /// is shortened: a mean is not a mode.
 const WORSE: f64 = 10.0;
+/// A second mode with less than e⁻¹⁰ of the mass of the first is negligible: masses by Laplace fits are good to a few nats.
+const RIVAL: f64 = 10.0;
+/// A mode at which the Gaussian is off by less, in nats, is one that its chains visit.
+const KNOWN: f64 = 3.0;
 /// Halvings of a step.
 const HALVINGS: usize = 6;
 
@@ -35,8 +41,10 @@ pub struct Expanded<'t, T: Target + ?Sized> {
     plan: Plan,
     /// The last centre, and the log-likelihood of all rows there.
     last: Option<(Vec<f64>, f64)>,
-    /// A second mode that may matter.
-    pub(crate) rival: bool,
+    /// Whether there is a second mode that may matter.
+    rival: bool,
+    /// How often chains were run, for their seeds.
+    runs: u64,
 }
 
 /// The Gaussian factor, and what is near the posterior it makes.
@@ -62,7 +70,15 @@ impl<'t, T: Target + ?Sized> Expanded<'t, T> {
         let model = target.derivatives()?;
         let sample = sample_of(target.rows(), plan.seed);
         let expander = Expander::new(model, target.rows(), sample);
-        Some(Self { target, model, expander, plan: Plan { k: 0, max_k: 0, ..plan }, last: None, rival: false })
+        Some(Self {
+            target,
+            model,
+            expander,
+            plan: Plan { k: 0, max_k: 0, ..plan },
+            last: None,
+            rival: false,
+            runs: 0,
+        })
     }
 
     fn dim(&self) -> usize {
@@ -92,6 +108,54 @@ impl<'t, T: Target + ?Sized> Expanded<'t, T> {
         Ok(mean)
     }
 
+    /// Derivatives at the mode with the most mass by its Laplace fit. A second one is noted where its mass is not negligible and the
+    /// Gaussian about the first does not have it.
+    fn at_the_best(&mut self) -> Result<About, TargetError> {
+        let tops = summits(self.model, self.target.rows(), self.expander.sample())?;
+        let mut found = Vec::new();
+        for top in &tops {
+            let about = self.expander.about(top.point.clone(), &[])?;
+            // A ridge that rises without end is no mode: its curvature is not that of a top.
+            let mass = about.log_mass(top.value).unwrap_or(f64::NEG_INFINITY);
+            found.push((mass, about));
+        }
+        found.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+        let mut found = found.into_iter();
+        let Some((mass, best)) = found.next() else { return Err("the posterior has no mode".into()) };
+        let Expansion { rest, .. } = self.expansion(&best)?;
+        for (other, about) in found.filter(|(other, _)| *other > mass - RIVAL) {
+            let there = self.model.log_likelihood(&[&best.centre[..], &about.centre].concat(), None)?.values;
+            let (rise, predicted) =
+                (there[1] - there[0], rest.value(&about.centre) - rest.value(&best.centre));
+            self.rival |= (rise - predicted).abs() > KNOWN || other.is_nan();
+        }
+        Ok(best)
+    }
+
+    /// The Gaussian in place of all rows as the coreset that is handed over.
+    ///
+    /// # Errors
+    /// Those of the model.
+    pub(crate) fn coreset(&self, expansion: &Expansion) -> Result<PoolCoreset, TargetError> {
+        Ok(PoolCoreset {
+            units: Vec::new(),
+            weights: Vec::new(),
+            rows: Vec::new(),
+            row_weights: Vec::new(),
+            summary: gaussian_alone(self.target.rows(), self.plan.seed, expansion.undetermined),
+            fingerprint: None,
+            rest: Some((self.model.names()?, expansion.rest.clone())),
+        })
+    }
+
+    /// Chains of the posterior that the Gaussian makes.
+    fn chains(&mut self, expansion: &Expansion, wanted: Wanted) -> Result<Sample, TargetError> {
+        self.runs += 1;
+        let surrogate = Surrogate::new(self.model, None, &expansion.rest);
+        let coordinates = Whitened::new(&expansion.near.mean, &expansion.near.precision)?;
+        chains(self.target, &surrogate, &coordinates, wanted, self.plan.seed.wrapping_add(self.runs))
+    }
+
     fn expansion(&self, about: &About) -> Result<Expansion, TargetError> {
         let (rest, near, undetermined) = about.gaussian()?;
         Ok(Expansion { rest: Arc::new(rest), near, undetermined })
@@ -101,15 +165,7 @@ impl<'t, T: Target + ?Sized> Expanded<'t, T> {
     fn scores(&self, expansion: &Expansion, sample: &Sample) -> Result<Scores, TargetError> {
         let (some, dim) = (sample.thinned(SCORED_DRAWS), self.dim());
         let points = self.model.unconstrained(&some)?;
-        let mut gradient = self.model.log_prior(&points)?.gradients;
-        let rest = &expansion.rest;
-        let shifts: Vec<f64> = points.chunks_exact(dim.max(1)).flat_map(|line| less(line, &rest.centre)).collect();
-        let curved = product(&shifts, &rest.curvature, dim, false);
-        let lines = gradient.chunks_exact_mut(dim.max(1)).zip(curved.chunks_exact(dim.max(1)));
-        for (line, curved) in lines {
-            let slope = rest.gradient.iter().zip(curved);
-            line.iter_mut().zip(slope).for_each(|(sum, (b, a))| *sum += b + a);
-        }
+        let (_, gradient) = Surrogate::new(self.model, None, &expansion.rest).at(&points)?;
         let draws = crate::trust::Draws { theta: points, dim, ..some.draws };
         Ok(Scores { draws, gradient })
     }
@@ -174,26 +230,26 @@ impl<T: Target + ?Sized> Scheme for Expanded<'_, T> {
     }
 
     fn pilot(&mut self, _rows: usize, _k: usize) -> Result<Option<Pilot<Sample>>, TargetError> {
-        let found = summits(self.model, self.target.rows(), self.expander.sample())?;
-        let about = self.expander.about(found.best.clone(), &[])?;
+        let about = self.at_the_best()?;
         let expansion = self.expansion(&about)?;
-        for other in &found.others {
-            self.rival |= is_rival(self.model, &expansion.rest, &found, other)?;
-        }
-        let value = self.model.log_likelihood(&found.best, None)?.values[0];
-        self.last = Some((found.best, value));
-        let draws = self.model.sample(&expansion.rest, &expansion.near, Wanted::Draws(FIRST_DRAWS))?;
+        let value = self.model.log_likelihood(&about.centre, None)?.values[0];
+        self.last = Some((about.centre, value));
+        let draws = self.chains(&expansion, Wanted::Draws(FIRST_DRAWS))?;
         Ok(Some(Pilot { draws, apart: false }))
     }
 
-    fn look(&mut self, draws: &Sample, coreset: Option<&Expansion>, _k: usize) -> Result<Looked, TargetError> {
+    fn look(
+        &mut self,
+        draws: &Sample,
+        coreset: Option<&Expansion>,
+        _k: usize,
+    ) -> Result<Looked, TargetError> {
         let dim = self.dim();
         let most = if coreset.is_none() { FIRST_PAIRS } else { PAIRS };
         let centre = self.centre(&self.model.unconstrained(&draws.thinned(CENTRED))?)?;
         let sample = draws.thinned(most);
         let points = self.model.unconstrained(&sample)?;
-        let shifts: Vec<f64> =
-            points.chunks_exact(dim.max(1)).flat_map(|line| less(line, &centre)).collect();
+        let shifts: Vec<f64> = points.chunks_exact(dim.max(1)).flat_map(|line| less(line, &centre)).collect();
         let about = self.expander.about(centre, &shifts)?;
         Ok(Looked { about, sample, points })
     }
@@ -211,7 +267,7 @@ impl<T: Target + ?Sized> Scheme for Expanded<'_, T> {
         full: bool,
     ) -> Result<Sample, TargetError> {
         let wanted = if full { Wanted::Final { draws: JUDGED } } else { Wanted::Draws(JUDGED) };
-        self.model.sample(&coreset.rest, &coreset.near, wanted)
+        self.chains(coreset, wanted)
     }
 
     fn verdict(
@@ -237,7 +293,8 @@ impl<T: Target + ?Sized> Scheme for Expanded<'_, T> {
             let points = self.model.unconstrained(&sample)?;
             let totals = self.model.log_likelihood(&points, None)?.values;
             let verdict = self.judged(coreset, draws, (&sample, &points, &totals), found.clone())?;
-            let strays = verdict.reasons.iter().any(|reason| matches!(reason, Reason::Variance | Reason::Share));
+            let strays =
+                verdict.reasons.iter().any(|reason| matches!(reason, Reason::Variance | Reason::Share));
             if !strays || most >= VERDICT_DRAWS.min(draws.len()) {
                 return Ok(verdict);
             }
