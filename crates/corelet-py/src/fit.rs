@@ -263,6 +263,10 @@ impl Derivatives for PythonTarget {
         })
     }
 
+    fn one_by_one(&self) -> bool {
+        true
+    }
+
     fn length(&self) -> Length {
         self.length
     }

@@ -62,6 +62,11 @@ pub fn sample(
 pub trait LogDensity: Sync {
     /// Its value at θ, with the gradient there; none where it has no finite value.
     fn log_density(&self, theta: &[f64], gradient: &mut [f64]) -> Option<f64>;
+
+    /// Whether threads would only wait for each other here, so that chains had better run one after the other.
+    fn one_by_one(&self) -> bool {
+        false
+    }
 }
 
 /// Coordinates z with θ = m + Cz in which a density is nearly N(0, I).
@@ -124,8 +129,10 @@ pub fn sample_density(
         let target = Target { density, coordinates, theta: Vec::with_capacity(dim), slope: vec![0.0; dim] };
         run_chain(target, settings, seed, chain, &report)
     };
-    let chains: Result<Vec<Chain>, SampleError> =
-        parallel::map(0..settings.chains, run).into_iter().collect();
+    let chains: Result<Vec<Chain>, SampleError> = match density.one_by_one() {
+        true => (0..settings.chains).map(run).collect(),
+        false => parallel::map(0..settings.chains, run).into_iter().collect(),
+    };
     Ok(Chains { dim, chains: chains? })
 }
 

@@ -64,6 +64,10 @@ impl<'m> Surrogate<'m> {
 }
 
 impl LogDensity for Surrogate<'_> {
+    fn one_by_one(&self) -> bool {
+        self.model.one_by_one()
+    }
+
     fn log_density(&self, theta: &[f64], gradient: &mut [f64]) -> Option<f64> {
         match self.at(theta) {
             Ok((values, slopes)) => {

@@ -60,6 +60,11 @@ pub trait Derivatives: Sync {
     /// Those of the model.
     fn constrained(&self, chains: &Chains) -> Result<Sample, TargetError>;
 
+    /// Whether only one thread at a time can be answered, as by an interpreter with a lock.
+    fn one_by_one(&self) -> bool {
+        false
+    }
+
     /// How long the final chains are.
     fn length(&self) -> Length;
 }

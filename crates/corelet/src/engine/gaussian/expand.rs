@@ -110,37 +110,20 @@ impl<'m> Expander<'m> {
         let steps: Vec<f64> = (0..dim).map(step).collect();
         let mut known =
             Known { likelihood: Pattern::of(&likelihood, dim), prior: Pattern::of(&prior, dim), steps };
-        if self.sample.is_some() && known.likelihood != dense {
-            // Rows outside of the sample may let two coordinates meet that meet nowhere in it.
-            let found = hessian(&known.likelihood, centre, &known.steps, |at| self.all_rows(at))?;
-            if !self.agrees(&found, centre, &known.steps)? {
-                known.likelihood = dense;
+        // Two coordinates that meet nowhere in the sample may meet elsewhere, and an entry may be zero by chance.
+        for (pattern, of_prior) in [(&mut known.likelihood, false), (&mut known.prior, true)] {
+            if *pattern == dense {
+                continue;
+            }
+            let at =
+                |points: &[f64]| if of_prior { self.model.log_prior(points) } else { self.all_rows(points) };
+            let found = hessian(pattern, centre, &known.steps, at)?;
+            if !agrees(&found, centre, &known.steps, at)? {
+                *pattern = dense.clone();
             }
         }
         self.known = Some(known);
         Ok(())
-    }
-
-    /// Whether a Hessian gives the difference of gradients along a direction in which every coordinate moves.
-    fn agrees(&self, hessian: &[f64], centre: &[f64], steps: &[f64]) -> Result<bool, TargetError> {
-        let dim = centre.len();
-        let sign = |i: usize| if (i * i + i / 3) % 2 == 0 { 1.0 } else { -1.0 };
-        let shift: Vec<f64> =
-            steps.iter().enumerate().map(|(i, h)| sign(i) * h / (dim as f64).sqrt()).collect();
-        let points: Vec<f64> = [1.0, -1.0]
-            .iter()
-            .flat_map(|side| centre.iter().zip(&shift).map(move |(c, d)| c + side * d))
-            .collect();
-        let gradients = self.all_rows(&points)?.gradients;
-        let mut expected = vec![0.0; dim];
-        multiply(hessian, &shift, &mut expected);
-        let (mut missed, mut size) = (0.0, 0.0);
-        for i in 0..dim {
-            let found = 0.5 * (gradients[i] - gradients[dim + i]);
-            missed += ((found - expected[i]) * steps[i]).powi(2);
-            size += (found * steps[i]).powi(2);
-        }
-        Ok(missed <= PROBED * PROBED * size)
     }
 
     /// The mean of the Hessians at the centre and, where they are cheap, at some of the points around it.
@@ -203,6 +186,32 @@ impl<'m> Expander<'m> {
         )
         .into())
     }
+}
+
+/// Whether a Hessian gives the difference of gradients along a direction in which every coordinate moves.
+fn agrees(
+    hessian: &[f64],
+    centre: &[f64],
+    steps: &[f64],
+    slopes: impl FnOnce(&[f64]) -> Result<Slopes, TargetError>,
+) -> Result<bool, TargetError> {
+    let dim = centre.len();
+    let sign = |i: usize| if (i * i + i / 3) % 2 == 0 { 1.0 } else { -1.0 };
+    let shift: Vec<f64> = steps.iter().enumerate().map(|(i, h)| sign(i) * h / (dim as f64).sqrt()).collect();
+    let points: Vec<f64> = [1.0, -1.0]
+        .iter()
+        .flat_map(|side| centre.iter().zip(&shift).map(move |(c, d)| c + side * d))
+        .collect();
+    let gradients = slopes(&points)?.gradients;
+    let mut expected = vec![0.0; dim];
+    multiply(hessian, &shift, &mut expected);
+    let (mut missed, mut size) = (0.0, 0.0);
+    for i in 0..dim {
+        let found = 0.5 * (gradients[i] - gradients[dim + i]);
+        missed += ((found - expected[i]) * steps[i]).powi(2);
+        size += (found * steps[i]).powi(2);
+    }
+    Ok(missed <= PROBED * PROBED * size)
 }
 
 impl About {
