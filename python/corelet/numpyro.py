@@ -103,8 +103,8 @@ def fit(
     plan = plan_of(units, k, max_k, rows, None, max_rounds, seed, None)
     plan.began = began
     warn_of_precision(table.n)
-    first = gaussian_first(rest, table.dimension, plan.k)
-    size = 0 if groups is not None or first else max(plan.k, 0 if given is not None else plan.pilot)
+    by_gaussian = gaussian_first(rest, table.dimension, plan.k)
+    size = 0 if groups is not None or by_gaussian else max(plan.k, 0 if given is not None else plan.pilot)
     tool = Sampler(table, Steps(draws, tune, chains), plan, size, dict(kernel or {}))
     try:
         tool.check(plan.draws_at(plan.k, table.parameters), seed)
@@ -157,7 +157,7 @@ class Sampler:
         self._compiled: dict[tuple[Any, ...], Compiled] = {}
         self._blocks: dict[tuple[int, int], Any] = {}
         self._kernel = kernel
-        self._dimension = 0
+        self._priors: dict[int, Compiled] = {}
         self._pieces: Optional[list[tuple[str, slice, Any]]] = None
         self._tracing = threading.Lock()
         if size:
@@ -270,9 +270,9 @@ class Sampler:
             begin, first = place
             end = min(begin + size, count)
             data = (padded_weights(factors[begin:end], size), *self._some(rows, begin, end, size))
-            free = self._by_site(points[first : first + width])
-            totals, found = self._once(("slopes", width, size), self._each_slope, (free, data))(free, data)
-            return first, np.asarray(totals, dtype=np.float64), self._table(found)
+            some = points[first : first + width]
+            found, slopes = self._once(("slopes", width, size), self._each_slope, (some, data))(some, data)
+            return first, np.asarray(found, dtype=np.float64), np.asarray(slopes, dtype=np.float64)
 
         totals, gradients = np.zeros(len(points)), np.zeros(points.shape)
         places = [(begin, first) for begin in range(0, count, size) for first in range(0, len(points), width)]
@@ -284,26 +284,43 @@ class Sampler:
     def _some(self, rows: Optional[NDArray[np.int64]], begin: int, end: int, size: int) -> tuple[Any, ...]:
         """Rows `begin` to `end` of these, or of all, padded; those of all are kept as JAX's arrays from one point to the next."""
         if rows is not None:
-            return self.rows.take(rows[begin:end], size)
+            return tuple(self.rows.take(rows[begin:end], size))
         if (begin, size) not in self._blocks:
             self._blocks[begin, size] = jax.device_put(self.rows.take(slice(begin, end), size))
-        return self._blocks[begin, size]
+        return tuple(self._blocks[begin, size])
 
-    def _each_slope(self, free: Any, data: Any) -> Any:
+    def _each_slope(self, points: Any, data: Any) -> Any:
         """Point by point: what is computed of a block of rows stays in the cache of a core."""
-        return jax.lax.map(lambda one: jax.value_and_grad(self._total)(one, data), free)
+        total = jax.value_and_grad(lambda point: self._total(self._apart(point), data))
+        return jax.lax.map(total, points)
+
+    def _each_prior(self, points: Any) -> Any:
+        return jax.vmap(jax.value_and_grad(lambda point: self.rows.log_prior(self._apart(point), self._few)))(points)
+
+    def _apart(self, point: Any) -> dict[str, Any]:
+        """Unconstrained numbers as values of the latent sites."""
+        return {name: point[piece].reshape(like.shape) for name, piece, like in self._layout()}
+
+    def _layout(self) -> list[tuple[str, slice, Any]]:
+        """Where each latent site stands among the unconstrained numbers, and what its values are like."""
+        if self._pieces is None:
+            shapes = jax.eval_shape(self.rows.unconstrained, self.rows.latent, self._few)
+            likes = [shapes[name] for name in self.rows.latent]
+            sizes = [int(np.prod(like.shape)) for like in likes]
+            ends = np.cumsum(sizes).tolist()
+            places = (slice(end - size, end) for end, size in zip(ends, sizes))
+            self._pieces = list(zip(self.rows.latent, places, likes))
+        return self._pieces
 
     def log_prior(self, u: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """The log density of the prior, with factors and Jacobians, at unconstrained values, and its gradient."""
         width = 1 if len(u) == 1 else AT_ONCE
         points = np.concatenate([u, np.repeat(u[-1:], -len(u) % width, axis=0)])
-        density = jax.vmap(jax.value_and_grad(self.rows.log_prior), in_axes=(0, None))
         totals, gradients = np.empty(len(points)), np.empty(points.shape)
         for first in range(0, len(points), width):
-            free = self._by_site(points[first : first + width])
-            values, slopes = self._once(("prior", width), density, (free, self._few))(free, self._few)
-            totals[first : first + width] = values
-            gradients[first : first + width] = self._table(slopes)
+            some = points[first : first + width]
+            compiled = self._priors.get(width) or self._once(("prior", width), self._each_prior, (some,))
+            totals[first : first + width], gradients[first : first + width] = self._priors.setdefault(width, compiled)(some)
         return totals[: len(u)], gradients[: len(u)]
 
     def constrained(self, points: NDArray[np.float64], stats: Optional[Mapping[str, NDArray[np.float64]]] = None) -> Draws:
@@ -323,9 +340,7 @@ class Sampler:
     @property
     def dimension(self) -> int:
         """How many unconstrained numbers there are."""
-        if self._dimension == 0:
-            self._dimension = self.rows.dimension
-        return self._dimension
+        return int(self._layout()[-1][1].stop)
 
     @property
     def length(self) -> tuple[int, int, int, float]:
@@ -334,7 +349,7 @@ class Sampler:
 
     def coordinates(self) -> list[str]:
         """The name of each unconstrained number."""
-        return [name for site, shape in self._shapes().items() for name in names_of(site, shape)]
+        return [name for site, _, like in self._layout() for name in names_of(site, like.shape)]
 
     def places(self, count: int) -> NDArray[np.float64]:
         """Unconstrained points within 2 of the middle, as NumPyro's chains start, at which the prior is finite; the middle is the first."""
@@ -342,11 +357,6 @@ class Sampler:
         points = np.concatenate([np.zeros((1, self.dimension)), rng.uniform(-2.0, 2.0, (4 * count, self.dimension))])
         density, gradient = self.log_prior(points)
         return points[np.isfinite(density) & np.isfinite(gradient).all(axis=1)][:count]
-
-    def _shapes(self) -> dict[str, tuple[int, ...]]:
-        """Of the unconstrained values of each latent site."""
-        shapes = jax.eval_shape(self.rows.unconstrained, self.rows.latent, self._few)
-        return {name: tuple(shapes[name].shape) for name in self.rows.latent}
 
     def unconstrained(self, draws: Draws) -> NDArray[np.float64]:
         """Draws × numbers on the whole real line, by latent site in the order of the model."""
@@ -372,16 +382,9 @@ class Sampler:
         return np.concatenate([values.reshape(len(values), -1) for values in columns], axis=1)
 
     def _by_site(self, u: NDArray[np.float64]) -> dict[str, NDArray[Any]]:
-        if self._pieces is None:
-            shapes = jax.eval_shape(self.rows.unconstrained, self.rows.latent, self._few)
-            likes = [shapes[name] for name in self.rows.latent]
-            ends = np.cumsum([int(np.prod(like.shape)) for like in likes]).tolist()
-            self._pieces = [(name, slice(end - int(np.prod(like.shape)), end), like) for name, end, like in zip(self.rows.latent, ends, likes)]
         if u.ndim != 2 or u.shape[1] != self.dimension:
             raise CoreletError(f"unconstrained values have shape {u.shape}; they must be draws × {self.dimension}")
-        return {
-            name: np.asarray(u[:, piece], like.dtype).reshape(len(u), *like.shape) for name, piece, like in self._pieces
-        }
+        return {name: np.asarray(u[:, piece], like.dtype).reshape(len(u), *like.shape) for name, piece, like in self._layout()}
 
     def _once(self, key: tuple[Any, ...], function: Callable[..., Any], examples: tuple[Any, ...]) -> Compiled:
         """A function compiled for these shapes, once."""

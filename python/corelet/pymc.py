@@ -264,6 +264,7 @@ class Sampler:
                 same = False
             if not same:
                 self._prior = by_numpy
+        assert self._prior is not None
         found: tuple[NDArray[np.float64], NDArray[np.float64]] = self._prior(at)
         return found
 

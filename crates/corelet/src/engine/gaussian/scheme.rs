@@ -16,7 +16,7 @@ use crate::trust::{Evidence, Reason, Scores, Verdict, judge};
 
 /// Pairs of points over which slopes are averaged: first, where the centre will move, and later, where V is measured at them too.
 const FIRST_PAIRS: usize = 50;
-const PAIRS: usize = 160;
+const PAIRS: usize = 250;
 /// Draws of the chains before the first verdict.
 const FIRST_DRAWS: usize = 200;
 /// Draws at which the last verdict looks first.
