@@ -306,12 +306,14 @@ class Sampler:
         """Draws as lines of unconstrained values; not finite where a draw is at the edge of its range."""
         return self.free.unconstrained(flat_draws(draws))
 
-    def constrained(self, points: NDArray[np.float64], stats: Mapping[str, NDArray[np.float64]]) -> Draws:
+    def constrained(self, points: NDArray[np.float64], stats: Optional[Mapping[str, NDArray[np.float64]]] = None) -> Draws:
         """Chains × draws × unconstrained values as draws, with the sampler's statistics."""
         import xarray
 
         found = Draws(self.free.constrain(points), True)
-        self.full_length.append((found, xarray.Dataset({name: (("chain", "draw"), values) for name, values in stats.items()})))
+        if stats:
+            shown = {name: (("chain", "draw"), values) for name, values in stats.items()}
+            self.full_length.append((found, xarray.Dataset(shown)))
         return found
 
     @property

@@ -254,12 +254,13 @@ impl Derivatives for PythonTarget {
         })
     }
 
-    fn constrained(&self, chains: &Chains) -> Result<Sample, TargetError> {
+    fn constrained(&self, points: &[f64], chains: Option<&Chains>) -> Result<Sample, TargetError> {
         self.ask(|py, bridge| {
-            let shape = [chains.chains.len(), chains.draws_per_chain(), self.coordinates];
-            let points = PyArray1::from_vec(py, chains.theta()).reshape(shape)?;
-            let answer = bridge.call_method1("constrained", (points, sample_stats(py, chains)?))?;
-            sample_of(&answer.extract()?)
+            let count = chains.map_or(1, |chains| chains.chains.len());
+            let shape = [count, points.len() / self.coordinates / count, self.coordinates];
+            let points = PyArray1::from_slice(py, points).reshape(shape)?;
+            let stats = chains.map(|chains| sample_stats(py, chains)).transpose()?;
+            sample_of(&bridge.call_method1("constrained", (points, stats))?.extract()?)
         })
     }
 

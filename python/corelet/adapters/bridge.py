@@ -170,9 +170,11 @@ class Bridge:
         values, gradients = self.model.log_prior(at)
         return np.asarray(values, np.float64), in_lines(gradients, self.coordinates)
 
-    def constrained(self, points: NDArray[np.float64], stats: dict[str, NDArray[np.float64]]) -> tuple[NDArray[np.float64], bool, int]:
+    def constrained(
+        self, points: NDArray[np.float64], stats: Optional[dict[str, NDArray[np.float64]]]
+    ) -> tuple[NDArray[np.float64], bool, int]:
         """Chains of points as `sample` returns draws."""
-        diverged = int(stats["diverging"].sum())
+        diverged = int(stats["diverging"].sum()) if stats else 0
         return self.given(replace(self.model.constrained(points, stats), diverged=diverged))
 
 

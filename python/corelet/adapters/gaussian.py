@@ -33,8 +33,8 @@ class Differentiable(Protocol):
     def unconstrained(self, draws: Draws) -> Numbers:
         """Draws as points; not finite where a draw is at the edge of its range."""
 
-    def constrained(self, points: Numbers, stats: Mapping[str, Numbers]) -> Draws:
-        """Chains × draws × p numbers as draws, with statistics of the sampler, chains × draws."""
+    def constrained(self, points: Numbers, stats: Optional[Mapping[str, Numbers]] = None) -> Draws:
+        """Chains × draws × p numbers as draws, with statistics of the sampler, chains × draws, where it was one."""
 
     def slopes(
         self, at: Numbers, rows: Optional[NDArray[np.int64]], weights: Optional[Numbers] = None

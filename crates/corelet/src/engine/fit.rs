@@ -62,7 +62,7 @@ pub fn fit<T: Target + ?Sized>(
     if !wanted {
         return by_rows(target, units, plan, given, listener);
     }
-    let before = by_gaussian(target, plan.clone(), given.clone(), listener);
+    let before = by_gaussians(target, &plan, given.clone(), listener);
     let few = dim.is_some_and(|dim| dim <= MOST_BY_ROWS);
     match before {
         Err(error)
@@ -81,11 +81,9 @@ pub fn fit<T: Target + ?Sized>(
                 return Ok(first);
             }
             // Its posterior is where a pilot would lead, unless it is nowhere.
-            let near = first.verdict.divergence.variance.is_finite()
-                && first.verdict.mixing.is_some_and(|it| it.mixed());
-            let given = if near { Some(first.draws.clone()) } else { given };
+            let given = if is_somewhere(&first) { Some(first.draws.clone()) } else { given };
             let second = by_rows(target, units, plan, given, listener)?;
-            Ok(better(first, second))
+            Ok(better(first, second, "in its place"))
         }
     }
 }
@@ -131,15 +129,38 @@ fn by_gaussian<T: Target + ?Sized>(
     Ok((TargetFit { coreset, verdict, draws, rounds, notes }, interrupted))
 }
 
-/// The better of a fit by a Gaussian and one by rows, with the rounds of both.
-fn better(first: TargetFit, second: TargetFit) -> TargetFit {
+/// A Gaussian alone; where V asks for it, up to k rows beside it, and more.
+fn by_gaussians<T: Target + ?Sized>(
+    target: &T,
+    plan: &Plan,
+    given: Option<Sample>,
+    listener: &mut StepListener<'_>,
+) -> Result<(TargetFit, bool), TargetError> {
+    let alone = Plan { k: 0, max_k: 0, ..plan.clone() };
+    let (first, interrupted) = by_gaussian(target, alone, given, listener)?;
+    let strays =
+        first.verdict.reasons.contains(&Reason::Variance) || first.verdict.reasons.contains(&Reason::Share);
+    if interrupted || !strays || !is_somewhere(&first) {
+        return Ok((first, interrupted));
+    }
+    let (second, interrupted) = by_gaussian(target, plan.clone(), Some(first.draws.clone()), listener)?;
+    Ok((better(first, second, "with weighted rows beside it"), interrupted))
+}
+
+/// Whether its posterior is one from which others may begin.
+fn is_somewhere(fit: &TargetFit) -> bool {
+    fit.verdict.divergence.variance.is_finite() && fit.verdict.mixing.is_some_and(|mixing| mixing.mixed())
+}
+
+/// The better of a fit by a Gaussian and one by rows, beside it or in its place, with the rounds of both.
+fn better(first: TargetFit, second: TargetFit, how: &str) -> TargetFit {
     let upper = |fit: &TargetFit| fit.verdict.divergence.variance_upper;
     let is_first = (first.verdict.grade, upper(&first)) < (second.verdict.grade, upper(&second));
     let rounds = [first.rounds.clone(), second.rounds.clone()].concat();
     let mut notes = [first.notes.clone(), second.notes.clone()].concat();
-    notes.push(match is_first {
-        true => "a Gaussian in place of all rows came nearer than weighted rows".to_owned(),
-        false => "a Gaussian in place of all rows was tried first; weighted rows came nearer".to_owned(),
-    });
+    if is_first {
+        notes
+            .push(format!("weighted rows {how} came no nearer than a Gaussian for all rows, which was kept"));
+    }
     TargetFit { rounds, notes, ..if is_first { first } else { second } }
 }

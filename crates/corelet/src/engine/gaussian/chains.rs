@@ -126,7 +126,7 @@ pub(super) fn chains<T: Target + ?Sized>(
         return Err(error);
     }
     match found {
-        Ok(found) => surrogate.model.constrained(&found),
+        Ok(found) => surrogate.model.constrained(&found.theta(), Some(&found)),
         Err(SampleError::Stopped) => {
             let error = stopped.into_inner().unwrap_or_else(PoisonError::into_inner);
             Err(error.unwrap_or_else(|| Box::new(Interrupted)))

@@ -54,11 +54,11 @@ pub trait Derivatives: Sync {
     /// Those of the model.
     fn log_prior(&self, at: &[f64]) -> Result<Slopes, TargetError>;
 
-    /// Chains of points as draws in the model's own form.
+    /// Points as draws in the model's own form: of these chains, where there are some, with their statistics, else as one chain.
     ///
     /// # Errors
     /// Those of the model.
-    fn constrained(&self, chains: &Chains) -> Result<Sample, TargetError>;
+    fn constrained(&self, points: &[f64], chains: Option<&Chains>) -> Result<Sample, TargetError>;
 
     /// Whether only one thread at a time can be answered, as by an interpreter with a lock.
     fn one_by_one(&self) -> bool {

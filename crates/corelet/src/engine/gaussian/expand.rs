@@ -3,6 +3,7 @@
 use super::super::TargetError;
 use super::curvature::{Pattern, hessian};
 use super::derivatives::{Derivatives, Slopes};
+use crate::coreset::most_share;
 use crate::linalg::{Cholesky, dot, multiply, row_major, symmetric_eigen};
 use crate::posterior::Gaussian;
 use crate::rows::Rest;
@@ -56,14 +57,24 @@ impl<'m> Expander<'m> {
     /// At a point, and, with `shifts`, lines of p numbers, as means over the points centre ± shift: the even part of the gradient is all that
     /// varies.
     pub(super) fn about(&mut self, centre: Vec<f64>, shifts: &[f64]) -> Result<About, TargetError> {
-        let dim = self.model.dimension();
         self.learn(&centre)?;
+        self.about_those(None, centre, shifts)
+    }
+
+    /// The same of weighted rows.
+    pub(super) fn about_those(
+        &self,
+        rows: Option<(&[usize], &[f64])>,
+        centre: Vec<f64>,
+        shifts: &[f64],
+    ) -> Result<About, TargetError> {
+        let dim = self.model.dimension();
         let mut points = centre.clone();
         for shift in shifts.chunks_exact(dim.max(1)) {
             points.extend(centre.iter().zip(shift).map(|(c, d)| c + d));
             points.extend(centre.iter().zip(shift).map(|(c, d)| c - d));
         }
-        let slopes = self.all_rows(&points)?;
+        let slopes = self.slopes(rows, &points)?;
         let finite = |line: &[f64]| line.iter().all(|x| x.is_finite());
         if !finite(&slopes.gradients[..dim]) {
             return Err(self.not_finite(&centre)?);
@@ -80,10 +91,17 @@ impl<'m> Expander<'m> {
         } else {
             gradient.iter_mut().for_each(|sum| *sum /= pairs as f64);
         }
-        let hessian = self.mean_hessian(&centre, shifts)?;
+        let hessian = self.mean_hessian(rows, &centre, shifts)?;
         let prior_hessian = self.prior_hessian(&centre)?;
         let totals = slopes.values.iter().skip(1).step_by(2).copied().collect();
         Ok(About { centre, gradient, hessian, prior_hessian, totals })
+    }
+
+    fn slopes(&self, rows: Option<(&[usize], &[f64])>, at: &[f64]) -> Result<Slopes, TargetError> {
+        match rows {
+            Some((rows, weights)) => self.model.weighted(at, rows, weights),
+            None => self.all_rows(at),
+        }
     }
 
     fn all_rows(&self, at: &[f64]) -> Result<Slopes, TargetError> {
@@ -127,10 +145,15 @@ impl<'m> Expander<'m> {
     }
 
     /// The mean of the Hessians at the centre and, where they are cheap, at some of the points around it.
-    fn mean_hessian(&self, centre: &[f64], shifts: &[f64]) -> Result<Vec<f64>, TargetError> {
+    fn mean_hessian(
+        &self,
+        rows: Option<(&[usize], &[f64])>,
+        centre: &[f64],
+        shifts: &[f64],
+    ) -> Result<Vec<f64>, TargetError> {
         let Some(Known { likelihood, steps, .. }) = &self.known else { return Err("no structure".into()) };
         let dim = centre.len();
-        let at_centre = hessian(likelihood, centre, steps, |at| self.all_rows(at))?;
+        let at_centre = hessian(likelihood, centre, steps, |at| self.slopes(rows, at))?;
         let given = shifts.len() / dim.max(1);
         let pairs = (HESSIAN_GRADIENTS / (4 * likelihood.pairs().max(1))).min(HESSIAN_PAIRS).min(given);
         if pairs < 5 {
@@ -144,7 +167,7 @@ impl<'m> Expander<'m> {
                 points.extend(likelihood.points(&there, steps));
             }
         }
-        let gradients = self.all_rows(&points)?.gradients;
+        let gradients = self.slopes(rows, &points)?.gradients;
         let mut sum = vec![0.0; dim * dim];
         let mut count = 0.0;
         for own in gradients.chunks_exact(2 * likelihood.pairs() * dim) {
@@ -229,6 +252,21 @@ impl About {
         let half_log_determinant: f64 = (0..dim).map(|i| factor[i * dim + i].ln()).sum();
         Some(value + 0.5 * dim as f64 * std::f64::consts::TAU.ln() - half_log_determinant)
             .filter(|mass| mass.is_finite())
+    }
+
+    /// The same less s times that of some weighted rows, with the largest s ≤ 1 for which A ⪯ 0, and s; none where no share will do.
+    pub(super) fn less(&self, chosen: &About, whole: &Rest, under: &Gaussian) -> Option<(Rest, f64)> {
+        let scale = 1.0 / most_share(&whole.curvature, &chosen.hessian, under)?.max(1.0);
+        let less = |all: &[f64], some: &[f64]| -> Vec<f64> {
+            all.iter().zip(some).map(|(all, some)| all - scale * some).collect()
+        };
+        let rest = Rest {
+            centre: whole.centre.clone(),
+            gradient: less(&whole.gradient, &chosen.gradient),
+            curvature: less(&whole.curvature, &chosen.hessian),
+        };
+        let finite = rest.gradient.iter().chain(&rest.curvature).all(|x| x.is_finite());
+        finite.then_some((rest, scale))
     }
 
     /// The Gaussian factor, the posterior it makes with the prior about its centre, and how many directions the data do not determine.

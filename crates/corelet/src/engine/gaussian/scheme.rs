@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::super::plan::{Plan, SCORED_DRAWS, VERDICT_DRAWS};
 use super::super::{Interrupted, Pilot, PoolCoreset, Sample, Scheme, Target, TargetError, Wanted};
+use super::beside::{choose, pairs};
 use super::chains::{Surrogate, chains};
 use super::derivatives::Derivatives;
 use super::expand::{About, Expander};
@@ -11,8 +12,9 @@ use super::modes::{sample_of, summits};
 use super::sparse::Whitened;
 use crate::posterior::Gaussian;
 use crate::rows::Rest;
-use crate::study::gaussian_alone;
+use crate::study::{ChosenData, gaussian_alone};
 use crate::trust::{Evidence, Reason, Scores, Verdict, judge};
+use crate::words::Summary;
 
 /// Pairs of points over which slopes are averaged: first, where the centre will move, and later, where V is measured at them too.
 const FIRST_PAIRS: usize = 50;
@@ -55,6 +57,22 @@ pub struct Expansion {
     near: Gaussian,
     /// Directions that the data do not determine.
     pub undetermined: usize,
+    /// Rows beside it, with their weights.
+    beside: Option<Arc<Beside>>,
+}
+
+/// Rows beside the Gaussian.
+#[derive(Debug)]
+struct Beside {
+    rows: Vec<usize>,
+    weights: Vec<f64>,
+    summary: Summary,
+}
+
+impl Expansion {
+    fn rows(&self) -> Option<(&[usize], &[f64])> {
+        self.beside.as_ref().map(|beside| (&beside.rows[..], &beside.weights[..]))
+    }
 }
 
 /// What a look at all rows found.
@@ -62,23 +80,18 @@ pub struct Looked {
     about: About,
     sample: Sample,
     points: Vec<f64>,
+    /// From the centre to draws at which derivatives are means, and to those at which rows are chosen.
+    shifts: Vec<f64>,
+    choosing: Vec<f64>,
 }
 
 impl<'t, T: Target + ?Sized> Expanded<'t, T> {
-    /// None where the model has no gradient.
+    /// With up to `plan.k` rows beside the Gaussian. None where the model has no gradient.
     pub fn new(target: &'t T, plan: Plan) -> Option<Self> {
         let model = target.derivatives()?;
         let sample = sample_of(target.rows(), plan.seed);
         let expander = Expander::new(model, target.rows(), sample);
-        Some(Self {
-            target,
-            model,
-            expander,
-            plan: Plan { k: 0, max_k: 0, ..plan },
-            last: None,
-            rival: false,
-            runs: 0,
-        })
+        Some(Self { target, model, expander, plan, last: None, rival: false, runs: 0 })
     }
 
     fn dim(&self) -> usize {
@@ -137,12 +150,19 @@ impl<'t, T: Target + ?Sized> Expanded<'t, T> {
     /// # Errors
     /// Those of the model.
     pub(crate) fn coreset(&self, expansion: &Expansion) -> Result<PoolCoreset, TargetError> {
+        let (rows, weights) = expansion
+            .rows()
+            .map_or_else(Default::default, |(rows, weights)| (rows.to_vec(), weights.to_vec()));
+        let summary = match &expansion.beside {
+            Some(beside) => beside.summary.clone().with_rest(true, expansion.undetermined),
+            None => gaussian_alone(self.target.rows(), self.plan.seed, expansion.undetermined),
+        };
         Ok(PoolCoreset {
-            units: Vec::new(),
-            weights: Vec::new(),
-            rows: Vec::new(),
-            row_weights: Vec::new(),
-            summary: gaussian_alone(self.target.rows(), self.plan.seed, expansion.undetermined),
+            units: rows.clone(),
+            weights: weights.clone(),
+            rows,
+            row_weights: weights,
+            summary,
             fingerprint: None,
             rest: Some((self.model.names()?, expansion.rest.clone())),
         })
@@ -151,21 +171,44 @@ impl<'t, T: Target + ?Sized> Expanded<'t, T> {
     /// Chains of the posterior that the Gaussian makes.
     fn chains(&mut self, expansion: &Expansion, wanted: Wanted) -> Result<Sample, TargetError> {
         self.runs += 1;
-        let surrogate = Surrogate::new(self.model, None, &expansion.rest);
+        let surrogate = Surrogate::new(self.model, expansion.rows(), &expansion.rest);
         let coordinates = Whitened::new(&expansion.near.mean, &expansion.near.precision)?;
         chains(self.target, &surrogate, &coordinates, wanted, self.plan.seed.wrapping_add(self.runs))
     }
 
+    /// Up to k rows beside the Gaussian.
+    fn with_rows(&mut self, k: usize, seen: &Looked, alone: Expansion) -> Result<Expansion, TargetError> {
+        self.runs += 1;
+        let at = (&seen.about.centre[..], &seen.choosing[..]);
+        let ChosenData { coreset, summary, .. } =
+            choose(self.target, self.model, at, (k, &self.plan, self.runs))?;
+        let rows = (&coreset.rows[..], &coreset.weights[..]);
+        let chosen = self.expander.about_those(Some(rows), seen.about.centre.clone(), &seen.shifts)?;
+        let Some((rest, scale)) = seen.about.less(&chosen, &alone.rest, &alone.near) else {
+            return Ok(alone);
+        };
+        let weights = coreset.weights.iter().map(|weight| scale * weight).collect();
+        let beside = Beside { rows: coreset.rows, weights, summary };
+        Ok(Expansion { rest: Arc::new(rest), beside: Some(Arc::new(beside)), ..alone })
+    }
+
     fn expansion(&self, about: &About) -> Result<Expansion, TargetError> {
         let (rest, near, undetermined) = about.gaussian()?;
-        Ok(Expansion { rest: Arc::new(rest), near, undetermined })
+        Ok(Expansion { rest: Arc::new(rest), near, undetermined, beside: None })
+    }
+
+    /// From the centre to these draws, those that are finite.
+    fn shifts(&self, sample: &Sample, centre: &[f64]) -> Result<Vec<f64>, TargetError> {
+        let points = self.model.unconstrained(sample)?;
+        let lines = points.chunks_exact(self.dim().max(1)).filter(|line| line.iter().all(|x| x.is_finite()));
+        Ok(lines.flat_map(|line| less(line, centre)).collect())
     }
 
     /// The gradient of the surrogate's log posterior at some of the draws.
     fn scores(&self, expansion: &Expansion, sample: &Sample) -> Result<Scores, TargetError> {
         let (some, dim) = (sample.thinned(SCORED_DRAWS), self.dim());
         let points = self.model.unconstrained(&some)?;
-        let (_, gradient) = Surrogate::new(self.model, None, &expansion.rest).at(&points)?;
+        let (_, gradient) = Surrogate::new(self.model, expansion.rows(), &expansion.rest).at(&points)?;
         let draws = crate::trust::Draws { theta: points, dim, ..some.draws };
         Ok(Scores { draws, gradient })
     }
@@ -177,8 +220,12 @@ impl<'t, T: Target + ?Sized> Expanded<'t, T> {
         (seen, points, totals): (&Sample, &[f64], &[f64]),
         mut found: Vec<Reason>,
     ) -> Result<Verdict, TargetError> {
-        let weighted: Vec<f64> =
+        let mut weighted: Vec<f64> =
             points.chunks_exact(self.dim().max(1)).map(|point| expansion.rest.value(point)).collect();
+        if let Some((rows, weights)) = expansion.rows() {
+            let own = self.model.weighted(points, rows, weights)?.values;
+            weighted.iter_mut().zip(&own).for_each(|(sum, x)| *sum += x);
+        }
         let errors: Vec<f64> = totals.iter().zip(&weighted).map(|(total, own)| total - own).collect();
         let at_anchor = errors.iter().copied().find(|x| x.is_finite()).unwrap_or(0.0);
         let errors = errors.iter().map(|x| x - at_anchor).collect();
@@ -238,25 +285,22 @@ impl<T: Target + ?Sized> Scheme for Expanded<'_, T> {
         Ok(Some(Pilot { draws, apart: false }))
     }
 
-    fn look(
-        &mut self,
-        draws: &Sample,
-        coreset: Option<&Expansion>,
-        _k: usize,
-    ) -> Result<Looked, TargetError> {
+    fn look(&mut self, draws: &Sample, coreset: Option<&Expansion>, k: usize) -> Result<Looked, TargetError> {
         let dim = self.dim();
-        let most = if coreset.is_none() { FIRST_PAIRS } else { PAIRS };
+        let most = if coreset.is_none() && k == 0 { FIRST_PAIRS } else { PAIRS };
         let centre = self.centre(&self.model.unconstrained(&draws.thinned(CENTRED))?)?;
         let sample = draws.thinned(most);
         let points = self.model.unconstrained(&sample)?;
         let shifts: Vec<f64> = points.chunks_exact(dim.max(1)).flat_map(|line| less(line, &centre)).collect();
+        let choosing = if k == 0 { Vec::new() } else { self.shifts(&draws.thinned(pairs(k, dim)), &centre)? };
         let about = self.expander.about(centre, &shifts)?;
-        Ok(Looked { about, sample, points })
+        Ok(Looked { about, sample, points, shifts, choosing })
     }
 
-    fn build(&mut self, _k: usize, seen: Option<&Looked>) -> Result<Expansion, TargetError> {
+    fn build(&mut self, k: usize, seen: Option<&Looked>) -> Result<Expansion, TargetError> {
         let Some(seen) = seen else { return Err("an expansion is made at draws, and there are none".into()) };
-        self.expansion(&seen.about)
+        let alone = self.expansion(&seen.about)?;
+        if k == 0 { Ok(alone) } else { self.with_rows(k, seen, alone) }
     }
 
     fn sample(
@@ -302,8 +346,8 @@ impl<T: Target + ?Sized> Scheme for Expanded<'_, T> {
         }
     }
 
-    fn points(_coreset: &Expansion) -> usize {
-        0
+    fn points(coreset: &Expansion) -> usize {
+        coreset.rows().map_or(0, |(rows, _)| rows.len())
     }
 
     fn moved(new: &Sample, old: &Sample) -> (f64, f64) {
