@@ -146,13 +146,17 @@ class Sampler:
 
     def compile(self) -> None:
         """The log-likelihood, and the weighted model for its sampler; once."""
-        if self._by_rows is not None:
+        self._compile_log_likelihood()
+        if self._by_rows is None:
+            self._by_rows = self._runner(WeightedModel(self.free, self.rows))
+
+    def _compile_log_likelihood(self) -> None:
+        if self._loglik.compiler:
             return
         self._loglik.compile()
         if self._loglik.compiler != "numba":
             self.notes.append("numba cannot compile the log-likelihood of this model, so NumPy computes it, which is slower")
         self._check_log_likelihood()
-        self._by_rows = self._runner(WeightedModel(self.free, self.rows))
 
     def _runner(self, model: Any) -> _Runner:
         """What samples this model."""
@@ -322,7 +326,7 @@ class Sampler:
         return (*self.last, float(self.options.get("target_accept", 0.8)))
 
     def log_likelihood(self, theta: Any, rows: Which) -> Any:
-        self.compile()
+        self._compile_log_likelihood()
         return self._loglik(theta, rows)
 
     def only_free(self, draws: Draws) -> Draws:

@@ -85,7 +85,7 @@ class AllRows:
         each = rows.total(leaves, dict(zip(parameters.free, parameters.constrained(values))))
         flat, both = _with_slope(parameters, values, (weights * each).sum())
         inputs = [flat, weights, *leaves.values()]
-        self._over_draws = _summing(pytensor.function(inputs, both, mode=NUMBA, on_unused_input="ignore"))
+        self._over_draws = _summing(_function(inputs, both))
 
     def __call__(
         self,
@@ -121,12 +121,18 @@ class Prior:
     def __init__(self, parameters: Parameters) -> None:
         values = parameters.variables()
         flat, both = _with_slope(parameters, values, parameters.log_prior(values))
-        self._over_draws = _summing(pytensor.function([flat], both, mode=NUMBA, on_unused_input="ignore"))
+        self._over_draws = _summing(_function([flat], both))
 
     def __call__(self, at: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         found, slopes = np.empty(len(at)), np.empty(at.shape)
         self._over_draws(found, slopes, at, ())
         return found, slopes
+
+
+def _function(inputs: list[Any], graphs: list[Any]) -> Any:
+    # With sums in any order, code from the cache on disk would round otherwise than the same code just compiled.
+    with pytensor.config.change_flags(numba__fastmath=False):
+        return pytensor.function(inputs, graphs, mode=NUMBA, on_unused_input="ignore")
 
 
 def _with_slope(parameters: Parameters, values: list[Any], density: Any) -> tuple[Any, list[Any]]:
