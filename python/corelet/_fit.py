@@ -295,6 +295,7 @@ def run_rounds(
     progress: FitProgressOption,
     convert: Optional[Callable[[Draws, Mapping[str, str]], Any]] = None,
     notes: Sequence[str] = (),
+    rest: str = "none",
 ) -> Fit:
     """Has the engine run a plan, and words its result."""
     bridge = Bridge(sampler, units, int(getattr(sampler, "parameters", 0)))
@@ -302,7 +303,7 @@ def run_rounds(
     numbers = (plan.k, plan.max_k, plan.pilot, plan.max_rounds, plan.draws, plan.seed)
     report = reporting(progress, plan.began)
     announce(progress, bridge.parameters, units, plan)
-    found = _lib.fit_target(bridge, units.codes, numbers, given, Execution(report, plan.threads))
+    found = _lib.fit_target(bridge, units.codes, numbers, rest, given, Execution(report, plan.threads))
     verdict = verdict_from(found["verdict"])
     if found["resampled"]:
         verdict = verdict.resampled_by_weights()

@@ -108,10 +108,12 @@ def fit_mixed(
     chains: Mapping[str, object],
     execution: Execution,
 ) -> dict[str, Any]: ...
+def gaussian_first(rest: str, coordinates: int, k: int) -> bool: ...
 def fit_target(
     bridge: object,
     groups: Optional[NDArray[np.int64]],
     plan: tuple[int, int, int, int, Optional[int], int],
+    rest: str,
     pilot: Optional[tuple[NDArray[np.float64], bool, int]],
     execution: Execution,
 ) -> dict[str, Any]: ...

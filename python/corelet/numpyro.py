@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .results import arviz as _arviz
+from .adapters.gaussian import names_of
 from .adapters.beside import MOST_AT_ONCE, cores, in_order
 from ._build import _count
 from ._certify import claimed, entries
@@ -23,7 +24,7 @@ from .results.certificate import Certificate
 from .results.review import Review
 from .results.draws import Draws
 from ._fit import Fit, FitProgressOption, Plan, plan_of, run_rounds
-from ._lib import CoreletError, block_size
+from ._lib import CoreletError, block_size, gaussian_first
 from ._seeds import seeded
 from .adapters.numpyro_chains import Chains, padded_weights, sample_stats
 from .adapters.numpyro_check import check, tolerance
@@ -39,6 +40,10 @@ CHECKED = 16
 """Draws at which a model is asked, where they matter only for whether it can be."""
 STARTS = 400
 """Draws of a round from which chains of the next one start."""
+AT_ONCE = 16
+"""Points at which a gradient is compiled, beside one."""
+SLOPE_ROWS, FEW_AT_ONCE = 20_000, 2_000
+"""Rows of a block of gradients, and of the small ones for a coreset's rows."""
 LONGER = 4
 """Up to so many times as long as a round's need be, its chains are as long as the last ones: that costs less than compiling."""
 
@@ -60,6 +65,7 @@ def fit(
     seed: int = 0,
     kernel: Optional[Mapping[str, Any]] = None,
     progress: FitProgressOption = None,
+    rest: str = "auto",
 ) -> Fit:
     """Fit a NumPyro model by a coreset of its rows: pilot, rounds, the last chains and the verdict.
 
@@ -79,6 +85,10 @@ def fit(
         Of the last chains, and the warm-up of every round's.
     kernel
         Handed on to `numpyro.infer.NUTS`, for instance `{"target_accept_prob": 0.95}`.
+    rest
+        `auto`: where the model has more parameters than k rows can carry, one Gaussian factor stands in place of all rows
+        (`fit.coreset.rest`; the priors stay as they are), and rows only where the verdict on it is not an A. `gaussian`: that
+        factor in any case. `none`: rows alone.
 
     Examples
     --------
@@ -101,7 +111,8 @@ def fit(
     plan = plan_of(units, k, max_k, rows, None, max_rounds, seed, None)
     plan.began = began
     warn_of_precision(table.n)
-    size = 0 if groups is not None else max(plan.k, 0 if given is not None else plan.pilot)
+    by_gaussian = gaussian_first(rest, table.dimension, plan.k)
+    size = 0 if groups is not None or by_gaussian else max(plan.k, 0 if given is not None else plan.pilot)
     tool = Sampler(table, Steps(draws, tune, chains), plan, size, dict(kernel or {}))
     try:
         tool.check(plan.draws_at(plan.k, table.parameters), seed)
@@ -109,7 +120,7 @@ def fit(
         first = (str(error).splitlines() or ["no reason given"])[0]
         raise CoreletError(f"JAX cannot compute the log-likelihoods of the {table.n} rows of this model: {first}") from None
     start = None if given is None else tool.only_latent(given)
-    found = run_rounds(tool, plan, units, start, progress, tool.inference_data)
+    found = run_rounds(tool, plan, units, start, progress, tool.inference_data, rest=rest)
     found.notes.extend(tool.notes())
     return found
 
@@ -242,6 +253,10 @@ class Sampler:
         self._few = rows.take(slice(0, min(rows.n, FEW)), 0)
         """Rows for what does not depend on them."""
         self._compiled: dict[tuple[Any, ...], Compiled] = {}
+        self._blocks: dict[tuple[int, int], Any] = {}
+        self._kernel = kernel
+        self._priors: dict[int, Compiled] = {}
+        self._pieces: Optional[list[tuple[str, slice, Any]]] = None
         self._tracing = threading.Lock()
         if size:
             self._chains.compile(self._data(np.arange(size), np.ones(size)), self._length(plan.draws_at(plan.k, 0)))
@@ -337,34 +352,109 @@ class Sampler:
 
     def gradient_of_all_rows(self, u: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """The log-likelihood of all rows at unconstrained values, draws × numbers, and its gradient by these."""
-        free, count = self._by_site(u), len(u)
-        size = block_size(self.rows.n, count)
-        gradient = jax.vmap(jax.value_and_grad(self._total), in_axes=(0, None))
+        return self.slopes(u, None)
 
-        def look(begin: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-            end = min(begin + size, self.rows.n)
-            data = (padded_weights(np.ones(end - begin), size), *self.rows.take(slice(begin, end), size))
-            totals, found = self._once(("gradient", count, size), gradient, (free, data))(free, data)
-            return np.asarray(totals, dtype=np.float64), self._table(found)
+    def slopes(
+        self, at: NDArray[np.float64], rows: Optional[NDArray[np.int64]], weights: Optional[NDArray[np.float64]] = None
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The same of these rows, each times its weight; of all where none are named. Compiled for one point and for many."""
+        count = self.rows.n if rows is None else len(rows)
+        size = min(self.rows.n, max(SLOPE_ROWS, self.size)) if count > FEW_AT_ONCE else FEW_AT_ONCE
+        factors = np.ones(count) if weights is None else weights
+        width = 1 if len(at) == 1 else AT_ONCE
+        points = np.concatenate([at, np.repeat(at[-1:], -len(at) % width, axis=0)])
 
-        totals, gradients = np.zeros(count), np.zeros(u.shape)
-        for some, more in in_order(look, range(0, self.rows.n, size), self.at_once):
-            totals, gradients = totals + some, gradients + more
-        return totals, gradients
+        def look(place: tuple[int, int]) -> tuple[int, NDArray[np.float64], NDArray[np.float64]]:
+            begin, first = place
+            end = min(begin + size, count)
+            data = (padded_weights(factors[begin:end], size), *self._some(rows, begin, end, size))
+            some = points[first : first + width]
+            found, slopes = self._once(("slopes", width, size), self._each_slope, (some, data))(some, data)
+            return first, np.asarray(found, dtype=np.float64), np.asarray(slopes, dtype=np.float64)
+
+        totals, gradients = np.zeros(len(points)), np.zeros(points.shape)
+        places = [(begin, first) for begin in range(0, count, size) for first in range(0, len(points), width)]
+        for first, some, more in in_order(look, places, self.at_once):
+            totals[first : first + width] += some
+            gradients[first : first + width] += more
+        return totals[: len(at)], gradients[: len(at)]
+
+    def _some(self, rows: Optional[NDArray[np.int64]], begin: int, end: int, size: int) -> tuple[Any, ...]:
+        """Rows `begin` to `end` of these, or of all, padded; those of all are kept as JAX's arrays from one point to the next."""
+        if rows is not None:
+            return tuple(self.rows.take(rows[begin:end], size))
+        if (begin, size) not in self._blocks:
+            self._blocks[begin, size] = jax.device_put(self.rows.take(slice(begin, end), size))
+        return tuple(self._blocks[begin, size])
+
+    def _each_slope(self, points: Any, data: Any) -> Any:
+        """Point by point: what is computed of a block of rows stays in the cache of a core."""
+        total = jax.value_and_grad(lambda point: self._total(self._apart(point), data))
+        return jax.lax.map(total, points)
+
+    def _each_prior(self, points: Any) -> Any:
+        return jax.vmap(jax.value_and_grad(lambda point: self.rows.log_prior(self._apart(point), self._few)))(points)
+
+    def _apart(self, point: Any) -> dict[str, Any]:
+        """Unconstrained numbers as values of the latent sites."""
+        return {name: point[piece].reshape(like.shape) for name, piece, like in self._layout()}
+
+    def _layout(self) -> list[tuple[str, slice, Any]]:
+        """Where each latent site stands among the unconstrained numbers, and what its values are like."""
+        if self._pieces is None:
+            shapes = jax.eval_shape(self.rows.unconstrained, self.rows.latent, self._few)
+            likes = [shapes[name] for name in self.rows.latent]
+            sizes = [int(np.prod(like.shape)) for like in likes]
+            ends = np.cumsum(sizes).tolist()
+            places = (slice(end - size, end) for end, size in zip(ends, sizes))
+            self._pieces = list(zip(self.rows.latent, places, likes))
+        return self._pieces
 
     def log_prior(self, u: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """The log density of the prior, with factors and Jacobians, at unconstrained values, and its gradient."""
-        free = self._by_site(u)
-        density = jax.vmap(jax.value_and_grad(self.rows.log_prior), in_axes=(0, None))
-        totals, found = self._once(("prior", len(u)), density, (free, self._few))(free, self._few)
-        return np.asarray(totals, dtype=np.float64), self._table(found)
+        width = 1 if len(u) == 1 else AT_ONCE
+        points = np.concatenate([u, np.repeat(u[-1:], -len(u) % width, axis=0)])
+        totals, gradients = np.empty(len(points)), np.empty(points.shape)
+        for first in range(0, len(points), width):
+            some = points[first : first + width]
+            compiled = self._priors.get(width) or self._once(("prior", width), self._each_prior, (some,))
+            totals[first : first + width], gradients[first : first + width] = self._priors.setdefault(width, compiled)(some)
+        return totals[: len(u)], gradients[: len(u)]
 
-    def constrained(self, u: NDArray[np.float64]) -> Draws:
-        """Draws, as one chain, from unconstrained values, draws × numbers."""
-        free = self._by_site(u)
+    def constrained(self, points: NDArray[np.float64], stats: Optional[Mapping[str, NDArray[np.float64]]] = None) -> Draws:
+        """Draws, from unconstrained values, chains × draws × numbers, with the sampler's statistics; from draws × numbers as one chain."""
+        points = points if points.ndim == 3 else points[None]
+        free = self._by_site(points.reshape(-1, points.shape[-1]))
+        count = points.shape[0] * points.shape[1]
         at = jax.vmap(self.rows.constrained, in_axes=(0, None))
-        found = self._once(("constrained", len(u)), at, (free, self._few))(free, self._few)
-        return Draws({name: np.asarray(found[name])[None] for name in self.rows.latent}, False)
+        values = self._once(("constrained", count), at, (free, self._few))(free, self._few)
+        shaped = {name: np.asarray(values[name]).reshape(*points.shape[:2], *np.shape(values[name])[1:]) for name in self.rows.latent}
+        found = Draws(shaped, True)
+        if stats:
+            self._known.update({mark: (len(self._stats), *place) for place, mark in _fingerprints(found).items()})
+            self._stats.append(dict(stats))
+        return found
+
+    @property
+    def dimension(self) -> int:
+        """How many unconstrained numbers there are."""
+        return int(self._layout()[-1][1].stop)
+
+    @property
+    def length(self) -> tuple[int, int, int, float]:
+        """Draws, warm-up and number of the last chains, and the acceptance rate that they adapt to."""
+        return self.last.draws, self.last.tune, self.last.chains, float(self._kernel.get("target_accept_prob", 0.8))
+
+    def coordinates(self) -> list[str]:
+        """The name of each unconstrained number."""
+        return [name for site, _, like in self._layout() for name in names_of(site, like.shape)]
+
+    def places(self, count: int) -> NDArray[np.float64]:
+        """Unconstrained points within 2 of the middle, as NumPyro's chains start, at which the prior is finite; the middle is the first."""
+        rng = np.random.default_rng(self.seed)
+        points = np.concatenate([np.zeros((1, self.dimension)), rng.uniform(-2.0, 2.0, (4 * count, self.dimension))])
+        density, gradient = self.log_prior(points)
+        return points[np.isfinite(density) & np.isfinite(gradient).all(axis=1)][:count]
 
     def unconstrained(self, draws: Draws) -> NDArray[np.float64]:
         """Draws × numbers on the whole real line, by latent site in the order of the model."""
@@ -390,15 +480,9 @@ class Sampler:
         return np.concatenate([values.reshape(len(values), -1) for values in columns], axis=1)
 
     def _by_site(self, u: NDArray[np.float64]) -> dict[str, NDArray[Any]]:
-        shapes = jax.eval_shape(self.rows.unconstrained, self.rows.latent, self._few)
-        sizes = [int(np.prod(shapes[name].shape)) for name in self.rows.latent]
-        if u.ndim != 2 or u.shape[1] != sum(sizes):
-            raise CoreletError(f"unconstrained values have shape {u.shape}; they must be draws × {sum(sizes)}")
-        parts = np.split(u, np.cumsum(sizes)[:-1], axis=1)
-        likes = [shapes[name] for name in self.rows.latent]
-        return {
-            name: part.reshape(len(u), *like.shape).astype(like.dtype) for name, like, part in zip(self.rows.latent, likes, parts)
-        }
+        if u.ndim != 2 or u.shape[1] != self.dimension:
+            raise CoreletError(f"unconstrained values have shape {u.shape}; they must be draws × {self.dimension}")
+        return {name: np.asarray(u[:, piece], like.dtype).reshape(len(u), *like.shape) for name, piece, like in self._layout()}
 
     def _once(self, key: tuple[Any, ...], function: Callable[..., Any], examples: tuple[Any, ...]) -> Compiled:
         """A function compiled for these shapes, once."""

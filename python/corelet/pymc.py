@@ -6,7 +6,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
-from typing import Any, Optional
+from typing import Any, NamedTuple, Optional, Protocol
 
 import numpy as np
 import pymc as pm
@@ -14,6 +14,7 @@ import pytensor
 from numpy.typing import NDArray
 
 from .results.arviz import dataset_of, inference_data
+from .adapters.beside import MOST_AT_ONCE, cores
 from .adapters.bambi import backend_of, cleaned
 from ._build import _count
 from ._certify import claimed, entries
@@ -22,11 +23,12 @@ from .results.certificate import Certificate
 from .results.review import Review
 from .results.draws import Draws
 from ._fit import Fit, FitProgressOption, plan_of, run_rounds
-from ._lib import CoreletError
+from ._lib import CoreletError, gaussian_first
 from ._seeds import seeded
+from .adapters.gaussian import names_of
 from .adapters.pymc_density import Parameters, Scores, WeightedModel, flat_draws
 from .adapters.pymc_graph import AS_IT_IS, INSIDE, RowLogp, check_model, refusal, shape_of, unchecked, with_own_data
-from .adapters.pymc_loglik import AllRows, LogLikelihoods
+from .adapters.pymc_loglik import AllRows, LogLikelihoods, Prior
 from .adapters.slicing import checked_rows
 from .frames.units import Units, Which
 
@@ -52,6 +54,7 @@ def fit(
     sampler: Optional[str] = None,
     options: Optional[Mapping[str, Any]] = None,
     progress: FitProgressOption = None,
+    rest: str = "auto",
 ) -> Fit:
     """Fit a PyMC or bambi model by a coreset of its rows: pilot, rounds, the last chains and the verdict.
 
@@ -71,6 +74,10 @@ def fit(
         `nutpie`, which compiles the model once, or `pymc`; nutpie where it is installed.
     options
         Handed on to `nutpie.sample` or `pymc.sample`, for instance `{"target_accept": 0.95}`.
+    rest
+        `auto`: where the model has more parameters than k rows can carry, one Gaussian factor stands in place of all rows
+        (`fit.coreset.rest`; the priors stay as they are), and rows only where the verdict on it is not an A. `gaussian`: that
+        factor in any case. `none`: rows alone.
 
     Examples
     --------
@@ -93,10 +100,11 @@ def fit(
         rows = 1000 if given is not None else _count("pilot", pilot)
         plan = plan_of(units, k, max_k, rows, None, max_rounds, seed, None)
         plan.began = began
-        tool.compile()
         tool.check_slicing(seed)
+        if not gaussian_first(rest, tool.dimension, plan.k):
+            tool.compile()
         start = None if given is None else tool.only_free(Draws.of(given))
-        found = run_rounds(tool, plan, units, start, progress, tool.inference_data)
+        found = run_rounds(tool, plan, units, start, progress, tool.inference_data, rest=rest)
     found.notes.extend(tool.notes)
     return found
 
@@ -211,7 +219,9 @@ class Sampler:
         self.rows = RowLogp(self.model, self.n)
         self.free = Parameters(self.model)
         self._loglik = LogLikelihoods(self.free, self.rows)
-        self._run: Optional[Callable[..., Any]] = None
+        self._by_rows: Optional[_Runner] = None
+        self._prior: Optional[Callable[..., Any]] = None
+        self._known: Optional[_Known] = None
         self._scores: Optional[Scores] = None
         self._all_rows: Optional[AllRows] = None
         per_row = [variable.name for variable in self.model.deterministics if self.n in shape_of(variable)]
@@ -219,22 +229,31 @@ class Sampler:
             self.notes.append(f"left out of idata, since it has a value for each of the {self.n} rows: {', '.join(per_row)}")
 
     def compile(self) -> None:
-        """The log-likelihood, and the weighted model for its sampler."""
+        """The log-likelihood, and the weighted model for its sampler; once."""
+        self._compile_log_likelihood()
+        if self._by_rows is None:
+            self._by_rows = self._runner(WeightedModel(self.free, self.rows))
+
+    def _compile_log_likelihood(self) -> None:
+        if self._loglik.compiler:
+            return
         self._loglik.compile()
         if self._loglik.compiler != "numba":
             self.notes.append("numba cannot compile the log-likelihood of this model, so NumPy computes it, which is slower")
-        weighted = WeightedModel(self.free, self.rows)
+        self._check_log_likelihood()
+
+    def _runner(self, model: Any) -> _Runner:
+        """What samples this model."""
         if self.sampler == "pymc" or (self.sampler is None and not find_spec("nutpie")):
-            self._run = _PyMC(weighted)
-            return
+            return _PyMC(model)
         try:
-            self._run = _Nutpie(weighted)
+            return _Nutpie(model)
         except Exception as error:  # Numba raises errors of many kinds for an operation that it has not.
             what = f"nutpie cannot compile this model ({type(error).__name__}: {_first_line(error)})"
             if self.sampler == "nutpie":
                 raise CoreletError(f"{what}; use sampler='pymc'") from error
             self.notes.append(f"{what}, so PyMC samples it, which is slower")
-            self._run = _PyMC(weighted)
+            return _PyMC(model)
 
     @property
     def last_steps(self) -> int:
@@ -243,7 +262,7 @@ class Sampler:
 
     @property
     def at_once(self) -> int:
-        return self._loglik.at_once
+        return self._loglik.at_once if self._loglik.compiler else min(cores(), MOST_AT_ONCE)
 
     @property
     def parameters(self) -> int:
@@ -258,15 +277,25 @@ class Sampler:
         draws: int,
         final: bool,
     ) -> Draws:
-        assert self._run is not None
+        self.compile()
+        assert self._by_rows is not None
+        seed = self._next_seed()
+        data = self._by_rows.model.data(rows, weights)
+        chains = PILOT_CHAINS if start is None else ROUND_CHAINS
+        return self._chains(self._by_rows, data, self._starts(rows, weights, start, seed), (draws, chains, final), seed)
+
+    def _next_seed(self) -> int:
         self.calls += 1
+        return int(np.random.SeedSequence([self.seed, self.calls]).generate_state(1)[0])
+
+    def _chains(
+        self, run: _Runner, data: dict[str, Any], starts: NDArray[np.float64], length: tuple[int, int, bool], seed: int
+    ) -> Draws:
+        draws, chains, final = length
+        count, tune = -(-2 * draws // chains), ROUND_TUNE
         if final:
             count, tune, chains = self.last
-        else:
-            chains = PILOT_CHAINS if start is None else ROUND_CHAINS
-            count, tune = -(-2 * draws // chains), ROUND_TUNE
-        seed = int(np.random.SeedSequence([self.seed, self.calls]).generate_state(1)[0])
-        trace = self._run(rows, weights, self._starts(rows, weights, start, seed), count, tune, chains, seed, self.options)
+        trace = run(data, starts, count, tune, chains, seed, self.options)
         found = self.only_free(Draws.of(trace))
         stats = dataset_of(trace, "sample_stats")
         if final and stats is not None:
@@ -309,16 +338,76 @@ class Sampler:
         return points, self._density(rows, weights, points)[1]
 
     def log_prior(self, at: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Priors, potentials and Jacobians at lines of unconstrained values, with gradients."""
-        if self._scores is None:
-            self._scores = Scores(self.free, self.rows)
-        return self._scores.log_prior(at)
+        """Priors, potentials and Jacobians at lines of unconstrained values, with gradients. Compiled at the first call, and then compared
+        with PyMC's own graph evaluated by NumPy, which serves where numba cannot compile them."""
+        if self._prior is None:
+            if self._scores is None:
+                self._scores = Scores(self.free, self.rows)
+            by_numpy = self._scores.log_prior
+            points = self.free.starts(3, self.seed)
+            try:
+                self._prior = Prior(self.free)
+                same = all(np.allclose(a, b, rtol=1e-6, atol=1e-6, equal_nan=True) for a, b in zip(self._prior(points), by_numpy(points)))
+            except Exception:  # Numba raises errors of many kinds for an operation that it has not.
+                same = False
+            if not same:
+                self._prior = by_numpy
+        assert self._prior is not None
+        found: tuple[NDArray[np.float64], NDArray[np.float64]] = self._prior(at)
+        return found
 
     def gradient_of_all_rows(self, at: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """The log-likelihood of all rows at lines of unconstrained values, and its gradient, lines × values. Compiled at the first call."""
+        return self.slopes(at, None)
+
+    def slopes(
+        self, at: NDArray[np.float64], rows: Optional[NDArray[np.int64]], weights: Optional[NDArray[np.float64]] = None
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The same of these rows, each times its weight; of all where none are named."""
         if self._all_rows is None:
-            self._all_rows = AllRows(self.free, self.rows)
-        return self._all_rows(at)
+            try:
+                self._all_rows = AllRows(self.free, self.rows)
+            except Exception as error:  # Numba raises errors of many kinds for an operation that it has not.
+                what = f"numba cannot compile the gradient of this log-likelihood ({type(error).__name__}: {_first_line(error)})"
+                raise CoreletError(what) from error
+            if self._known is not None:
+                observed, _, points, chosen, among = self._known
+                self._compare(observed, self._all_rows(points, chosen)[0], among.sum(axis=1))
+        return self._all_rows(at, rows, weights)
+
+    @property
+    def dimension(self) -> int:
+        """How many unconstrained values there are."""
+        return self.free.dimension
+
+    def coordinates(self) -> list[str]:
+        """Their names."""
+        return [name for value, shape in zip(self.free.value_names, self.free.value_shapes) for name in names_of(value, shape)]
+
+    def places(self, count: int) -> NDArray[np.float64]:
+        """Points around PyMC's initial point, one a line, at which the prior is finite; that point itself is the first."""
+        points = np.concatenate([self.free.starts(1, self.seed, 0.0), self.free.starts(4 * count, self.seed)])
+        density, gradient = self.log_prior(points)
+        return points[np.isfinite(density) & np.isfinite(gradient).all(axis=1)][:count]
+
+    def unconstrained(self, draws: Draws) -> NDArray[np.float64]:
+        """Draws as lines of unconstrained values; not finite where a draw is at the edge of its range."""
+        return self.free.unconstrained(flat_draws(draws))
+
+    def constrained(self, points: NDArray[np.float64], stats: Optional[Mapping[str, NDArray[np.float64]]] = None) -> Draws:
+        """Chains × draws × unconstrained values as draws, with the sampler's statistics."""
+        import xarray
+
+        found = Draws(self.free.constrain(points), True)
+        if stats:
+            shown = {name: (("chain", "draw"), values) for name, values in stats.items()}
+            self.full_length.append((found, xarray.Dataset(shown)))
+        return found
+
+    @property
+    def length(self) -> tuple[int, int, int, float]:
+        """Draws, warm-up and number of the final chains, and the acceptance rate that they adapt to."""
+        return (*self.last, float(self.options.get("target_accept", 0.8)))
 
     def log_posterior(self, at: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """The log posterior of all rows at lines of unconstrained values, and its gradient."""
@@ -330,6 +419,7 @@ class Sampler:
         return totals + prior, gradients + slopes
 
     def log_likelihood(self, theta: Any, rows: Which) -> Any:
+        self._compile_log_likelihood()
         return self._loglik(theta, rows)
 
     def only_free(self, draws: Draws) -> Draws:
@@ -366,7 +456,16 @@ class Sampler:
         names = [rv.name for rv in self.model.free_RVs]
         stacked = {name: np.stack([point[at] for point in theta]) for at, name in enumerate(names)}
         among = np.add.reduce(wanted)[:, chosen]
-        self._compare(" and ".join(rv.name for rv in self.model.observed_RVs), self._loglik(stacked, chosen), among)
+        observed = " and ".join(rv.name for rv in self.model.observed_RVs)
+        self._known = _Known(observed, stacked, np.stack([np.concatenate([np.ravel(x) for x in point]) for point in points]), chosen, among)
+        if self._loglik.compiler:
+            self._check_log_likelihood()
+
+    def _check_log_likelihood(self) -> None:
+        """What is compiled, against the model's own graph."""
+        if self._known is not None:
+            observed, theta, _, rows, among = self._known
+            self._compare(observed, self._loglik(theta, rows), among)
 
     def _compare(self, name: str, alone: NDArray[Any], among_all: Any) -> None:
         out_of_range = np.isneginf(alone) if alone.shape == among_all.shape else False
@@ -426,22 +525,53 @@ def _plain(value: Any) -> NDArray[Any]:
     return np.asarray(value.eval(mode=AS_IT_IS))
 
 
-class _Nutpie:
-    """Compiled once; rows and weights go in as data."""
+class _Known(NamedTuple):
+    """Log-likelihoods of some rows by the model's own graph, among all rows."""
 
-    def __init__(self, weighted: WeightedModel) -> None:
-        import nutpie
+    observed: str
+    theta: dict[str, NDArray[Any]]
+    """Where, as draws of the free variables."""
+    points: NDArray[np.float64]
+    """The same, unconstrained."""
+    rows: NDArray[np.int64]
+    values: NDArray[np.float64]
 
-        self.weighted = weighted
-        names = weighted.parameters.names
-        # With sums in any order, code from the cache on disk rounds otherwise than the same code just compiled, and chains part ways.
-        with pytensor.config.change_flags(numba__fastmath=False):
-            self.compiled = nutpie.compile_pymc_model(weighted.model, var_names=names, jitter_rvs=set())
+
+class _Runner(Protocol):
+    """What samples a model whose shared variables are data."""
+
+    @property
+    def model(self) -> Any:
+        """A `WeightedModel` or a `GaussianModel`."""
 
     def __call__(
         self,
-        rows: NDArray[np.int64],
-        weights: NDArray[np.float64],
+        data: dict[str, Any],
+        starts: NDArray[np.float64],
+        draws: int,
+        tune: int,
+        chains: int,
+        seed: int,
+        options: dict[str, Any],
+    ) -> Any:
+        """Chains from some of these starts."""
+
+
+class _Nutpie:
+    """Compiled once; the data go in at each call."""
+
+    def __init__(self, model: Any) -> None:
+        import nutpie
+
+        self.model = model
+        names = model.parameters.names
+        # With sums in any order, code from the cache on disk rounds otherwise than the same code just compiled, and chains part ways.
+        with pytensor.config.change_flags(numba__fastmath=False):
+            self.compiled = nutpie.compile_pymc_model(model.model, var_names=names, jitter_rvs=set())
+
+    def __call__(
+        self,
+        data: dict[str, Any],
         starts: NDArray[np.float64],
         draws: int,
         tune: int,
@@ -451,8 +581,8 @@ class _Nutpie:
     ) -> Any:
         import nutpie
 
-        self.weighted.starts.set_value(starts)
-        compiled = self.compiled.with_data(**self.weighted.data(rows, weights))
+        self.model.starts.set_value(starts)
+        compiled = self.compiled.with_data(**data)
         settings = dict(progress_bar=False, save_warmup=False, blocking=False)
         under_way = nutpie.sample(compiled, draws=draws, tune=tune, chains=chains, seed=seed, **settings, **options)
         try:
@@ -465,13 +595,12 @@ class _Nutpie:
 class _PyMC:
     """`pymc.sample`, which compiles at each call."""
 
-    def __init__(self, weighted: WeightedModel) -> None:
-        self.weighted = weighted
+    def __init__(self, model: Any) -> None:
+        self.model = model
 
     def __call__(
         self,
-        rows: NDArray[np.int64],
-        weights: NDArray[np.float64],
+        data: dict[str, Any],
         starts: NDArray[np.float64],
         draws: int,
         tune: int,
@@ -479,12 +608,11 @@ class _PyMC:
         seed: int,
         options: dict[str, Any],
     ) -> Any:
-        self.weighted.set(rows, weights)
-        free = self.weighted.parameters
+        self.model.set(data)
         chosen = starts[np.random.default_rng(seed).integers(len(starts), size=chains)]
-        initial = [dict(zip(self.weighted.names, free.split(line))) for line in chosen]
+        initial = [dict(zip(self.model.names, self.model.split(line))) for line in chosen]
         settings = dict(progressbar=False, compute_convergence_checks=False, random_seed=seed, initvals=initial)
-        with self.weighted.model:
+        with self.model.model:
             trace = pm.sample(draws=draws, tune=tune, chains=chains, **{**settings, **options})
         if trace.posterior.sizes["draw"] < draws:  # PyMC makes of Ctrl-C a shorter trace.
             raise KeyboardInterrupt

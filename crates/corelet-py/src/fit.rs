@@ -4,12 +4,15 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use corelet::coreset::RestChoice;
 use corelet::engine::{
-    Fitted, Plan, Pool, PoolCoreset, Pooled, Round, Rows, Sample, Step, Target, TargetError, Units, Wanted,
-    pass, rounds,
+    Derivatives, Length, Plan, Pool, PoolCoreset, Round, Rows, Sample, Slopes, Step, Target, TargetError,
+    TargetFit, Units, Wanted, fit as fit_by, pass,
 };
-use corelet::study::{FitSpecification, Study};
-use corelet::trust::{Draws, Evidence, Grade, Reason, Scores, judge as judged};
+use corelet::posterior::{Chains, Stats};
+use corelet::study::{FitSpecification, Study, rest_metadata};
+use corelet::trust::{Draws, Evidence, Reason, Scores, judge as judged};
+use corelet::words::headline_with_rest;
 use numpy::{
     PyArray1, PyArray3, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArray3,
     PyUntypedArrayMethods,
@@ -43,6 +46,9 @@ fn theta_of<'py>(py: Python<'py>, sample: &Sample) -> PyResult<Bound<'py, PyArra
 /// A model in Python: an object with the methods of `corelet.adapters.bridge.Bridge`.
 pub(crate) struct PythonTarget {
     bridge: Py<PyAny>,
+    /// Number of coordinates in which the model has gradients; 0 where it has none.
+    coordinates: usize,
+    length: Length,
     rows: usize,
     parameters: usize,
     at_once: usize,
@@ -54,6 +60,8 @@ impl PythonTarget {
         let number = |name: &str| bridge.getattr(name)?.extract::<usize>();
         Ok(Self {
             rows: number("n")?,
+            coordinates: number("coordinates")?,
+            length: length_of(bridge)?,
             parameters: number("parameters")?,
             at_once: number("at_once")?,
             final_steps: number("final_steps")?,
@@ -68,6 +76,12 @@ impl PythonTarget {
     ) -> Result<R, TargetError> {
         Python::attach(|py| work(py, self.bridge.bind(py))).map_err(TargetError::from)
     }
+}
+
+/// Draws, warm-up and number of the final chains, and the acceptance rate they adapt to.
+fn length_of(bridge: &Bound<'_, PyAny>) -> PyResult<Length> {
+    let (draws, warmup, chains, target_accept) = bridge.getattr("length")?.extract()?;
+    Ok(Length { chains, warmup, draws, target_accept })
 }
 
 fn numbers<'py>(py: Python<'py>, rows: &[usize]) -> Bound<'py, PyArray1<i64>> {
@@ -162,6 +176,10 @@ impl Target for PythonTarget {
         })
     }
 
+    fn derivatives(&self) -> Option<&dyn Derivatives> {
+        (self.coordinates > 0).then_some(self)
+    }
+
     fn poll(&self) -> Result<(), TargetError> {
         Ok(Python::attach(|py| py.check_signals())?)
     }
@@ -180,6 +198,101 @@ impl Target for PythonTarget {
             numerical && !raised.is_instance_of::<CoreletError>(py)
         })
     }
+}
+
+impl PythonTarget {
+    /// Points of p numbers as an array with a line for each.
+    fn lines<'py>(&self, py: Python<'py>, at: &[f64]) -> PyResult<Bound<'py, PyAny>> {
+        let shape = [at.len() / self.coordinates, self.coordinates];
+        Ok(PyArray1::from_slice(py, at).reshape(shape)?.into_any())
+    }
+
+    fn slopes(answer: &Bound<'_, PyAny>) -> PyResult<Slopes> {
+        let (values, gradients): (PyReadonlyArray1<'_, f64>, PyReadonlyArray2<'_, f64>) = answer.extract()?;
+        Ok(Slopes { values: values.as_slice()?.to_vec(), gradients: gradients.as_slice()?.to_vec() })
+    }
+}
+
+impl Derivatives for PythonTarget {
+    fn dimension(&self) -> usize {
+        self.coordinates
+    }
+
+    fn names(&self) -> Result<Vec<String>, TargetError> {
+        self.ask(|_, bridge| bridge.call_method0("names")?.extract())
+    }
+
+    fn starts(&self, count: usize) -> Result<Vec<f64>, TargetError> {
+        self.ask(|_, bridge| {
+            let lines: PyReadonlyArray2<'_, f64> = bridge.call_method1("starts", (count,))?.extract()?;
+            Ok(lines.as_slice()?.to_vec())
+        })
+    }
+
+    fn unconstrained(&self, sample: &Sample) -> Result<Vec<f64>, TargetError> {
+        self.ask(|py, bridge| {
+            let answer = bridge.call_method1("unconstrained", (theta_of(py, sample)?,))?;
+            let lines: PyReadonlyArray2<'_, f64> = answer.extract()?;
+            Ok(lines.as_slice()?.to_vec())
+        })
+    }
+
+    fn log_likelihood(&self, at: &[f64], rows: Option<&[usize]>) -> Result<Slopes, TargetError> {
+        self.ask(|py, bridge| {
+            let some = rows.map(|rows| numbers(py, rows));
+            Self::slopes(&bridge.call_method1("slopes", (self.lines(py, at)?, some))?)
+        })
+    }
+
+    fn log_prior(&self, at: &[f64]) -> Result<Slopes, TargetError> {
+        self.ask(|py, bridge| Self::slopes(&bridge.call_method1("prior_slopes", (self.lines(py, at)?,))?))
+    }
+
+    fn weighted(&self, at: &[f64], rows: &[usize], weights: &[f64]) -> Result<Slopes, TargetError> {
+        self.ask(|py, bridge| {
+            let given = (self.lines(py, at)?, numbers(py, rows), PyArray1::from_slice(py, weights));
+            Self::slopes(&bridge.call_method1("slopes", given)?)
+        })
+    }
+
+    fn constrained(&self, points: &[f64], chains: Option<&Chains>) -> Result<Sample, TargetError> {
+        self.ask(|py, bridge| {
+            let count = chains.map_or(1, |chains| chains.chains.len());
+            let shape = [count, points.len() / self.coordinates / count, self.coordinates];
+            let points = PyArray1::from_slice(py, points).reshape(shape)?;
+            let stats = chains.map(|chains| sample_stats(py, chains)).transpose()?;
+            sample_of(&bridge.call_method1("constrained", (points, stats))?.extract()?)
+        })
+    }
+
+    fn one_by_one(&self) -> bool {
+        true
+    }
+
+    fn length(&self) -> Length {
+        self.length
+    }
+}
+
+/// Statistics of NUTS under the names that ArviZ gives them, chains × draws.
+fn sample_stats<'py>(py: Python<'py>, chains: &Chains) -> PyResult<Bound<'py, PyDict>> {
+    let shape = [chains.chains.len(), chains.draws_per_chain()];
+    let of = |name: fn(&Stats) -> Vec<f64>| {
+        let values = chains.chains.iter().flat_map(|chain| name(&chain.draws.stats)).collect();
+        PyArray1::from_vec(py, values).reshape(shape)
+    };
+    let fields = PyDict::new(py);
+    fields.set_item("lp", of(|stats| stats.log_posterior.clone())?)?;
+    fields.set_item("energy", of(|stats| stats.energy.clone())?)?;
+    fields.set_item("acceptance_rate", of(|stats| stats.acceptance.clone())?)?;
+    fields.set_item("step_size", of(|stats| stats.step_size.clone())?)?;
+    fields.set_item("tree_depth", of(|stats| stats.depth.iter().map(|&x| x as f64).collect())?)?;
+    fields.set_item("n_steps", of(|stats| stats.steps.iter().map(|&x| x as f64).collect())?)?;
+    fields.set_item(
+        "diverging",
+        of(|stats| stats.diverging.iter().map(|&x| f64::from(u8::from(x))).collect())?,
+    )?;
+    Ok(fields)
 }
 
 /// The numbers of each row's group, where groups are chosen.
@@ -233,9 +346,11 @@ pub(crate) fn fit_target<'py>(
     bridge: &Bound<'py, PyAny>,
     groups: Option<Codes<'py>>,
     plan: GivenPlan,
+    rest: &str,
     pilot: Option<GivenSample<'py>>,
     execution: Execution<'py>,
 ) -> PyResult<Bound<'py, PyDict>> {
+    let rest = rest_choice(rest)?;
     let target = PythonTarget::new(bridge)?;
     let units = units_of(&target, groups.as_ref())?;
     let (k, max_k, pilot_rows, max_rounds, draws, seed) = plan;
@@ -247,14 +362,23 @@ pub(crate) fn fit_target<'py>(
     let report = execution.progress();
     let mut raised = None;
     let fitted = run_here(py, &execution, || {
-        let mut scheme = Pooled::new(&target, units, plan);
-        let fitted = rounds(&mut scheme, pilot, &mut |step| told(report.as_ref(), step, &mut raised));
+        let fitted =
+            fit_by(&target, units, plan, rest, pilot, &mut |step| told(report.as_ref(), step, &mut raised));
         fitted.map_err(|error| Failure::new(&*error))
     });
     if let Some(error) = raised {
         return Err(error);
     }
     target_fields(py, fitted?)
+}
+
+fn rest_choice(rest: &str) -> PyResult<RestChoice> {
+    match rest {
+        "none" => Ok(RestChoice::None),
+        "gaussian" => Ok(RestChoice::Gaussian),
+        "auto" => Ok(RestChoice::Auto),
+        other => Err(refuse(format!("rest is '{other}', but it must be one of auto, gaussian, none"))),
+    }
 }
 
 /// Tells Python where a fit stands; what its callback raises ends the fit.
@@ -277,29 +401,30 @@ fn told(report: Option<&Py<PyAny>>, step: &Step, raised: &mut Option<PyErr>) -> 
     }
 }
 
-fn target_fields<'py, T: Target>(
-    py: Python<'py>,
-    fitted: Fitted<Pooled<'_, T>>,
-) -> PyResult<Bound<'py, PyDict>> {
-    let Fitted { best, rounds, notes } = fitted;
-    let PoolCoreset { units, weights, rows, row_weights, summary, fingerprint } = best.coreset;
-    let verdict = best.verdict;
+fn target_fields(py: Python<'_>, fitted: TargetFit) -> PyResult<Bound<'_, PyDict>> {
+    let (rounds, notes, verdict) = (fitted.rounds.clone(), fitted.notes.clone(), fitted.verdict.clone());
+    let PoolCoreset { units, weights, rows, row_weights, summary, fingerprint, rest } =
+        fitted.coreset.clone();
     let summary = summary.judged_on_own(verdict.nats(), verdict.draws);
     let (points, n) = (rows.len(), summary.rows());
     let coreset = summary_fields(py, (&rows, &row_weights), &summary)?;
-    let strays = verdict.reasons.iter().any(|reason| matches!(reason, Reason::Variance | Reason::Share));
-    let resampled = verdict.grade == Grade::B && strays;
-    let sample = match resampled {
-        true => best.draws.thinned(verdict.draws).resampled(&verdict.log_weights),
-        false => best.draws,
-    };
+    if let Some((names, rest)) = &rest {
+        let (key, text) = rest_metadata(names, rest).map_err(|error| refuse(error.to_string()))?;
+        coreset.get_item("metadata")?.map_or(Ok(()), |metadata| metadata.set_item(key, text))?;
+        coreset.set_item("names", names)?;
+    }
+    let (sample, resampled) = fitted.posterior();
     let answer = PyDict::new(py);
     answer.set_item("coreset", coreset)?;
     answer.set_item("units", numbers(py, &units))?;
     answer.set_item("unit_weights", PyArray1::from_slice(py, &weights))?;
     let known = fingerprint.map(|known| (numbers(py, &known.rows), PyArray1::from_slice(py, &known.means)));
     answer.set_item("fingerprint", known)?;
-    answer.set_item("verdict", verdict_fields(py, &verdict, points, n)?)?;
+    let judged = verdict_fields(py, &verdict, points, n)?;
+    if rest.is_some() {
+        judged.set_item("headline", headline_with_rest(&verdict, points, n))?;
+    }
+    answer.set_item("verdict", judged)?;
     answer.set_item("resampled", resampled)?;
     answer.set_item("theta", theta_of(py, &sample)?)?;
     answer.set_item("chained", sample.chained)?;
@@ -369,6 +494,12 @@ pub(crate) fn fit<'py>(
     answer.set_item("rounds", round_fields(py, &fitted.rounds)?)?;
     answer.set_item("notes", fitted.notes)?;
     Ok(answer)
+}
+
+/// Whether a Gaussian in place of all rows is tried before rows.
+#[pyfunction]
+pub(crate) fn gaussian_first(rest: &str, coordinates: usize, k: usize) -> PyResult<bool> {
+    Ok(corelet::engine::gaussian_first(rest_choice(rest)?, coordinates, k))
 }
 
 /// Rows that are asked for at once, of n, at so many draws.

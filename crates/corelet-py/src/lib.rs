@@ -55,7 +55,7 @@ mod _lib {
     use crate::predict::{pointwise, predict, score_rows};
 
     #[pymodule_export]
-    use crate::fit::{block_size, draws_of_pass, fit, fit_target, gather, judge};
+    use crate::fit::{block_size, draws_of_pass, fit, fit_target, gather, gaussian_first, judge};
     #[pymodule_export]
     use crate::review::{review, review_target};
     #[pymodule_export]

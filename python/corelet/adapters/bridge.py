@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Optional, Protocol
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from .. import _lib
 from ..results.draws import BARE, Draws
 from ..frames.units import Units, Which
+from .gaussian import Differentiable, in_lines
 
 
 class Sampler(Protocol):
@@ -83,6 +84,10 @@ class Bridge:
         self.at_once = sampler.at_once
         self.final_steps = sampler.last_steps
         self.layout: Optional[Layout] = None
+        self._model: Any = sampler
+        self.coordinates: int = getattr(sampler, "dimension", 0)
+        """Of the unconstrained space in which the model has gradients; 0 where it has none."""
+        self.length: tuple[int, int, int, float] = getattr(sampler, "length", (0, 0, 0, 0.0))
 
     def given(self, draws: Draws) -> tuple[NDArray[np.float64], bool, int]:
         """Draws as the engine takes them."""
@@ -131,11 +136,52 @@ class Bridge:
         theta, gradient = (np.ascontiguousarray(part, dtype=np.float64) for part in answer)
         return theta, gradient, len(table)
 
+    # Of models with gradients.
+
+    @property
+    def model(self) -> Differentiable:
+        """The adapter."""
+        return self._model  # type: ignore[no-any-return]
+
+    def names(self) -> list[str]:
+        """Of the coordinates."""
+        return self.model.coordinates()
+
+    def starts(self, count: int) -> NDArray[np.float64]:
+        """Points to climb from."""
+        return in_lines(self.model.places(count), self.coordinates)
+
+    def unconstrained(self, table: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Draws as points."""
+        return in_lines(self.model.unconstrained(self.draws(table)), self.coordinates)
+
+    def slopes(
+        self,
+        at: NDArray[np.float64],
+        rows: Optional[NDArray[np.int64]],
+        weights: Optional[NDArray[np.float64]] = None,
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The log-likelihood of rows and its gradient."""
+        values, gradients = self.model.slopes(at, rows, weights)
+        return np.asarray(values, np.float64), in_lines(gradients, self.coordinates)
+
+    def prior_slopes(self, at: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The log prior and its gradient."""
+        values, gradients = self.model.log_prior(at)
+        return np.asarray(values, np.float64), in_lines(gradients, self.coordinates)
+
+    def constrained(
+        self, points: NDArray[np.float64], stats: Optional[dict[str, NDArray[np.float64]]]
+    ) -> tuple[NDArray[np.float64], bool, int]:
+        """Chains of points as `sample` returns draws."""
+        diverged = int(stats["diverging"].sum()) if stats else 0
+        return self.given(replace(self.model.constrained(points, stats), diverged=diverged))
+
 
 class GivenDraws:
     """A function of draws that are known beforehand, behind the same interface."""
 
-    parameters, final_steps, at_once = 0, 0, 1
+    parameters, final_steps, at_once, coordinates, length = 0, 0, 1, 0, (0, 0, 0, 0.0)
 
     def __init__(self, function: Any, theta: Any, draws: int, n: int) -> None:
         self.n = n

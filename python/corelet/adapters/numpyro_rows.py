@@ -78,6 +78,12 @@ class Rows:
         """How many there are."""
         return sum(int(np.prod(like.shape)) for like in self.latent.values())
 
+    @property
+    def dimension(self) -> int:
+        """How many unconstrained numbers there are."""
+        free = jax.eval_shape(self.unconstrained, self.latent, self.take(slice(0, min(self.n, 2)), 0))
+        return sum(int(np.prod(free[name].shape)) for name in self.latent)
+
     # Rows in place of all.
 
     def call(self, data: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:

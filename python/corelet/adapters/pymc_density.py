@@ -51,6 +51,7 @@ class Parameters:
         self.dimension = int(ends[-1])
         """How many unconstrained numbers there are."""
         self._forward: Any = None
+        self._backward: Any = None
 
     @property
     def count(self) -> int:
@@ -71,11 +72,11 @@ class Parameters:
         kinds = zip(self.values, self.value_shapes)
         return [pt.TensorType(value.dtype, shape)(value.name) for value, shape in kinds]
 
-    def starts(self, count: int, seed: int) -> NDArray[np.float64]:
+    def starts(self, count: int, seed: int, jitter: float = JITTER) -> NDArray[np.float64]:
         """Unconstrained points near PyMC's initial point, one a line."""
         point = self.model.initial_point(random_seed=seed)
         middle = np.concatenate([np.ravel(point[name]).astype(np.float64) for name in self.value_names])
-        spread: NDArray[np.float64] = np.random.default_rng(seed).uniform(-JITTER, JITTER, size=(count, self.dimension))
+        spread: NDArray[np.float64] = np.random.default_rng(seed).uniform(-jitter, jitter, size=(count, self.dimension))
         return middle + spread
 
     def unconstrained(self, theta: Mapping[str, NDArray[Any]]) -> NDArray[np.float64]:
@@ -92,6 +93,19 @@ class Parameters:
             for s in range(len(arrays[0])):
                 lines.append(np.concatenate([np.ravel(part) for part in self._forward(*(array[s] for array in arrays))]))
         return np.array(lines, dtype=np.float64).reshape(len(lines), self.dimension)
+
+    def constrain(self, points: NDArray[np.float64]) -> dict[str, NDArray[Any]]:
+        """Chains × draws × unconstrained numbers as the free variables, chains × draws × …."""
+        if self._backward is None:
+            values = self.variables()
+            self._backward = pytensor.function(values, self.constrained(values), mode=AS_IT_IS, on_unused_input="ignore")
+        leading = points.shape[:2]
+        lines = points.reshape(-1, self.dimension)
+        found = [np.empty((len(lines), *shape), rv.dtype) for rv, shape in zip(self.free, self.shapes)]
+        for s, line in enumerate(lines):
+            for array, value in zip(found, self._backward(*self.split(line))):
+                array[s] = value
+        return {name: array.reshape(*leading, *array.shape[1:]) for name, array in zip(self.names, found)}
 
     def split(self, flat: NDArray[np.float64]) -> list[NDArray[np.float64]]:
         """A line of unconstrained numbers as the values of the variables."""
@@ -130,10 +144,14 @@ class WeightedModel:
         """What its shared variables must hold."""
         return {"corelet_weights": weights, **{leaf.name: leaf.take(rows) for leaf in self.leaves}}
 
-    def set(self, rows: NDArray[np.int64], weights: NDArray[np.float64]) -> None:
+    def set(self, data: Mapping[str, NDArray[Any]]) -> None:
         """Makes it the model of these rows."""
-        for name, values in self.data(rows, weights).items():
+        for name, values in data.items():
             (self.weights if name == "corelet_weights" else self.shared[name]).set_value(values)
+
+    def split(self, line: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+        """A start as values of its free variables."""
+        return self.parameters.split(line)
 
 
 class Scores:

@@ -81,29 +81,68 @@ class AllRows:
         self.n = rows.n
         values = parameters.variables()
         leaves = {leaf.name: leaf.type(leaf.name) for leaf in rows.leaves}
-        total = stable(rows.total(leaves, dict(zip(parameters.free, parameters.constrained(values)))).sum())
-        gradients = pytensor.grad(total, values, disconnected_inputs="ignore")
-        gradient = pt.concatenate([part.ravel() for part in gradients])
-        flat = pt.TensorType("float64", (parameters.dimension,))("corelet_point")
-        pieces = [flat[piece].reshape(shape) for piece, shape in zip(parameters.pieces, parameters.value_shapes)]
-        both = with_own_data([total, gradient], dict(zip(values, pieces)))
-        self._over_draws = _summing(pytensor.function([flat, *leaves.values()], both, mode=NUMBA, on_unused_input="ignore"))
+        weights = pt.vector("corelet_weights")
+        each = rows.total(leaves, dict(zip(parameters.free, parameters.constrained(values))))
+        flat, both = _with_slope(parameters, values, (weights * each).sum())
+        inputs = [flat, weights, *leaves.values()]
+        self._over_draws = _summing(_function(inputs, both))
 
-    def __call__(self, at: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def __call__(
+        self,
+        at: NDArray[np.float64],
+        some: Optional[NDArray[np.int64]] = None,
+        weights: Optional[NDArray[np.float64]] = None,
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Of `some` rows, each times its weight; of all where none are named."""
         points = np.ascontiguousarray(at, dtype=np.float64)
         totals, gradients = np.zeros(len(points)), np.zeros(points.shape)
+        held = [leaf.values if some is None else leaf.take(some) for leaf in self.leaves]
+        count = self.n if some is None else len(some)
+        factors = np.ones(count) if weights is None else weights
 
         def block(rows: slice) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-            data = tuple(leaf.part(leaf.values, rows) for leaf in self.leaves)
+            data = (factors[rows], *(leaf.part(values, rows) for leaf, values in zip(self.leaves, held)))
             found, slopes = np.zeros(len(points)), np.zeros(points.shape)
             self._over_draws(found, slopes, points, data)
             return found, slopes
 
-        blocks = (slice(start, min(start + BLOCK, self.n)) for start in range(0, self.n, BLOCK))
+        if count <= BLOCK:
+            return block(slice(0, count))
+        blocks = (slice(start, min(start + BLOCK, count)) for start in range(0, count, BLOCK))
         for found, slopes in in_order(block, blocks, min(cores(), MOST_AT_ONCE)):
             totals += found
             gradients += slopes
         return totals, gradients
+
+
+class Prior:
+    """The log density of priors, potentials and Jacobians, and its gradient, at lines of unconstrained numbers."""
+
+    def __init__(self, parameters: Parameters) -> None:
+        values = parameters.variables()
+        flat, both = _with_slope(parameters, values, parameters.log_prior(values))
+        self._over_draws = _summing(_function([flat], both))
+
+    def __call__(self, at: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        found, slopes = np.empty(len(at)), np.empty(at.shape)
+        self._over_draws(found, slopes, at, ())
+        return found, slopes
+
+
+def _function(inputs: list[Any], graphs: list[Any]) -> Any:
+    # With sums in any order, code from the cache on disk would round otherwise than the same code just compiled.
+    with pytensor.config.change_flags(numba__fastmath=False):
+        return pytensor.function(inputs, graphs, mode=NUMBA, on_unused_input="ignore")
+
+
+def _with_slope(parameters: Parameters, values: list[Any], density: Any) -> tuple[Any, list[Any]]:
+    """A point, and the density with its gradient as functions of it."""
+    total = stable(density)
+    gradients = pytensor.grad(total, values, disconnected_inputs="ignore")
+    gradient = pt.concatenate([part.ravel() for part in gradients])
+    flat = pt.TensorType("float64", (parameters.dimension,))("corelet_point")
+    pieces = [flat[piece].reshape(shape) for piece, shape in zip(parameters.pieces, parameters.value_shapes)]
+    return flat, with_own_data([total, gradient], dict(zip(values, pieces)))
 
 
 def _summing(function: Any) -> Callable[..., None]:

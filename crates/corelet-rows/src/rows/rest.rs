@@ -59,7 +59,8 @@ const UNDETERMINED: f64 = 1e-9;
 
 impl Rest {
     /// From derivatives at, or means of derivatives around, the mean of π̂. Where the curvature is not negative, or vanishes beside that of
-    /// π̂, the direction is left to the prior, curvature and slope; so many directions were.
+    /// π̂, the direction is left to the prior, curvature and slope; so many directions were. A parameter that the likelihood does not see at
+    /// all, as it does not see the spread of random effects, is not counted.
     ///
     /// # Errors
     /// Where a derivative is not finite.
@@ -79,11 +80,17 @@ impl Rest {
         rest.clipped(under)
     }
 
-    /// Whether −A has a Cholesky factor whose pivots are numbers beside its diagonal.
+    /// Whether −A, of the parameters that the likelihood sees, has a Cholesky factor whose pivots are numbers beside its diagonal.
     fn is_definite(&self) -> bool {
-        let dim = self.dim();
-        let scale = |i: usize| (-self.curvature[i * dim + i]).sqrt();
-        let scaled = row_major(dim, |i, j| -self.curvature[i * dim + j] / (scale(i) * scale(j)));
+        let all = self.dim();
+        let unseen = |i: &usize| {
+            self.gradient[*i] == 0.0 && self.curvature[i * all..][..all].iter().all(|x| *x == 0.0)
+        };
+        let seen: Vec<usize> = (0..all).filter(|i| !unseen(i)).collect();
+        let dim = seen.len();
+        let entry = |i: usize, j: usize| -self.curvature[seen[i] * all + seen[j]];
+        let scale: Vec<f64> = (0..dim).map(|i| entry(i, i).sqrt()).collect();
+        let scaled = row_major(dim, |i, j| entry(i, j) / (scale[i] * scale[j]));
         let pivots = Cholesky::new(&scaled, dim).map(|cholesky| cholesky.factor());
         pivots.is_ok_and(|factor| (0..dim).all(|i| factor[i * dim + i].powi(2) > UNDETERMINED))
     }

@@ -319,7 +319,7 @@ fn left_over(points: &Weighted, projected: &Projected) -> Option<LeftOver> {
 }
 
 /// λ_max(H⁻¹H_w), with a little of the precision of π̂ where H is singular.
-fn most_share(whole: &[f64], chosen: &[f64], under: &Gaussian) -> Option<f64> {
+pub(crate) fn most_share(whole: &[f64], chosen: &[f64], under: &Gaussian) -> Option<f64> {
     /// Share of the precision that keeps H invertible, and room for rounding.
     const RIDGE: f64 = 1e-9;
     let dim = under.dim();

@@ -1,10 +1,13 @@
 //! One engine for every model: rounds of building, sampling and judging, from a pilot to a certified posterior.
 //!
-//! [`rounds`] is the loop and knows neither models nor samplers; it asks a [`Scheme`]. There are two. A model that is known by
-//! its log-likelihoods and a sampler, a [`Target`], is approximated from a pool of its rows ([`Pooled`]); a built-in family, whose
-//! log-likelihood can be expanded, by its embedding (`study::Known`). The grade comes from [`trust::judge`](crate::trust::judge)
-//! in both.
+//! [`rounds`] is the loop and knows neither models nor samplers; it asks a [`Scheme`]. There are three. A model that is known by
+//! its log-likelihoods and a sampler, a [`Target`], is approximated from a pool of its rows ([`Pooled`]) or, where it has gradients, by
+//! one Gaussian in place of all rows ([`Expanded`]); a built-in family, whose
+//! log-likelihood can be expanded row by row, by its embedding (`study::Known`). [`fit`] tries the first two in turn. The grade comes from [`trust::judge`](crate::trust::judge)
+//! in all.
 
+mod fit;
+mod gaussian;
 mod pass;
 mod plan;
 mod pooled;
@@ -15,6 +18,8 @@ mod scheme;
 mod target;
 mod units;
 
+pub use fit::{TargetFit, fit, gaussian_first};
+pub use gaussian::{Derivatives, Expanded, Expansion, Length, Slopes};
 pub use pass::{Pool, Seen, block_size, pass};
 pub use plan::{Plan, PlanError};
 pub use pooled::{Fingerprint, PoolCoreset, Pooled};

@@ -1,6 +1,7 @@
 //! The scheme of a model that is known by its log-likelihoods and a sampler: pilot, pass, pool, choice, chains, verdict.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use rand::seq::index;
 
@@ -9,6 +10,7 @@ use super::plan::{APART, LIKELIHOOD_DRAWS, Plan, STEP_COSTS, VERDICT_DRAWS};
 use super::{Interrupted, Pilot, Rows, Sample, Scheme, Target, TargetError, Units, Wanted};
 use crate::linalg::dot;
 use crate::random::Stream;
+use crate::rows::Rest;
 use crate::study::{BuildSpecification, ChosenData, LogLikelihoodStudy, PooledLogLikelihoods};
 use crate::trust::policy::SCORED_DRAWS;
 use crate::trust::{Draws, Evidence, Mixing, Reason, Verdict, judge};
@@ -40,6 +42,8 @@ pub struct PoolCoreset {
     pub summary: Summary,
     /// By which a check knows the data again; none where groups were chosen.
     pub fingerprint: Option<Fingerprint>,
+    /// The Gaussian that stands in place of all rows, with the names of its coordinates.
+    pub rest: Option<(Vec<String>, Arc<Rest>)>,
 }
 
 /// The mean log-likelihood of some rows over the draws that a coreset was built on.
@@ -226,6 +230,7 @@ impl<T: Target + ?Sized> Scheme for Pooled<'_, T> {
             row_weights,
             summary,
             fingerprint,
+            rest: None,
         })
     }
 

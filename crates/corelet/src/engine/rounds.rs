@@ -5,9 +5,7 @@
 
 use std::time::Instant;
 
-use super::plan::{
-    APART, CONFIRMED, FALLS, LARGER_PILOT, LONGER, MOVED_SCALE, MOVED_SHIFT, RESTARTS, STRAYED,
-};
+use super::plan::{APART, CONFIRMED, FALLS, LARGER_PILOT, LONGER, MOVED_SCALE, MOVED_SHIFT, STRAYED};
 use super::{Best, Fitted, Interrupted, Pilot, Plan, Round, Scheme, Stage, Step, StepListener, TargetError};
 use crate::trust::{Grade, Reason, TRUSTED_SHARE, TRUSTED_VARIANCE, Verdict};
 
@@ -22,7 +20,7 @@ pub fn rounds<S: Scheme>(
     listener: &mut StepListener<'_>,
 ) -> Result<Fitted<S>, TargetError> {
     let plan = scheme.plan().clone();
-    let restarts_left = if given.is_some() { 0 } else { RESTARTS };
+    let restarts_left = if given.is_some() { 0 } else { scheme.restarts() };
     let mut under_way = UnderWay {
         k: plan.k,
         pilot_rows: plan.pilot,
@@ -37,16 +35,18 @@ pub fn rounds<S: Scheme>(
         pilot_seconds: 0.0,
         pass_seconds: 0.0,
     };
+    let mut interrupted = false;
     match under_way.run(given) {
         Ok(()) => {}
         Err(error) if under_way.scheme.is_interrupt(&error) && under_way.best.is_some() => {
+            interrupted = true;
             under_way.notes.push("interrupted: the best so far".to_owned());
         }
         Err(error) => return Err(error),
     }
     let UnderWay { made, best, notes, .. } = under_way;
     let best = best.ok_or("no round came to an end")?;
-    Ok(Fitted { best, rounds: made, notes })
+    Ok(Fitted { best, rounds: made, notes, interrupted })
 }
 
 /// What to do after a round.
@@ -216,7 +216,11 @@ impl<S: Scheme> UnderWay<'_, '_, S> {
         if S::BY_DRAWS && falls {
             return (Next::Again, "V still falls: another round".to_owned());
         }
-        (Next::Stop, format!("V is still large with {} points, the most allowed (max_k)", self.k))
+        let words = match self.k {
+            0 => "V is still large, and no longer falls".to_owned(),
+            k => format!("V is still large with {k} points, the most allowed (max_k)"),
+        };
+        (Next::Stop, words)
     }
 
     /// Hands this round over, after its final chains and the verdict by them.

@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 
 use thiserror::Error;
 
+use super::plan::RESTARTS;
 use super::{Plan, TargetError};
 use crate::trust::{Reason, Verdict};
 
@@ -24,6 +25,11 @@ pub trait Scheme {
 
     /// Whether chains of full length cost no more than another pass over all rows, so that a round had better have them.
     fn full_length(&self, k: usize) -> bool;
+
+    /// How often a pilot may be repeated on more rows.
+    fn restarts(&self) -> usize {
+        RESTARTS
+    }
 
     /// Draws given some unweighted rows; none where coresets are built without draws.
     ///
@@ -223,4 +229,6 @@ pub struct Fitted<S: Scheme> {
     pub rounds: Vec<Round>,
     /// What should not be overlooked.
     pub notes: Vec<String>,
+    /// Whether the user stopped it.
+    pub interrupted: bool,
 }

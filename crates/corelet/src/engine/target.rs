@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use super::Sample;
+use super::{Derivatives, Sample};
 use crate::trust::Scores;
 
 /// Why a target did not answer: whatever its own code says, or raised.
@@ -110,6 +110,11 @@ pub trait Target: Sync {
         _most: usize,
     ) -> Result<Option<Scores>, TargetError> {
         Ok(None)
+    }
+
+    /// The model on ℝᵖ, with gradients; none where there are none to be had.
+    fn derivatives(&self) -> Option<&dyn Derivatives> {
+        None
     }
 
     /// Called now and then while threads work: an error, Ctrl-C for instance, ends the work.

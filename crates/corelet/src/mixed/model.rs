@@ -142,11 +142,7 @@ impl<'a> WeightedGroups<'a> {
 }
 
 impl LogDensity for WeightedGroups<'_> {
-    fn dim(&self) -> usize {
-        self.model.mixed.dim()
-    }
-
-    fn evaluate(&self, theta: &[f64], gradient: &mut [f64]) -> Option<f64> {
+    fn log_density(&self, theta: &[f64], gradient: &mut [f64]) -> Option<f64> {
         let (value, slope) = self.posterior(theta);
         gradient.copy_from_slice(&slope);
         value.is_finite().then_some(value)

@@ -59,7 +59,7 @@ impl Study {
         let fitted = rounds(&mut known, None, step);
         let last = known.last.take();
         match fitted {
-            Ok(Fitted { best, rounds, notes }) => {
+            Ok(Fitted { best, rounds, notes, .. }) => {
                 drop(last);
                 // Nobody else has them any more.
                 let (chosen, drawn) = (Arc::into_inner(best.coreset), Arc::into_inner(best.draws));

@@ -51,6 +51,14 @@ struct NamedRest<'a> {
     rest: &'a Rest,
 }
 
+/// A Gaussian part and the names of its coordinates as a coreset's metadata have them.
+///
+/// # Errors
+/// Those of the writer.
+pub fn rest_metadata(names: &[String], rest: &Rest) -> serde_json::Result<(String, String)> {
+    Ok((REST.to_owned(), serde_json::to_string(&NamedRest { names, rest })?))
+}
+
 /// How the rows of the input became observations.
 #[derive(Debug, Clone, Default)]
 pub struct Lineage {
@@ -106,8 +114,7 @@ impl Frame {
         metadata.insert(ENCODING.to_owned(), serde_json::to_string(&self.encoding)?);
         metadata.insert(MODEL.to_owned(), serde_json::to_string(model)?);
         if let Some(rest) = rest {
-            let named = NamedRest { names: &self.names, rest };
-            metadata.insert(REST.to_owned(), serde_json::to_string(&named)?);
+            metadata.extend([rest_metadata(&self.names, rest)?]);
         }
         Ok(metadata)
     }

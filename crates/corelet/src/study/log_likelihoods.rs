@@ -5,9 +5,9 @@ use std::time::Instant;
 
 use super::{BuildSpecification, Listener, Progress, StudyError};
 use crate::coreset::{BuildOptions, Coreset, select};
-use crate::embed::{Blocks, EmbedError, Embedding, Layout, Pool, Precision, Source, Stored};
+use crate::embed::{Blocks, Description, EmbedError, Embedding, Layout, Pool, Precision, Source, Stored};
 use crate::trust::{Evaluation, FitStatus};
-use crate::words::{Seconds, Subject, Summary};
+use crate::words::{Judged, Seconds, Subject, Summary};
 
 /// ℓᵢ(θ_s) of n data at draws θ_s of a posterior, ready to be chosen from. The last draws are held out: a coreset is judged by
 /// them and not built on them.
@@ -147,10 +147,10 @@ impl<'a> LogLikelihoodStudy<'a> {
         if let Given::Pool { data, .. } = &self.given {
             coreset.rows.iter_mut().for_each(|row| *row = data[*row]);
         }
-        let evaluation = self.evaluation(residual);
+        let evaluation = unfitted(residual, self.held_out);
         let (read, evaluate) = (self.read_seconds, clock.elapsed().as_secs_f64());
         let seconds = Seconds { read, build, evaluate, ..Seconds::default() };
-        let summary = Summary::of_build(&self.subject(), options, &coreset, &evaluation, seconds);
+        let summary = Summary::of_build(&subject(self.n), options, &coreset, &evaluation, seconds);
         Ok(ChosenData { coreset, evaluation, summary })
     }
 
@@ -177,38 +177,47 @@ impl<'a> LogLikelihoodStudy<'a> {
             Given::Function(blocks) => blocks.held_out_residual(rows, weights),
         }
     }
+}
 
-    fn evaluation(&self, residual: Option<f64>) -> Evaluation {
-        Evaluation {
-            heldout_residual: residual,
-            heldout_nats: residual.map(|r| 0.5 * r * r),
-            heldout_nats_se: None,
-            heldout_draws: self.held_out,
-            heldout_rows: None,
-            fit: FitStatus::NotFitted,
-            kl_forward: None,
-            kl_reverse: None,
-            kl_symmetrised: None,
-            map_distance: None,
-            parameters: Vec::new(),
-        }
+/// Of data whose posterior has no fit here.
+fn unfitted(residual: Option<f64>, held_out: usize) -> Evaluation {
+    Evaluation {
+        heldout_residual: residual,
+        heldout_nats: residual.map(|r| 0.5 * r * r),
+        heldout_nats_se: None,
+        heldout_draws: held_out,
+        heldout_rows: None,
+        fit: FitStatus::NotFitted,
+        kl_forward: None,
+        kl_reverse: None,
+        kl_symmetrised: None,
+        map_distance: None,
+        parameters: Vec::new(),
     }
+}
 
-    fn subject(&self) -> Subject<'static> {
-        Subject {
-            data: Self::NAME,
-            n: self.n,
-            distinct: None,
-            names: &[],
-            features: 0,
-            model: Self::NAME,
-            priors: &[],
-            dropped: 0,
-            fingerprint: None,
-            groups: None,
-            classes: &[],
-        }
+fn subject(n: usize) -> Subject<'static> {
+    Subject {
+        data: LogLikelihoodStudy::NAME,
+        n,
+        distinct: None,
+        names: &[],
+        features: 0,
+        model: LogLikelihoodStudy::NAME,
+        priors: &[],
+        dropped: 0,
+        fingerprint: None,
+        groups: None,
+        classes: &[],
     }
+}
+
+/// The summary of a Gaussian in place of all n data, which leaves so many directions to the prior.
+pub(crate) fn gaussian_alone(n: usize, seed: u64, undetermined: usize) -> Summary {
+    let embedding = Description { name: "none".to_owned(), coordinates: 0, tail: 0.0 };
+    let judged = Judged { embedding: &embedding, residual: 0.0, weights: &[], seed };
+    Summary::of_file(&subject(n), &judged, &unfitted(None, 0), Seconds::default())
+        .with_rest(true, undetermined)
 }
 
 impl Given<'_> {

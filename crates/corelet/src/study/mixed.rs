@@ -304,7 +304,7 @@ impl MixedStudy {
             (0..draws).flat_map(|s| shifts.row(s).iter().zip(&laplace.mean).map(|(d, m)| d + m)).collect();
         let given = Sample::new(theta, laplace.dim(), 1, false, 0);
         let mut scheme = Pooled::new(&target, Units::of_rows(all), plan);
-        let Fitted { best, rounds, notes } =
+        let Fitted { best, rounds, notes, .. } =
             rounds(&mut scheme, Some(given), &mut |step| listener.hear(Progress::Round(step)))?;
         let Best { coreset, draws, verdict, .. } = best;
         let PoolCoreset { units: groups, weights, .. } = coreset;

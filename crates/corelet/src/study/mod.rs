@@ -38,13 +38,14 @@ pub use drawn::{Drawn, sample_kept, sample_kept_with_rest};
 pub use error::StudyError;
 #[cfg(feature = "sampling")]
 pub use fit::{FitSpecification, StudyFit};
-pub use frame::{Frame, Lineage};
+pub use frame::{Frame, Lineage, rest_metadata};
 pub use given::{GivenDraws, LOG_DENSITY};
 #[cfg(feature = "sampling")]
 pub use kept::KeptCoreset;
 #[cfg(all(feature = "sampling", feature = "files"))]
 pub use kept::rest_of;
 pub use leverage::Leverages;
+pub(crate) use log_likelihoods::gaussian_alone;
 pub use log_likelihoods::{ChosenData, LogLikelihoodStudy, PooledLogLikelihoods};
 #[cfg(feature = "sampling")]
 pub use mixed::{MixedFit, MixedStudy};

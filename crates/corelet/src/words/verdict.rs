@@ -13,6 +13,18 @@ pub fn headline(verdict: &Verdict, points: usize, rows: usize) -> String {
         1 => "this weighted row".to_owned(),
         _ => format!("these {} weighted rows", count(points)),
     };
+    worded(verdict, &whose, rows)
+}
+
+/// The same of weighted rows with a Gaussian beside them.
+pub fn headline_with_rest(verdict: &Verdict, points: usize, rows: usize) -> String {
+    match points {
+        0 => headline(verdict, 0, rows),
+        _ => worded(verdict, &format!("{} and a Gaussian", plural(points, "weighted row")), rows),
+    }
+}
+
+fn worded(verdict: &Verdict, whose: &str, rows: usize) -> String {
     let rows = plural(rows, "row");
     let strays = |reason: &Reason| matches!(reason, Reason::Variance | Reason::Share);
     match verdict.grade {

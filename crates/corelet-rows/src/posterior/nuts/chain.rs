@@ -1,4 +1,4 @@
-//! The one file that knows nuts-rs: NUTS on log π₀(θ) + Σ wᵢℓᵢ(θ) in the coordinates of a Gaussian fit.
+//! The one file that knows nuts-rs: NUTS on a log density, log π₀(θ) + Σ wᵢℓᵢ(θ) for instance, in the coordinates of a Gaussian fit.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -43,8 +43,8 @@ pub fn sample(
     seed: u64,
     callback: &mut SampleCallback<'_>,
 ) -> Result<Chains, SampleError> {
+    settings.check()?;
     let dim = likelihood.dim();
-    settings.check_for(dim)?;
     for (what, got) in [("prior mean", prior.dim()), ("Gaussian fit", start.dim())] {
         if got != dim {
             return Err(SampleError::Length { what, got, expected: dim });
@@ -58,22 +58,54 @@ pub fn sample(
     sample_density(&Posterior { likelihood, prior }, start, settings, seed, callback)
 }
 
-/// The same for any density: draws by NUTS, the chains in the coordinates of `start`, as in [`sample`].
+/// Coordinates z with θ = m + Cz in which a density is nearly N(0, I).
+pub trait Coordinates: Sync {
+    /// Number of parameters, D.
+    fn dim(&self) -> usize;
+
+    /// Appends θ.
+    fn push_theta(&self, z: &[f64], theta: &mut Vec<f64>);
+
+    /// ∇_z = Cᵀ∇_θ.
+    fn pull_back(&self, slope: &[f64], gradient: &mut [f64]);
+}
+
+/// m + Lz.
+impl Coordinates for Gaussian {
+    fn dim(&self) -> usize {
+        self.mean.len()
+    }
+
+    fn push_theta(&self, z: &[f64], theta: &mut Vec<f64>) {
+        let dim = z.len();
+        for (i, mean) in self.mean.iter().enumerate() {
+            let row = &self.factor[i * dim..][..=i];
+            theta.push(mean + row.iter().zip(z).map(|(l, z)| l * z).sum::<f64>());
+        }
+    }
+
+    fn pull_back(&self, slope: &[f64], gradient: &mut [f64]) {
+        // L is lower triangular.
+        gradient.fill(0.0);
+        for (row, slope) in self.factor.chunks_exact(gradient.len().max(1)).zip(slope) {
+            gradient.iter_mut().zip(row).for_each(|(g, l)| *g += l * slope);
+        }
+    }
+}
+
+/// Draws from any density by NUTS, chains in parallel, as [`sample`] runs them.
 ///
 /// # Errors
 /// See [`SampleError`].
 pub fn sample_density(
     density: &dyn LogDensity,
-    start: &Gaussian,
+    coordinates: &dyn Coordinates,
     settings: &SampleSettings,
     seed: u64,
     callback: &mut SampleCallback<'_>,
 ) -> Result<Chains, SampleError> {
     settings.check()?;
-    let dim = density.dim();
-    if start.dim() != dim {
-        return Err(SampleError::Length { what: "Gaussian fit", got: start.dim(), expected: dim });
-    }
+    let dim = coordinates.dim();
     let (callback, stopped) = (Mutex::new(callback), AtomicBool::new(false));
     let report = |progress: &SampleProgress| {
         let mut callback = callback.lock().unwrap_or_else(PoisonError::into_inner);
@@ -83,11 +115,13 @@ pub fn sample_density(
         !stopped.load(Ordering::Relaxed)
     };
     let run = |chain: usize| {
-        let target = Target { density, start, theta: Vec::with_capacity(dim), slope: vec![0.0; dim] };
+        let target = Target { density, coordinates, theta: Vec::with_capacity(dim), slope: vec![0.0; dim] };
         run_chain(target, settings, seed, chain, &report)
     };
-    let chains: Result<Vec<Chain>, SampleError> =
-        parallel::map(0..settings.chains, run).into_iter().collect();
+    let chains: Result<Vec<Chain>, SampleError> = match density.one_by_one() {
+        true => (0..settings.chains).map(run).collect(),
+        false => parallel::map(0..settings.chains, run).into_iter().collect(),
+    };
     Ok(Chains { dim, chains: chains? })
 }
 
@@ -100,7 +134,7 @@ fn run_chain(
 ) -> Result<Chain, SampleError> {
     let mut rng = Stream::Chain.rng(seed, chain as u64);
     let position = target.start(&mut rng).ok_or(SampleError::Start { chain })?;
-    let start = target.start;
+    let coordinates = target.coordinates;
     let failed = |reason: &dyn std::fmt::Display| SampleError::Chain { chain, reason: reason.to_string() };
     let mut sampler = nuts_settings(settings)
         .new_chain(chain as u64, CpuMath::new(target), &mut rng)
@@ -113,7 +147,7 @@ fn run_chain(
         let (position, _, stats, progress) = sampler.expanded_draw().map_err(|error| failed(&error))?;
         let warming_up = at < settings.warmup;
         let phase = if warming_up { &mut result.warmup } else { &mut result.draws };
-        push_theta(start, &position, &mut phase.theta);
+        coordinates.push_theta(&position, &mut phase.theta);
         let out = &mut phase.stats;
         out.log_posterior.push(stats.point.logp);
         out.energy.push(stats.point.energy);
@@ -152,30 +186,17 @@ fn nuts_settings(settings: &SampleSettings) -> DiagNutsSettings {
     nuts
 }
 
-/// Appends θ = θ̂ + Lz.
-fn push_theta(start: &Gaussian, z: &[f64], out: &mut Vec<f64>) {
-    let dim = z.len();
-    for (i, mean) in start.mean.iter().enumerate() {
-        let row = &start.factor[i * dim..][..=i];
-        out.push(mean + row.iter().zip(z).map(|(l, z)| l * z).sum::<f64>());
-    }
-}
-
-/// π₀(θ)·exp(L(θ)).
+/// The log posterior of weighted rows.
 struct Posterior<'a> {
     likelihood: &'a dyn LogLikelihood,
     prior: &'a Prior,
 }
 
 impl LogDensity for Posterior<'_> {
-    fn dim(&self) -> usize {
-        self.prior.dim()
-    }
-
-    fn evaluate(&self, theta: &[f64], gradient: &mut [f64]) -> Option<f64> {
+    fn log_density(&self, theta: &[f64], gradient: &mut [f64]) -> Option<f64> {
         let answer = self.likelihood.evaluate(&At { theta, derivatives: 1 });
-        let Newton { value, gradient: mut slope, .. } = answer.ok()?;
-        let value = value + self.prior.gradient_and_log_density(theta, Some(&mut slope));
+        let Newton { mut value, gradient: mut slope, .. } = answer.ok()?;
+        value += self.prior.gradient_and_log_density(theta, Some(&mut slope));
         gradient.copy_from_slice(&slope);
         Some(value)
     }
@@ -184,7 +205,7 @@ impl LogDensity for Posterior<'_> {
 /// The log density as a function of z.
 struct Target<'a> {
     density: &'a dyn LogDensity,
-    start: &'a Gaussian,
+    coordinates: &'a dyn Coordinates,
     theta: Vec<f64>,
     slope: Vec<f64>,
 }
@@ -192,7 +213,7 @@ struct Target<'a> {
 impl Target<'_> {
     /// A starting point with a finite log posterior: z ~ N(0, 4I), drawn towards θ̂ until there is one.
     fn start(&mut self, rng: &mut rand_chacha::ChaCha8Rng) -> Option<Vec<f64>> {
-        let mut z: Vec<f64> = StandardNormal.sample_iter(&mut *rng).take(self.density.dim()).collect();
+        let mut z: Vec<f64> = StandardNormal.sample_iter(&mut *rng).take(self.coordinates.dim()).collect();
         z.iter_mut().for_each(|z| *z *= START_SPREAD);
         let mut gradient = vec![0.0; z.len()];
         for _ in 0..40 {
@@ -218,7 +239,7 @@ impl LogpError for NotFinite {
 
 impl HasDims for Target<'_> {
     fn dim_sizes(&self) -> HashMap<String, u64> {
-        HashMap::from([("unconstrained_parameter".to_owned(), self.density.dim() as u64)])
+        HashMap::from([("unconstrained_parameter".to_owned(), self.coordinates.dim() as u64)])
     }
 }
 
@@ -228,19 +249,15 @@ impl CpuLogpFunc for Target<'_> {
     type ExpandedVector = Vec<f64>;
 
     fn dim(&self) -> usize {
-        self.density.dim()
+        self.coordinates.dim()
     }
 
     fn logp(&mut self, z: &[f64], gradient: &mut [f64]) -> Result<f64, NotFinite> {
-        let Target { density, start, theta, slope } = self;
+        let Target { density, coordinates, theta, slope } = self;
         theta.clear();
-        push_theta(start, z, theta);
-        let value = density.evaluate(theta, slope).ok_or(NotFinite)?;
-        // ∇_z = Lᵀ∇_θ, L lower triangular.
-        gradient.fill(0.0);
-        for (row, slope) in start.factor.chunks_exact(z.len().max(1)).zip(&*slope) {
-            gradient.iter_mut().zip(row).for_each(|(g, l)| *g += l * slope);
-        }
+        coordinates.push_theta(z, theta);
+        let value = density.log_density(theta, slope).ok_or(NotFinite)?;
+        coordinates.pull_back(slope, gradient);
         let finite = value.is_finite() && gradient.iter().all(|g| g.is_finite());
         if finite { Ok(value) } else { Err(NotFinite) }
     }

@@ -12,7 +12,7 @@ mod weighted;
 
 pub use arviz::{ArvizGroup, write_arviz};
 #[cfg(feature = "sampling")]
-pub use chain::{sample, sample_density};
+pub use chain::{Coordinates, sample, sample_density};
 pub use chains::{Chain, Chains, Phase, Stats};
 pub use diagnostics::{
     Diagnostics, ParameterSummary, R_HAT_LIMIT, effective_sample_size, ess_bulk, ess_tail, r_hat,
@@ -28,11 +28,13 @@ use thiserror::Error;
 
 /// The log of a density on ℝᴰ, up to a constant, and its gradient: all that chains need.
 pub trait LogDensity: Sync {
-    /// Number of coordinates, D.
-    fn dim(&self) -> usize;
-
     /// log p(θ), with its gradient in place of what is in `gradient`; none where it has no value.
-    fn evaluate(&self, theta: &[f64], gradient: &mut [f64]) -> Option<f64>;
+    fn log_density(&self, theta: &[f64], gradient: &mut [f64]) -> Option<f64>;
+
+    /// Whether threads would only wait for each other here, so that chains had better run one after the other.
+    fn one_by_one(&self) -> bool {
+        false
+    }
 }
 
 /// How long the chains are and how they step.

@@ -269,7 +269,8 @@ pub(super) fn likelihood_alone(draws: &Draws, weighted: &[f64]) -> Vec<Reason> {
     {
         reasons.push(Reason::PriorDominates);
     }
-    if reasons.is_empty() && !(unlike_a_gaussian(&values, dim, weighted, chains) < TRUSTED_VARIANCE) {
+    let unlike = unlike_a_gaussian(&values, dim, weighted, chains);
+    if reasons.is_empty() && (unlike.is_nan() || unlike >= TRUSTED_VARIANCE) {
         reasons.push(Reason::OnTrust);
     }
     reasons

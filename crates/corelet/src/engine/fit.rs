@@ -1,0 +1,173 @@
+//! Which schemes are tried on a target, in which order, and what a fit of it comes to.
+
+use super::gaussian::Expanded;
+use super::rounds;
+use super::{
+    Best, Fitted, Plan, PoolCoreset, Pooled, Round, Sample, StepListener, Target, TargetError, Units,
+};
+use crate::coreset::RestChoice;
+use crate::trust::{Grade, Reason, Verdict};
+
+/// Parameters up to which rows alone are tried where a Gaussian is not enough: a pass takes 12 draws a parameter, and columns of these
+/// for every candidate.
+const MOST_BY_ROWS: usize = 108;
+
+/// The posterior of a target, certified or not.
+pub struct TargetFit {
+    /// Weighted rows, or the Gaussian in place of all.
+    pub coreset: PoolCoreset,
+    /// The verdict on them.
+    pub verdict: Verdict,
+    /// Draws of their posterior.
+    pub draws: Sample,
+    /// All rounds.
+    pub rounds: Vec<Round>,
+    /// What should not be overlooked.
+    pub notes: Vec<String>,
+}
+
+impl TargetFit {
+    /// The draws that the verdict allows to use, and whether importance weights chose among them, as a B asks for.
+    pub fn posterior(self) -> (Sample, bool) {
+        let resampled = self.verdict.grade == Grade::B && strays(&self.verdict);
+        match resampled {
+            true => (self.draws.thinned(self.verdict.draws).resampled(&self.verdict.log_weights), true),
+            false => (self.draws, false),
+        }
+    }
+}
+
+/// Rounds by the scheme that suits: rows alone must match p + p(p + 1)/2 numbers to have orders 1 and 2 of the log-likelihood right, and
+/// where that is more than k, [`RestChoice::Auto`] tries a Gaussian in place of all rows first, which has them exactly.
+///
+/// # Errors
+/// Those of the model, the sampler and the solver; and a Gaussian that is asked of a model without gradients.
+pub fn fit<T: Target + ?Sized>(
+    target: &T,
+    units: Units,
+    plan: Plan,
+    rest: RestChoice,
+    given: Option<Sample>,
+    listener: &mut StepListener<'_>,
+) -> Result<TargetFit, TargetError> {
+    let dim = target.derivatives().map(super::Derivatives::dimension);
+    let wanted = gaussian_first(rest, dim.unwrap_or(0), plan.k);
+    if wanted && dim.is_none() {
+        return Err(
+            "a Gaussian in place of the rows takes gradients of the log-likelihood, which this model has not"
+                .into(),
+        );
+    }
+    if !wanted {
+        return by_rows(target, units, plan, given, listener);
+    }
+    let before = by_gaussians(target, &plan, given.clone(), listener);
+    let few = dim.is_some_and(|dim| dim <= MOST_BY_ROWS);
+    match before {
+        Err(error)
+            if rest == RestChoice::Auto
+                && !target.is_interrupt(&error)
+                && !error.is::<super::Interrupted>() =>
+        {
+            let mut fitted = by_rows(target, units, plan, given, listener)?;
+            fitted.notes.insert(0, format!("a Gaussian in place of the rows was tried first, but {error}"));
+            Ok(fitted)
+        }
+        Err(error) => Err(error),
+        Ok((first, interrupted)) => {
+            let enough = rest == RestChoice::Gaussian || interrupted || !wants_rows(&first.verdict);
+            if enough || !few {
+                return Ok(first);
+            }
+            // Its posterior is where a pilot would lead, unless it is nowhere.
+            let given = if is_somewhere(&first) { Some(first.draws.clone()) } else { given };
+            let second = by_rows(target, units, plan, given, listener)?;
+            Ok(better(first, second, "in its place"))
+        }
+    }
+}
+
+/// Whether a Gaussian in place of all rows is tried before rows, of a model whose gradients have so many coordinates.
+pub fn gaussian_first(rest: RestChoice, dim: usize, k: usize) -> bool {
+    match rest {
+        RestChoice::None => false,
+        RestChoice::Gaussian => true,
+        RestChoice::Auto => is_many(dim, k),
+    }
+}
+
+/// Whether k rows have fewer weights than there are numbers in orders 1 and 2 of the log-likelihood of so many parameters.
+fn is_many(dim: usize, k: usize) -> bool {
+    dim * (dim + 3) / 2 > k
+}
+
+fn by_rows<T: Target + ?Sized>(
+    target: &T,
+    units: Units,
+    plan: Plan,
+    given: Option<Sample>,
+    listener: &mut StepListener<'_>,
+) -> Result<TargetFit, TargetError> {
+    let Fitted { best, rounds, notes, .. } = rounds(&mut Pooled::new(target, units, plan), given, listener)?;
+    let Best { coreset, draws, verdict, .. } = best;
+    Ok(TargetFit { coreset, verdict, draws, rounds, notes })
+}
+
+fn by_gaussian<T: Target + ?Sized>(
+    target: &T,
+    plan: Plan,
+    given: Option<Sample>,
+    listener: &mut StepListener<'_>,
+) -> Result<(TargetFit, bool), TargetError> {
+    let Some(mut scheme) = Expanded::new(target, plan) else {
+        return Err("the model has no gradient".into());
+    };
+    let Fitted { best, rounds, notes, interrupted } = rounds(&mut scheme, given, listener)?;
+    let Best { coreset, draws, verdict, .. } = best;
+    let coreset = scheme.coreset(&coreset)?;
+    Ok((TargetFit { coreset, verdict, draws, rounds, notes }, interrupted))
+}
+
+/// A Gaussian alone; where V asks for it, up to k rows beside it, and more.
+fn by_gaussians<T: Target + ?Sized>(
+    target: &T,
+    plan: &Plan,
+    given: Option<Sample>,
+    listener: &mut StepListener<'_>,
+) -> Result<(TargetFit, bool), TargetError> {
+    let alone = Plan { k: 0, max_k: 0, ..plan.clone() };
+    let (first, interrupted) = by_gaussian(target, alone, given, listener)?;
+    if interrupted || !strays(&first.verdict) || !is_somewhere(&first) {
+        return Ok((first, interrupted));
+    }
+    let (second, interrupted) = by_gaussian(target, plan.clone(), Some(first.draws.clone()), listener)?;
+    Ok((better(first, second, "with weighted rows beside it"), interrupted))
+}
+
+/// Whether V is more than an A allows.
+fn strays(verdict: &Verdict) -> bool {
+    verdict.reasons.iter().any(|reason| matches!(reason, Reason::Variance | Reason::Share))
+}
+
+/// Whether weighted rows may get a better grade.
+fn wants_rows(verdict: &Verdict) -> bool {
+    verdict.grade == Grade::C || strays(verdict)
+}
+
+/// Whether its posterior is one from which others may begin.
+fn is_somewhere(fit: &TargetFit) -> bool {
+    fit.verdict.divergence.variance.is_finite() && fit.verdict.mixing.is_some_and(|mixing| mixing.mixed())
+}
+
+/// The better of a fit by a Gaussian and one by rows, beside it or in its place, with the rounds of both.
+fn better(first: TargetFit, second: TargetFit, how: &str) -> TargetFit {
+    let upper = |fit: &TargetFit| fit.verdict.divergence.variance_upper;
+    let is_first = (first.verdict.grade, upper(&first)) < (second.verdict.grade, upper(&second));
+    let rounds = [first.rounds.clone(), second.rounds.clone()].concat();
+    let mut notes = [first.notes.clone(), second.notes.clone()].concat();
+    if is_first {
+        notes
+            .push(format!("weighted rows {how} came no nearer than a Gaussian for all rows, which was kept"));
+    }
+    TargetFit { rounds, notes, ..if is_first { first } else { second } }
+}

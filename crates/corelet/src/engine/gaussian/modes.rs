@@ -1,0 +1,110 @@
+//! Where the posterior is: climbs from points far apart, on a sample of the rows, then on all; and whether there is a second mode.
+
+use rand::seq::index;
+
+use super::super::TargetError;
+use super::climb::{Summit, climb};
+use super::derivatives::{Derivatives, Slopes};
+use crate::random::Stream;
+
+/// Points from which climbs begin, as many as a pilot has chains.
+const STARTS: usize = 4;
+/// Rows of the sample on which they climb first: enough to tell modes apart that all rows would.
+pub(super) const SAMPLE: usize = 20_000;
+/// Steps of one climb, and what a last step may rise by, in nats: what is beyond is found by Newton steps.
+const STEPS: usize = 150;
+const RISE: f64 = 1e-3;
+/// Two ends are two modes where the density on the way between them falls by more, in nats.
+const DIP: f64 = 0.1;
+/// Points on the way.
+const WAY: usize = 7;
+
+/// Rows for the first climbs, which stand for all; none where all are few enough.
+pub(super) fn sample_of(rows: usize, seed: u64) -> Option<Vec<usize>> {
+    (rows > SAMPLE).then(|| {
+        let mut chosen = index::sample(&mut Stream::Subsample.rng(seed, 0), rows, SAMPLE).into_vec();
+        chosen.sort_unstable();
+        chosen
+    })
+}
+
+/// Tops of the posterior density of all rows, the highest first; none where it is finite at none of the points.
+///
+/// # Errors
+/// Those of the model.
+pub(super) fn summits(
+    model: &dyn Derivatives,
+    rows: usize,
+    sample: Option<&[usize]>,
+) -> Result<Vec<Summit>, TargetError> {
+    let starts = model.starts(STARTS)?;
+    let mut found: Vec<Summit> = Vec::new();
+    for start in starts.chunks_exact(model.dimension().max(1)) {
+        found.extend(climb(start, STEPS, RISE, |at| density(model, at, rows, sample))?);
+    }
+    let mut found = apart(model, found, rows, sample)?;
+    if sample.is_some() {
+        let mut tops = Vec::new();
+        for Summit { point, .. } in found {
+            tops.extend(climb(&point, STEPS, RISE, |at| density(model, at, rows, None))?);
+        }
+        found = apart(model, tops, rows, None)?;
+    }
+    Ok(found)
+}
+
+/// Those between which the density falls, the highest first.
+fn apart(
+    model: &dyn Derivatives,
+    mut found: Vec<Summit>,
+    rows: usize,
+    sample: Option<&[usize]>,
+) -> Result<Vec<Summit>, TargetError> {
+    found.sort_by(|a, b| b.value.total_cmp(&a.value));
+    let mut kept: Vec<Summit> = Vec::new();
+    for top in found {
+        let mut alone = true;
+        for other in &kept {
+            alone = alone && falls(model, &top, other, rows, sample)?;
+        }
+        if alone {
+            kept.push(top);
+        }
+    }
+    Ok(kept)
+}
+
+/// Whether the density falls on the way from one top to another.
+fn falls(
+    model: &dyn Derivatives,
+    a: &Summit,
+    b: &Summit,
+    rows: usize,
+    sample: Option<&[usize]>,
+) -> Result<bool, TargetError> {
+    let lower = a.value.min(b.value) - DIP;
+    for step in 1..=WAY {
+        let share = step as f64 / (WAY + 1) as f64;
+        let between: Vec<f64> = a.point.iter().zip(&b.point).map(|(x, y)| x + share * (y - x)).collect();
+        let (value, _) = density(model, &between, rows, sample)?;
+        // Not a number is a fall as well.
+        if value.is_nan() || value < lower {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// The log posterior of all rows, or of a sample that stands for all, and its gradient.
+fn density(
+    model: &dyn Derivatives,
+    at: &[f64],
+    rows: usize,
+    sample: Option<&[usize]>,
+) -> Result<(f64, Vec<f64>), TargetError> {
+    let Slopes { values, mut gradients } = model.log_likelihood(at, sample)?;
+    let factor = sample.map_or(1.0, |sample| rows as f64 / sample.len().max(1) as f64);
+    let prior = model.log_prior(at)?;
+    gradients.iter_mut().zip(&prior.gradients).for_each(|(x, prior)| *x = factor * *x + prior);
+    Ok((factor * values[0] + prior.values[0], gradients))
+}

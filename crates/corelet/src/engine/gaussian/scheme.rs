@@ -1,0 +1,370 @@
+//! The scheme of a Gaussian in place of all rows: climb, expand, sample, look, and expand again where the posterior is.
+
+use std::sync::Arc;
+
+use super::super::plan::{Plan, VERDICT_DRAWS};
+use super::super::{Interrupted, Pilot, PoolCoreset, Sample, Scheme, Target, TargetError, Wanted};
+use super::beside::{choose, pairs};
+use super::chains::{Surrogate, chains};
+use super::derivatives::Derivatives;
+use super::expand::{About, Expander};
+use super::modes::{sample_of, summits};
+use super::sparse::Whitened;
+use crate::posterior::Gaussian;
+use crate::rows::Rest;
+use crate::study::{ChosenData, gaussian_alone};
+use crate::trust::policy::SCORED_DRAWS;
+use crate::trust::{Evidence, Reason, Scores, Verdict, judge};
+use crate::words::Summary;
+
+/// Pairs of points over which slopes are averaged: first, where the centre will move, and later, where V is measured at them too.
+const FIRST_PAIRS: usize = 50;
+const PAIRS: usize = 250;
+/// Draws of the chains before the first verdict.
+const FIRST_DRAWS: usize = 200;
+/// Draws at which the last verdict looks first.
+const JUDGED: usize = 400;
+/// Draws that tell the mean of a posterior.
+const CENTRED: usize = 1000;
+/// A centre may be worse than the last one by so many nats of log-likelihood, and one for every two coordinates, before the step to it
+/// is shortened: a mean is not a mode.
+const WORSE: f64 = 10.0;
+/// A second mode with less than e⁻¹⁰ of the mass of the first is negligible: masses by Laplace fits are good to a few nats.
+const RIVAL: f64 = 10.0;
+/// A mode at which the Gaussian is off by less, in nats, is one that its chains visit.
+const KNOWN: f64 = 3.0;
+/// Halvings of a step.
+const HALVINGS: usize = 6;
+
+/// A target whose log-likelihood is replaced by a Gaussian.
+pub struct Expanded<'t, T: Target + ?Sized> {
+    target: &'t T,
+    model: &'t dyn Derivatives,
+    expander: Expander<'t>,
+    plan: Plan,
+    /// The last centre, and the log-likelihood of all rows there.
+    last: Option<(Vec<f64>, f64)>,
+    /// Whether there is a second mode that may matter.
+    rival: bool,
+    /// How often chains were run, for their seeds.
+    runs: u64,
+}
+
+/// The Gaussian factor, and what is near the posterior it makes.
+#[derive(Debug, Clone)]
+pub struct Expansion {
+    /// b, A and c.
+    pub rest: Arc<Rest>,
+    near: Gaussian,
+    /// Directions that the data do not determine.
+    pub undetermined: usize,
+    /// Rows beside it, with their weights.
+    beside: Option<Arc<Beside>>,
+}
+
+/// Rows beside the Gaussian.
+#[derive(Debug)]
+struct Beside {
+    rows: Vec<usize>,
+    weights: Vec<f64>,
+    summary: Summary,
+}
+
+impl Expansion {
+    fn rows(&self) -> Option<(&[usize], &[f64])> {
+        self.beside.as_ref().map(|beside| (&beside.rows[..], &beside.weights[..]))
+    }
+}
+
+/// What a look at all rows found.
+pub struct Looked {
+    about: About,
+    sample: Sample,
+    points: Vec<f64>,
+    /// From the centre to draws at which derivatives are means, and to those at which rows are chosen.
+    shifts: Vec<f64>,
+    choosing: Vec<f64>,
+}
+
+impl<'t, T: Target + ?Sized> Expanded<'t, T> {
+    /// With up to `plan.k` rows beside the Gaussian. None where the model has no gradient.
+    pub fn new(target: &'t T, plan: Plan) -> Option<Self> {
+        let model = target.derivatives()?;
+        let sample = sample_of(target.rows(), plan.seed);
+        let expander = Expander::new(model, target.rows(), sample);
+        Some(Self { target, model, expander, plan, last: None, rival: false, runs: 0 })
+    }
+
+    fn dim(&self) -> usize {
+        self.model.dimension()
+    }
+
+    /// The mean of these points, nearer to the last centre where the log-likelihood is much worse there.
+    fn centre(&mut self, points: &[f64]) -> Result<Vec<f64>, TargetError> {
+        let dim = self.dim();
+        let mut mean = vec![0.0; dim];
+        let lines: Vec<&[f64]> =
+            points.chunks_exact(dim.max(1)).filter(|line| line.iter().all(|x| x.is_finite())).collect();
+        lines.iter().for_each(|line| mean.iter_mut().zip(*line).for_each(|(sum, x)| *sum += x));
+        mean.iter_mut().for_each(|sum| *sum /= lines.len().max(1) as f64);
+        let mut value = self.model.log_likelihood(&mean, None)?.values[0];
+        if let Some((last, before)) = &self.last {
+            let least = before - WORSE - 0.5 * dim as f64;
+            for _ in 0..HALVINGS {
+                if value >= least {
+                    break;
+                }
+                mean.iter_mut().zip(last).for_each(|(x, last)| *x = 0.5 * (*x + last));
+                value = self.model.log_likelihood(&mean, None)?.values[0];
+            }
+        }
+        self.last = Some((mean.clone(), value));
+        Ok(mean)
+    }
+
+    /// Derivatives at the mode with the most mass by its Laplace fit. A second one is noted where its mass is not negligible and the
+    /// Gaussian about the first does not have it.
+    fn at_the_best(&mut self) -> Result<About, TargetError> {
+        let tops = summits(self.model, self.target.rows(), self.expander.sample())?;
+        if tops.is_empty() {
+            return Err(self.expander.nowhere()?);
+        }
+        let mut found = Vec::new();
+        for top in &tops {
+            let about = self.expander.about(top.point.clone(), &[])?;
+            // A ridge that rises without end is no mode: its curvature is not that of a top.
+            let mass = about.log_mass(top.value).unwrap_or(f64::NEG_INFINITY);
+            found.push((mass, about));
+        }
+        found.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+        let mut found = found.into_iter();
+        let Some((mass, best)) = found.next() else { return Err("the posterior has no mode".into()) };
+        let Expansion { rest, .. } = self.expansion(&best)?;
+        for (other, about) in found.filter(|(other, _)| *other > mass - RIVAL) {
+            let there = self.model.log_likelihood(&[&best.centre[..], &about.centre].concat(), None)?.values;
+            let (rise, predicted) =
+                (there[1] - there[0], rest.value(&about.centre) - rest.value(&best.centre));
+            self.rival |= (rise - predicted).abs() > KNOWN || other.is_nan();
+        }
+        Ok(best)
+    }
+
+    /// The Gaussian in place of all rows as the coreset that is handed over.
+    ///
+    /// # Errors
+    /// Those of the model.
+    pub(crate) fn coreset(&self, expansion: &Expansion) -> Result<PoolCoreset, TargetError> {
+        let (rows, weights) = expansion
+            .rows()
+            .map_or_else(Default::default, |(rows, weights)| (rows.to_vec(), weights.to_vec()));
+        let summary = match &expansion.beside {
+            Some(beside) => beside.summary.clone().with_rest(true, expansion.undetermined),
+            None => gaussian_alone(self.target.rows(), self.plan.seed, expansion.undetermined),
+        };
+        Ok(PoolCoreset {
+            units: rows.clone(),
+            weights: weights.clone(),
+            rows,
+            row_weights: weights,
+            summary,
+            fingerprint: None,
+            rest: Some((self.model.names()?, expansion.rest.clone())),
+        })
+    }
+
+    /// Chains of the posterior that the Gaussian makes.
+    fn chains(&mut self, expansion: &Expansion, wanted: Wanted) -> Result<Sample, TargetError> {
+        self.runs += 1;
+        let surrogate = Surrogate::new(self.model, expansion.rows(), &expansion.rest);
+        let coordinates = Whitened::new(&expansion.near.mean, &expansion.near.precision)?;
+        chains(self.target, &surrogate, &coordinates, wanted, self.plan.seed.wrapping_add(self.runs))
+    }
+
+    /// Up to k rows beside the Gaussian.
+    fn with_rows(&mut self, k: usize, seen: &Looked, alone: Expansion) -> Result<Expansion, TargetError> {
+        self.runs += 1;
+        let at = (&seen.about.centre[..], &seen.choosing[..]);
+        let ChosenData { coreset, summary, .. } =
+            choose(self.target, self.model, at, (k, &self.plan, self.runs))?;
+        let rows = (&coreset.rows[..], &coreset.weights[..]);
+        let chosen = self.expander.about_those(Some(rows), seen.about.centre.clone(), &seen.shifts)?;
+        let Some((rest, scale)) = seen.about.less(&chosen, &alone.rest, &alone.near) else {
+            return Ok(alone);
+        };
+        let weights = coreset.weights.iter().map(|weight| scale * weight).collect();
+        let beside = Beside { rows: coreset.rows, weights, summary };
+        Ok(Expansion { rest: Arc::new(rest), beside: Some(Arc::new(beside)), ..alone })
+    }
+
+    fn expansion(&self, about: &About) -> Result<Expansion, TargetError> {
+        let (rest, near, undetermined) = about.gaussian()?;
+        Ok(Expansion { rest: Arc::new(rest), near, undetermined, beside: None })
+    }
+
+    /// From the centre to these draws, those that are finite.
+    fn shifts(&self, sample: &Sample, centre: &[f64]) -> Result<Vec<f64>, TargetError> {
+        let points = self.model.unconstrained(sample)?;
+        let lines = points.chunks_exact(self.dim().max(1)).filter(|line| line.iter().all(|x| x.is_finite()));
+        Ok(lines.flat_map(|line| less(line, centre)).collect())
+    }
+
+    /// The gradient of the surrogate's log posterior at some of the draws.
+    fn scores(&self, expansion: &Expansion, sample: &Sample) -> Result<Scores, TargetError> {
+        let (some, dim) = (sample.thinned(SCORED_DRAWS), self.dim());
+        let points = self.model.unconstrained(&some)?;
+        let (_, gradient) = Surrogate::new(self.model, expansion.rows(), &expansion.rest).at(&points)?;
+        let draws = crate::trust::Draws { theta: points, dim, ..some.draws };
+        Ok(Scores { draws, gradient })
+    }
+
+    fn judged(
+        &self,
+        expansion: &Expansion,
+        sample: &Sample,
+        (seen, points, totals): (&Sample, &[f64], &[f64]),
+        mut found: Vec<Reason>,
+    ) -> Result<Verdict, TargetError> {
+        let mut weighted: Vec<f64> =
+            points.chunks_exact(self.dim().max(1)).map(|point| expansion.rest.value(point)).collect();
+        if let Some((rows, weights)) = expansion.rows() {
+            let own = self.model.weighted(points, rows, weights)?.values;
+            weighted.iter_mut().zip(&own).for_each(|(sum, x)| *sum += x);
+        }
+        let errors: Vec<f64> = totals.iter().zip(&weighted).map(|(total, own)| total - own).collect();
+        let at_anchor = errors.iter().copied().find(|x| x.is_finite()).unwrap_or(0.0);
+        let errors = errors.iter().map(|x| x - at_anchor).collect();
+        if !sample.chained {
+            found.push(Reason::NoChains);
+        }
+        if self.rival {
+            found.push(Reason::SecondMode);
+        }
+        let scores = Some(self.scores(expansion, sample)?);
+        let evidence = Evidence {
+            all: Some(&sample.draws),
+            errors,
+            at_anchor,
+            weighted,
+            scores,
+            diverged: sample.diverged,
+            found,
+            ..Evidence::of(&seen.draws)
+        };
+        Ok(judge(evidence)?)
+    }
+}
+
+fn less<'a>(a: &'a [f64], b: &'a [f64]) -> impl Iterator<Item = f64> + 'a {
+    a.iter().zip(b).map(|(a, b)| a - b)
+}
+
+impl<T: Target + ?Sized> Scheme for Expanded<'_, T> {
+    type Coreset = Expansion;
+    type Draws = Sample;
+    type Seen = Looked;
+
+    fn units(&self) -> usize {
+        self.target.rows()
+    }
+
+    fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    fn full_length(&self, _k: usize) -> bool {
+        // Chains of the Gaussian cost nothing that grows with the rows.
+        self.last.is_some()
+    }
+
+    fn restarts(&self) -> usize {
+        0
+    }
+
+    fn pilot(&mut self, _rows: usize, _k: usize) -> Result<Option<Pilot<Sample>>, TargetError> {
+        let about = self.at_the_best()?;
+        let expansion = self.expansion(&about)?;
+        let value = self.model.log_likelihood(&about.centre, None)?.values[0];
+        self.last = Some((about.centre, value));
+        let draws = self.chains(&expansion, Wanted::Draws(FIRST_DRAWS))?;
+        Ok(Some(Pilot { draws, apart: false }))
+    }
+
+    fn look(&mut self, draws: &Sample, coreset: Option<&Expansion>, k: usize) -> Result<Looked, TargetError> {
+        let dim = self.dim();
+        let most = if coreset.is_none() && k == 0 { FIRST_PAIRS } else { PAIRS };
+        let centre = self.centre(&self.model.unconstrained(&draws.thinned(CENTRED))?)?;
+        let sample = draws.thinned(most);
+        let points = self.model.unconstrained(&sample)?;
+        let shifts: Vec<f64> = points.chunks_exact(dim.max(1)).flat_map(|line| less(line, &centre)).collect();
+        let choosing = if k == 0 { Vec::new() } else { self.shifts(&draws.thinned(pairs(k, dim)), &centre)? };
+        let about = self.expander.about(centre, &shifts)?;
+        Ok(Looked { about, sample, points, shifts, choosing })
+    }
+
+    fn build(&mut self, k: usize, seen: Option<&Looked>) -> Result<Expansion, TargetError> {
+        let Some(seen) = seen else { return Err("an expansion is made at draws, and there are none".into()) };
+        let alone = self.expansion(&seen.about)?;
+        if k == 0 { Ok(alone) } else { self.with_rows(k, seen, alone) }
+    }
+
+    fn sample(
+        &mut self,
+        coreset: &Expansion,
+        _start: Option<&Sample>,
+        _k: usize,
+        full: bool,
+    ) -> Result<Sample, TargetError> {
+        let wanted = if full { Wanted::Final { draws: JUDGED } } else { Wanted::Draws(JUDGED) };
+        self.chains(coreset, wanted)
+    }
+
+    fn verdict(
+        &mut self,
+        coreset: &Expansion,
+        draws: &Sample,
+        seen: &Looked,
+        found: Vec<Reason>,
+    ) -> Result<Verdict, TargetError> {
+        self.judged(coreset, draws, (&seen.sample, &seen.points, &seen.about.totals), found)
+    }
+
+    fn final_verdict(
+        &mut self,
+        coreset: &Expansion,
+        draws: &Sample,
+        found: Vec<Reason>,
+        _k: usize,
+    ) -> Result<Verdict, TargetError> {
+        let mut most = JUDGED;
+        loop {
+            let sample = draws.thinned(most);
+            let points = self.model.unconstrained(&sample)?;
+            let totals = self.model.log_likelihood(&points, None)?.values;
+            let verdict = self.judged(coreset, draws, (&sample, &points, &totals), found.clone())?;
+            let strays =
+                verdict.reasons.iter().any(|reason| matches!(reason, Reason::Variance | Reason::Share));
+            if !strays || most >= VERDICT_DRAWS.min(draws.len()) {
+                return Ok(verdict);
+            }
+            most = VERDICT_DRAWS;
+        }
+    }
+
+    fn points(coreset: &Expansion) -> usize {
+        coreset.rows().map_or(0, |(rows, _)| rows.len())
+    }
+
+    fn moved(new: &Sample, old: &Sample) -> (f64, f64) {
+        new.moved_from(old)
+    }
+
+    const BY_DRAWS: bool = true;
+
+    fn join(first: &Sample, more: &Sample) -> Sample {
+        first.and(more)
+    }
+
+    fn is_interrupt(&self, error: &TargetError) -> bool {
+        error.is::<Interrupted>() || self.target.is_interrupt(error)
+    }
+}

@@ -1,0 +1,135 @@
+//! Symmetric matrices with many zeros, as hierarchical models have them, and the coordinates in which a Gaussian is N(0, I).
+
+use crate::linalg::{Cholesky, LinalgError, row_major};
+use crate::posterior::Coordinates;
+
+/// The entries of a matrix that are not zero, line by line.
+#[derive(Debug, Clone)]
+pub(super) struct Sparse {
+    lines: Vec<Vec<(usize, f64)>>,
+}
+
+impl Sparse {
+    /// Of a row-major matrix.
+    pub(super) fn of(matrix: &[f64], dim: usize) -> Self {
+        let line = |line: &[f64]| line.iter().copied().enumerate().filter(|(_, x)| *x != 0.0).collect();
+        Self { lines: matrix.chunks_exact(dim.max(1)).map(line).collect() }
+    }
+
+    /// Its product with x.
+    pub(super) fn multiply(&self, x: &[f64], out: &mut [f64]) {
+        for (out, line) in out.iter_mut().zip(&self.lines) {
+            *out = line.iter().map(|&(j, a)| a * x[j]).sum();
+        }
+    }
+}
+
+/// θ = m + L⁻ᵀz with P = LLᵀ the precision of a Gaussian of mean m, rows and columns in an order in which L has few entries: those
+/// that meet few others first.
+#[derive(Debug, Clone)]
+pub(super) struct Whitened {
+    mean: Vec<f64>,
+    /// The coordinate that stands at each place of the order.
+    order: Vec<usize>,
+    diagonal: Vec<f64>,
+    /// Below the diagonal, column by column.
+    columns: Vec<Vec<(usize, f64)>>,
+}
+
+impl Whitened {
+    /// From m and P.
+    ///
+    /// # Errors
+    /// Where P has no Cholesky factor.
+    pub(super) fn new(mean: &[f64], precision: &[f64]) -> Result<Self, LinalgError> {
+        let dim = mean.len();
+        let entries = |i: usize| precision[i * dim..][..dim].iter().filter(|x| **x != 0.0).count();
+        let mut order: Vec<usize> = (0..dim).collect();
+        order.sort_by_key(|&i| (entries(i), i));
+        let permuted = row_major(dim, |i, j| precision[order[i] * dim + order[j]]);
+        let factor = Cholesky::new(&permuted, dim)?.factor();
+        let column = |j: usize| {
+            let below = (j + 1..dim).map(|i| (i, factor[i * dim + j]));
+            below.filter(|(_, x)| *x != 0.0).collect()
+        };
+        Ok(Self {
+            mean: mean.to_vec(),
+            diagonal: (0..dim).map(|j| factor[j * dim + j]).collect(),
+            columns: (0..dim).map(column).collect(),
+            order,
+        })
+    }
+}
+
+impl Coordinates for Whitened {
+    fn dim(&self) -> usize {
+        self.mean.len()
+    }
+
+    fn push_theta(&self, z: &[f64], theta: &mut Vec<f64>) {
+        // Lᵀx = z from below.
+        let mut x = z.to_vec();
+        for j in (0..x.len()).rev() {
+            let known: f64 = self.columns[j].iter().map(|&(i, l)| l * x[i]).sum();
+            x[j] = (x[j] - known) / self.diagonal[j];
+        }
+        let begin = theta.len();
+        theta.extend_from_slice(&self.mean);
+        for (x, &i) in x.iter().zip(&self.order) {
+            theta[begin + i] += x;
+        }
+    }
+
+    fn pull_back(&self, slope: &[f64], gradient: &mut [f64]) {
+        // L·gradient = slope from above.
+        gradient.iter_mut().zip(&self.order).for_each(|(g, &i)| *g = slope[i]);
+        for (j, column) in self.columns.iter().enumerate() {
+            gradient[j] /= self.diagonal[j];
+            let solved = gradient[j];
+            column.iter().for_each(|&(i, l)| gradient[i] -= l * solved);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::linalg::{dot, multiply};
+
+    /// An arrow: three coordinates meet all others, which meet nobody else.
+    fn arrow(dim: usize) -> Vec<f64> {
+        let entry = |i: usize, j: usize| {
+            if i == j {
+                4.0 + dim as f64 + i as f64
+            } else if i.min(j) < 3 {
+                0.3 + 0.1 * ((i + j) % 5) as f64
+            } else {
+                0.0
+            }
+        };
+        row_major(dim, entry)
+    }
+
+    #[test]
+    fn an_arrow_has_few_entries_and_its_coordinates_are_white() {
+        let dim = 40;
+        let precision = arrow(dim);
+        let mean: Vec<f64> = (0..dim).map(|i| 0.1 * i as f64).collect();
+        let Ok(white) = Whitened::new(&mean, &precision) else { panic!("no factor") };
+        assert_eq!(white.columns.iter().map(Vec::len).sum::<usize>(), 3 * (dim - 3) + 3);
+        let z: Vec<f64> = (0..dim).map(|i| ((i * 7 % 11) as f64 - 5.0) / 5.0).collect();
+        let mut theta = Vec::new();
+        white.push_theta(&z, &mut theta);
+        let shift: Vec<f64> = theta.iter().zip(&mean).map(|(t, m)| t - m).collect();
+        let mut curved = vec![0.0; dim];
+        multiply(&precision, &shift, &mut curved);
+        assert!((dot(&shift, &curved) - dot(&z, &z)).abs() < 1e-10);
+        // ∇_z of ½(θ − m)ᵀP(θ − m) = ½zᵀz is z.
+        let mut gradient = vec![0.0; dim];
+        white.pull_back(&curved, &mut gradient);
+        assert!(gradient.iter().zip(&z).all(|(g, z)| (g - z).abs() < 1e-10));
+        let mut product = vec![0.0; dim];
+        Sparse::of(&precision, dim).multiply(&shift, &mut product);
+        assert!(product.iter().zip(&curved).all(|(a, b)| (a - b).abs() < 1e-10));
+    }
+}

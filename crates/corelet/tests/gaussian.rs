@@ -1,0 +1,275 @@
+//! A Gaussian in place of all rows, for a model that is known by its gradients: certified where it should be, and not where a second
+//! mode, a bend that no quadratic has, or a gradient that fails says otherwise.
+
+use std::ops::ControlFlow;
+
+use corelet::coreset::RestChoice;
+use corelet::engine::{
+    Derivatives, Length, Plan, Rows, Sample, Slopes, Target, TargetError, TargetFit, Units, Wanted, fit,
+};
+use corelet::posterior::Chains;
+use corelet::trust::{Grade, Reason};
+
+/// Rows of a model with normal priors: the log-likelihood of each, with its slope along each coordinate.
+trait Row: Sync {
+    fn rows(&self) -> usize;
+    fn dim(&self) -> usize;
+    fn prior_sd(&self) -> f64;
+    fn at(&self, row: usize, theta: &[f64], slope: &mut [f64]) -> f64;
+}
+
+struct Model<R>(R);
+
+impl<R: Row> Model<R> {
+    fn sum(&self, at: &[f64], rows: &(impl Iterator<Item = (usize, f64)> + Clone)) -> Slopes {
+        let dim = self.0.dim();
+        let (mut values, mut gradients) = (Vec::new(), Vec::new());
+        for theta in at.chunks_exact(dim) {
+            let (mut value, mut gradient, mut slope) = (0.0, vec![0.0; dim], vec![0.0; dim]);
+            for (row, weight) in rows.clone() {
+                slope.fill(0.0);
+                value += weight * self.0.at(row, theta, &mut slope);
+                gradient.iter_mut().zip(&slope).for_each(|(sum, x)| *sum += weight * x);
+            }
+            values.push(value);
+            gradients.extend(gradient);
+        }
+        Slopes { values, gradients }
+    }
+}
+
+impl<R: Row> Target for Model<R> {
+    type Place = Vec<f64>;
+
+    fn rows(&self) -> usize {
+        self.0.rows()
+    }
+
+    fn sample(&self, _: &[usize], _: &[f64], _: Option<&Sample>, _: Wanted) -> Result<Sample, TargetError> {
+        Err("rows alone are not sampled here".into())
+    }
+
+    fn place(&self, sample: &Sample) -> Result<Vec<f64>, TargetError> {
+        Ok(sample.draws.theta.clone())
+    }
+
+    fn log_likelihoods(
+        &self,
+        place: &Vec<f64>,
+        rows: &Rows,
+        see: &mut (dyn FnMut(&[f64]) + Send),
+    ) -> Result<(), TargetError> {
+        let ids: Vec<usize> = match rows {
+            Rows::Range(range) => range.clone().collect(),
+            Rows::Some(ids) => ids.clone(),
+        };
+        let mut slope = vec![0.0; self.0.dim()];
+        let draws = place.chunks_exact(self.0.dim());
+        let values: Vec<f64> = draws
+            .flat_map(|theta| ids.iter().map(|&row| self.0.at(row, theta, &mut slope)).collect::<Vec<_>>())
+            .collect();
+        see(&values);
+        Ok(())
+    }
+
+    fn derivatives(&self) -> Option<&dyn Derivatives> {
+        Some(self)
+    }
+}
+
+impl<R: Row> Derivatives for Model<R> {
+    fn dimension(&self) -> usize {
+        self.0.dim()
+    }
+
+    fn names(&self) -> Result<Vec<String>, TargetError> {
+        Ok((0..self.0.dim()).map(|i| format!("theta[{i}]")).collect())
+    }
+
+    fn starts(&self, count: usize) -> Result<Vec<f64>, TargetError> {
+        let at = |x: usize| ((x * 7919 % 101) as f64 / 50.0 - 1.0) * if x < self.0.dim() { 0.1 } else { 1.0 };
+        Ok((0..count * self.0.dim()).map(at).collect())
+    }
+
+    fn unconstrained(&self, sample: &Sample) -> Result<Vec<f64>, TargetError> {
+        Ok(sample.draws.theta.clone())
+    }
+
+    fn log_likelihood(&self, at: &[f64], rows: Option<&[usize]>) -> Result<Slopes, TargetError> {
+        Ok(match rows {
+            Some(rows) => self.sum(at, &rows.iter().map(|&row| (row, 1.0))),
+            None => self.sum(at, &(0..self.0.rows()).map(|row| (row, 1.0))),
+        })
+    }
+
+    fn weighted(&self, at: &[f64], rows: &[usize], weights: &[f64]) -> Result<Slopes, TargetError> {
+        Ok(self.sum(at, &rows.iter().copied().zip(weights.iter().copied())))
+    }
+
+    fn log_prior(&self, at: &[f64]) -> Result<Slopes, TargetError> {
+        let precision = self.0.prior_sd().powi(-2);
+        let value = |theta: &[f64]| -0.5 * precision * theta.iter().map(|x| x * x).sum::<f64>();
+        Ok(Slopes {
+            values: at.chunks_exact(self.0.dim()).map(value).collect(),
+            gradients: at.iter().map(|x| -precision * x).collect(),
+        })
+    }
+
+    fn constrained(&self, points: &[f64], chains: Option<&Chains>) -> Result<Sample, TargetError> {
+        let count = chains.map_or(1, |chains| chains.chains.len());
+        Ok(Sample::new(points.to_vec(), self.0.dim(), count, true, chains.map_or(0, Chains::divergences)))
+    }
+
+    fn length(&self) -> Length {
+        Length { chains: 4, warmup: 300, draws: 1000, target_accept: 0.8 }
+    }
+}
+
+fn fitted<R: Row>(model: R, rest: RestChoice, k: usize) -> Result<TargetFit, TargetError> {
+    let model = Model(model);
+    let plan = Plan { k, max_k: 2 * k, pilot: 500, max_rounds: 6, draws: None, seed: 3 };
+    let units = Units::of_rows(model.0.rows());
+    fit(&model, units, plan, rest, None, &mut |_| ControlFlow::Continue(()))
+}
+
+/// Counts in groups of unequal size: an intercept for each, and a slope.
+struct Counts {
+    x: Vec<f64>,
+    group: Vec<usize>,
+    y: Vec<f64>,
+    groups: usize,
+}
+
+impl Counts {
+    fn new(rows: usize, groups: usize, rate: f64) -> Self {
+        let unit = |row: usize, salt: usize| {
+            ((row * 2_654_435_761 + salt * 40_503) % 1_000_003) as f64 / 1_000_003.0
+        };
+        let x: Vec<f64> = (0..rows).map(|row| 2.0 * unit(row, 1) - 1.0).collect();
+        let group: Vec<usize> =
+            (0..rows).map(|row| ((unit(row, 2) * unit(row, 3)).sqrt() * groups as f64) as usize).collect();
+        let count = |row: usize| {
+            let mean = rate * (0.4 * x[row] + (group[row] % 5) as f64 / 5.0).exp();
+            (mean + (unit(row, 4) - 0.5) * 2.0 * mean.sqrt()).round().max(0.0)
+        };
+        Self { y: (0..rows).map(count).collect(), x, group, groups }
+    }
+}
+
+impl Row for Counts {
+    fn rows(&self) -> usize {
+        self.x.len()
+    }
+
+    fn dim(&self) -> usize {
+        self.groups + 1
+    }
+
+    fn prior_sd(&self) -> f64 {
+        2.0
+    }
+
+    fn at(&self, row: usize, theta: &[f64], slope: &mut [f64]) -> f64 {
+        let (x, group) = (self.x[row], self.group[row]);
+        let eta = theta[0] * x + theta[group + 1];
+        let left = self.y[row] - eta.exp();
+        (slope[0], slope[group + 1]) = (left * x, left);
+        self.y[row] * eta - eta.exp()
+    }
+}
+
+/// Many rows for each parameter: no row is needed, and the draws are those of the posterior of all rows.
+#[test]
+fn many_rows_need_none_of_them() {
+    let fit = fitted(Counts::new(12_000, 30, 4.0), RestChoice::Auto, 60).unwrap();
+    assert_eq!((fit.verdict.grade, fit.coreset.rows.len()), (Grade::A, 0), "{:?}", fit.verdict.reasons);
+    let (names, rest) = fit.coreset.rest.as_ref().unwrap();
+    assert_eq!((names.len(), rest.dim()), (31, 31));
+    // An independent look: the gradient of all rows vanishes on average over the draws.
+    let model = Model(Counts::new(12_000, 30, 4.0));
+    let some = fit.draws.thinned(200).draws;
+    let (likelihood, prior) =
+        (model.log_likelihood(&some.theta, None).unwrap(), model.log_prior(&some.theta).unwrap());
+    for j in 0..31 {
+        let score = |s: usize| likelihood.gradients[s * 31 + j] + prior.gradients[s * 31 + j];
+        let mean = (0..200).map(score).sum::<f64>() / 200.0;
+        let spread = ((0..200).map(|s| (score(s) - mean).powi(2)).sum::<f64>() / 200.0).sqrt();
+        assert!(mean.abs() < 0.4 * spread, "coordinate {j}: {mean} of {spread}");
+    }
+}
+
+/// Few events for each parameter: a Gaussian alone is off, and rows beside it bring V down by an order.
+#[test]
+fn rows_beside_it_have_what_is_not_gaussian() {
+    let fit = fitted(Counts::new(1500, 30, 0.7), RestChoice::Gaussian, 120).unwrap();
+    let variances: Vec<f64> =
+        fit.rounds.iter().filter(|round| round.points == 0).map(|round| round.variance).collect();
+    let alone = variances.iter().copied().fold(f64::INFINITY, f64::min);
+    let points = fit.coreset.rows.len();
+    assert!(alone > 0.1 && points > 0, "V = {alone} alone, {points} rows");
+    assert!(fit.verdict.divergence.variance < 0.2 * alone, "{} of {alone}", fit.verdict.divergence.variance);
+    assert_eq!(fit.verdict.grade, Grade::A);
+    assert!(fit.coreset.weights.iter().all(|weight| *weight > 0.0));
+}
+
+/// θ² is seen and its sign is not: the same Gaussian is a good one of either mode, and neither is the posterior.
+struct Squared(Vec<f64>);
+
+impl Row for Squared {
+    fn rows(&self) -> usize {
+        self.0.len()
+    }
+
+    fn dim(&self) -> usize {
+        1
+    }
+
+    fn prior_sd(&self) -> f64 {
+        3.0
+    }
+
+    fn at(&self, row: usize, theta: &[f64], slope: &mut [f64]) -> f64 {
+        let left = self.0[row] - theta[0] * theta[0];
+        slope[0] = 2.0 * left * theta[0];
+        -0.5 * left * left
+    }
+}
+
+#[test]
+fn a_second_mode_is_no_a() {
+    let rows = (0..2000).map(|row| 1.0 + ((row * 37 % 101) as f64 - 50.0) / 50.0).collect();
+    let fit = fitted(Squared(rows), RestChoice::Gaussian, 20).unwrap();
+    assert_eq!(fit.verdict.grade, Grade::C);
+    assert!(fit.verdict.reasons.contains(&Reason::SecondMode), "{:?}", fit.verdict.reasons);
+}
+
+/// A gradient that is not finite is an error that names the row.
+struct Broken;
+
+impl Row for Broken {
+    fn rows(&self) -> usize {
+        500
+    }
+
+    fn dim(&self) -> usize {
+        2
+    }
+
+    fn prior_sd(&self) -> f64 {
+        1.0
+    }
+
+    fn at(&self, row: usize, theta: &[f64], slope: &mut [f64]) -> f64 {
+        slope[1] = if row == 311 { f64::NAN } else { -theta[1] };
+        -0.5 * theta[1] * theta[1]
+    }
+}
+
+#[test]
+fn a_gradient_that_is_not_finite_is_said() {
+    let error = match fitted(Broken, RestChoice::Gaussian, 20) {
+        Ok(_) => panic!("a posterior"),
+        Err(error) => error.to_string(),
+    };
+    assert!(error.contains("row 311") && error.contains("theta[1]"), "{error}");
+}
