@@ -268,7 +268,7 @@ fn effects_have_their_moments() {
     let mut got = 0.0;
     let place = mixed.place(&theta);
     mixed.effects_of(group, &place, &nodes, &mut [0.0; 2], &mut mixed.scratch(), &mut |share, u| {
-        got += share * u[0]
+        got += share * u[0];
     });
     assert!((got - mean / total).abs() < 1e-8, "{got} {}", mean / total);
 }

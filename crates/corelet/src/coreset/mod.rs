@@ -19,7 +19,9 @@ pub use need::TooFew;
 pub use options::BuildOptions;
 pub use path::{PathRow, PathTable, path};
 pub use rest::RestChoice;
-pub(crate) use rest::{judging_draws, most_share};
+pub(crate) use rest::judging_draws;
+#[cfg(feature = "sampling")]
+pub(crate) use rest::most_share;
 pub use rounds::{Built, MOST_ROUNDS, Round, RoundOptions, RoundsBy, build_in_rounds};
 pub use selector::{Selector, select_by_sparse_vi};
 pub use start::{Start, start_fit};

@@ -6,6 +6,7 @@
 //! log-likelihood can be expanded row by row, by its embedding (`study::Known`). [`fit`] tries the first two in turn. The grade comes from [`trust::judge`](crate::trust::judge)
 //! in all.
 
+#[cfg(feature = "sampling")]
 mod fit;
 mod gaussian;
 mod pass;
@@ -18,8 +19,11 @@ mod scheme;
 mod target;
 mod units;
 
+#[cfg(feature = "sampling")]
 pub use fit::{TargetFit, fit, gaussian_first};
-pub use gaussian::{Derivatives, Expanded, Expansion, Length, Slopes};
+pub use gaussian::{Derivatives, Length, Slopes};
+#[cfg(feature = "sampling")]
+pub use gaussian::{Expanded, Expansion};
 pub use pass::{Pool, Seen, block_size, pass};
 pub use plan::{Plan, PlanError};
 pub use pooled::{Fingerprint, PoolCoreset, Pooled};

@@ -5,9 +5,9 @@ use std::time::Instant;
 
 use super::{BuildSpecification, Listener, Progress, StudyError};
 use crate::coreset::{BuildOptions, Coreset, select};
-use crate::embed::{Blocks, Description, EmbedError, Embedding, Layout, Pool, Precision, Source, Stored};
+use crate::embed::{Blocks, EmbedError, Embedding, Layout, Pool, Precision, Source, Stored};
 use crate::trust::{Evaluation, FitStatus};
-use crate::words::{Judged, Seconds, Subject, Summary};
+use crate::words::{Seconds, Subject, Summary};
 
 /// ℓᵢ(θ_s) of n data at draws θ_s of a posterior, ready to be chosen from. The last draws are held out: a coreset is judged by
 /// them and not built on them.
@@ -213,9 +213,10 @@ fn subject(n: usize) -> Subject<'static> {
 }
 
 /// The summary of a Gaussian in place of all n data, which leaves so many directions to the prior.
+#[cfg(feature = "sampling")]
 pub(crate) fn gaussian_alone(n: usize, seed: u64, undetermined: usize) -> Summary {
-    let embedding = Description { name: "none".to_owned(), coordinates: 0, tail: 0.0 };
-    let judged = Judged { embedding: &embedding, residual: 0.0, weights: &[], seed };
+    let embedding = crate::embed::Description { name: "none".to_owned(), coordinates: 0, tail: 0.0 };
+    let judged = crate::words::Judged { embedding: &embedding, residual: 0.0, weights: &[], seed };
     Summary::of_file(&subject(n), &judged, &unfitted(None, 0), Seconds::default())
         .with_rest(true, undetermined)
 }

@@ -3,15 +3,24 @@
 //! The log-likelihood of all rows is replaced by one quadratic function, whose slope and curvature are means of its derivatives under
 //! the posterior; the prior stays as it is. Where the rows are many that is often all that is needed, and the verdict tells.
 
+#[cfg(feature = "sampling")]
 mod beside;
+#[cfg(feature = "sampling")]
 mod chains;
+#[cfg(feature = "sampling")]
 mod climb;
+#[cfg(feature = "sampling")]
 mod curvature;
 mod derivatives;
+#[cfg(feature = "sampling")]
 mod expand;
+#[cfg(feature = "sampling")]
 mod modes;
+#[cfg(feature = "sampling")]
 mod scheme;
+#[cfg(feature = "sampling")]
 mod sparse;
 
 pub use derivatives::{Derivatives, Length, Slopes};
+#[cfg(feature = "sampling")]
 pub use scheme::{Expanded, Expansion};
