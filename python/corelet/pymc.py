@@ -235,7 +235,7 @@ class Sampler:
             self._by_rows = self._runner(WeightedModel(self.free, self.rows))
 
     def _compile_log_likelihood(self) -> None:
-        if self._loglik.compiler:
+        if self._loglik.compiled:
             return
         self._loglik.compile()
         if self._loglik.compiler != "numba":

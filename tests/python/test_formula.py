@@ -29,7 +29,7 @@ def test_interactions_and_splines(flights):
     matrix = coreset.design.features(flights)
     plain = corelet.build(matrix, flights.late, k=150, positive="yes")
     assert np.array_equal(plain.rows, coreset.rows) and np.array_equal(plain.weights, coreset.weights)
-    assert corelet.check(coreset, flights, draws=300, warmup=200, chains=2).grade == "A"
+    assert corelet.check(coreset, flights, draws=600, warmup=200, chains=2).grade == "A"
 
 
 def test_new_rows_are_coded_as_the_old(flights):

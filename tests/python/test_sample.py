@@ -168,7 +168,7 @@ def test_a_file_is_checked_as_a_table_is(logistic, tmp_path):
     path = tmp_path / "data.txt"
     np.savetxt(path, np.column_stack([X, y]), delimiter=",", header=",".join([*names, "y"]), comments="", fmt="%.17g")
     coreset = corelet.build(path, target="y", k=60, format="csv")
-    settings = dict(draws=200, warmup=100, chains=2)
+    settings = dict(draws=300, warmup=100, chains=2)
     by_file = corelet.check(coreset, path, format="csv", **settings)
     by_table = corelet.check(coreset, table, **settings)
     assert by_file.grade == "A" and by_file.variance == by_table.variance

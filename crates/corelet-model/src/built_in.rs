@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::TargetScale;
 use super::{
@@ -16,8 +16,7 @@ use corelet_data::Outcome;
 use corelet_data::observations::Observations;
 
 /// A model that goes by its name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum BuiltIn {
     /// Successes of trials.
     Binomial,
@@ -245,6 +244,13 @@ impl FromStr for BuiltIn {
         let hyphened = name.replace('_', "-");
         let found = Self::ALL.into_iter().find(|model| model.name() == hyphened);
         found.ok_or_else(|| format!("unknown model {name:?}, expected one of {}", names()))
+    }
+}
+
+/// Its name, in every format.
+impl Serialize for BuiltIn {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
     }
 }
 

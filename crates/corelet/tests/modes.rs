@@ -348,7 +348,8 @@ fn a_cauchy_prior_against_the_data_has_two_modes() {
             x.iter().map(|x| f64::from(u8::from(2.0 * x + 1.5 * normal(&mut rng) > 0.0))).collect();
         let last = y.iter().position(|&y| y == 1.0).unwrap();
         x[last] = far;
-        let priors = Some(serde_json::from_value(json!({ "default": "student_t(1, 0, 1)" })).unwrap());
+        let cauchy = "student_t(1, 0, 1)";
+        let priors = Some(serde_json::from_value(json!({ "default": cauchy, "intercept": cauchy })).unwrap());
         let model = ModelSpecification { priors, ..ModelSpecification::default() };
         let study = study(model, std::slice::from_ref(&x), &y, true);
         let found = found(&study);

@@ -42,6 +42,11 @@ class LogLikelihoods:
         """What computes them."""
 
     @property
+    def compiled(self) -> bool:
+        """Whether it can be called."""
+        return bool(self.compiler)
+
+    @property
     def at_once(self) -> int:
         return min(cores(), MOST_AT_ONCE) if self.compiler == "numba" else 1
 

@@ -41,8 +41,10 @@ impl Pattern {
         }
         let mut order: Vec<usize> = (0..dim).collect();
         order.sort_by_key(|&i| (std::cmp::Reverse(meets[i].len()), i));
+        // Some sizes, and those at which what is left is less busy than what has pairs of its own.
         let step = dim.div_ceil(TRIED).max(1);
-        let sizes = (0..=8.min(dim)).chain((0..=dim).step_by(step));
+        let drops = (1..dim).filter(|&at| meets[order[at]].len() < meets[order[at - 1]].len());
+        let sizes = (0..=8.min(dim)).chain((0..=dim).step_by(step)).chain(drops.take(TRIED));
         let coloured = sizes.map(|single| (colour(&meets, &order, single), single));
         let best = coloured.min_by_key(|(groups, single)| (groups.len(), *single));
         let (groups, single) = best.unwrap_or_default();
