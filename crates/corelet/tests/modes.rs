@@ -349,7 +349,8 @@ fn a_cauchy_prior_against_the_data_has_two_modes() {
         let last = y.iter().position(|&y| y == 1.0).unwrap();
         x[last] = far;
         let cauchy = "student_t(1, 0, 1)";
-        let priors = Some(serde_json::from_value(json!({ "default": cauchy, "intercept": cauchy })).unwrap());
+        let priors =
+            Some(serde_json::from_value(json!({ "default": cauchy, "intercept": "normal(0, 1)" })).unwrap());
         let model = ModelSpecification { priors, ..ModelSpecification::default() };
         let study = study(model, std::slice::from_ref(&x), &y, true);
         let found = found(&study);

@@ -63,21 +63,14 @@ impl Study {
         said.map(word).collect()
     }
 
-    /// The share of the best mode's mass from which another one counts. A prior with heavy tails gives modes tails that their Gaussian
-    /// fits do not have: there any mode does that was found.
-    #[cfg(feature = "sampling")]
-    fn least_share(&self) -> f64 {
-        if self.prior.is_log_concave() { MATTERS } else { 0.0 }
-    }
-
     /// What the modes of the posterior of all rows, and those of the weighted rows that the chains drew from, say against the draws.
     #[cfg(feature = "sampling")]
     pub(super) fn against_draws(&self, own: Option<&Modes>, chains: &Chains) -> Vec<Reason> {
         let Some(Full { modes, .. }) = self.full.get() else { return Vec::new() };
         let mut found = Vec::new();
-        let matter = modes.with_share(self.least_share());
+        let matter = modes.with_share(MATTERS);
         // Chains that pass between the modes again and again have seen them in proportion; else nobody knows how much mass each has.
-        if !matter.are_mixed_by(chains) || !modes.hold(chains, self.least_share()) {
+        if !matter.are_mixed_by(chains) || !modes.hold(chains, MATTERS) {
             found.push(Reason::SecondMode);
         }
         let Some(own) = own else { return found };
