@@ -48,3 +48,21 @@ def test_draws_are_certified_and_reviewed(line):
     flat = values.reshape(-1, len(y))
     waic = np.log(np.mean(np.exp(flat), axis=0)).sum() - flat.var(axis=0).sum()
     assert abs(review.waic.elpd - waic) < 0.05 and abs(review.loo.elpd - waic) < 1.0
+
+
+def test_many_intercepts_by_one_gaussian():
+    rng = np.random.default_rng(3)
+    x, shop = rng.normal(size=6000), rng.integers(0, 30, 6000)
+    level = rng.normal(0.0, 0.4, size=30)
+    y = rng.poisson(np.exp(1.5 + 0.3 * x + level[shop]))
+
+    def model(x, shop, y):
+        slope = numpyro.sample("slope", dist.Normal(0, 1))
+        spread = numpyro.sample("spread", dist.HalfNormal(1))
+        levels = numpyro.sample("levels", dist.Normal(1.5, spread).expand([30]).to_event(1))
+        numpyro.sample("y", dist.Poisson(jax.numpy.exp(levels[shop] + slope * x)), obs=y)
+
+    fit = corelet.numpyro.fit(model, args=(x, shop, y), k=60, rest="gaussian")
+    assert fit.verdict.variance < 0.05 and fit.coreset.rest is not None, fit
+    found = fit.idata.posterior["levels"].values.reshape(-1, 30).mean(axis=0)
+    assert np.corrcoef(found, level)[0, 1] > 0.98 and "diverging" in fit.idata.sample_stats

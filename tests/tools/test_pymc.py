@@ -64,3 +64,23 @@ def test_leave_one_out_is_that_of_arviz(counts):
     elpd = float(known.elpd if hasattr(known, "elpd") else known.elpd_loo)
     assert abs(review.loo.elpd - elpd) < 0.05 and review.fits is None
     assert abs(review.influence["slope"].jackknife_se / review.influence["slope"].sd - 1) < 0.2
+
+
+def test_many_intercepts_by_one_gaussian():
+    rng = np.random.default_rng(3)
+    x, shop = rng.normal(size=6000), rng.integers(0, 30, 6000)
+    level = rng.normal(0.0, 0.4, size=30)
+    y = rng.poisson(np.exp(1.5 + 0.3 * x + level[shop]))
+    with pm.Model() as model:
+        slope = pm.Normal("slope", 0, 1)
+        spread = pm.HalfNormal("spread", 1)
+        levels = pm.Normal("levels", 1.5, spread, shape=30)
+        pm.Poisson("y", mu=pm.math.exp(levels[shop] + slope * x), observed=y)
+    fit = corelet.pymc.fit(model, k=60, rest="gaussian")
+    assert fit.verdict.variance < 0.05 and fit.coreset.rest is not None, fit
+    assert len(fit.coreset.rest.names) == 32 and fit.idata.sample_stats.sizes["draw"] == 1000
+    posterior = fit.idata.posterior
+    fitted = np.exp(posterior["levels"].values[..., shop[:200]] + posterior["slope"].values[..., None] * x[:200])
+    assert abs(fitted.mean() / y[:200].mean() - 1) < 0.15
+    found = posterior["levels"].values.reshape(-1, 30).mean(axis=0)
+    assert np.corrcoef(found, level)[0, 1] > 0.98 and abs(posterior["slope"].values.mean() - 0.3) < 0.03
