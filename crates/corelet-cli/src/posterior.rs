@@ -81,6 +81,8 @@ pub(crate) struct PosteriorSummary {
     natural: Vec<NaturalParameter>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     misfits: Vec<String>,
+    /// Tails that the chains do not have.
+    missed_tails: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     seconds: Option<SampleSeconds>,
 }
@@ -139,6 +141,7 @@ impl PosteriorSummary {
             },
             parameters: parameters(study, drawn),
             natural: natural(study, drawn),
+            missed_tails: drawn.missed.clone(),
             misfits: drawn.misfits.clone(),
             seconds: Some(SampleSeconds { sample: drawn.sample_seconds, verdict: drawn.verdict_seconds }),
         }
@@ -242,6 +245,7 @@ pub(crate) fn show(
         }
         None => terminal.say(&format!("the posterior of all {}", plural(study.all_rows(), "row"))),
     }
+    drawn.missed.iter().for_each(|line| terminal.warn(line));
     drawn.misfits.iter().for_each(|line| terminal.warn(&format!("the model does not fit: {line}")));
     show_chains(&drawn.diagnostics, drawn.chains.gradients(), terminal);
     show_parameters(study, summary, terminal);

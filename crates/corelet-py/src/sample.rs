@@ -181,6 +181,7 @@ pub(crate) fn drawn_fields<'py>(
     points: usize,
 ) -> PyResult<Bound<'py, PyDict>> {
     let mut warnings = drawn.diagnostics.warnings();
+    warnings.extend(drawn.missed.iter().cloned());
     warnings.extend(drawn.misfits.iter().map(|line| format!("the model does not fit: {line}")));
     let answer = match &drawn.verdict {
         Some(judged) => verdict_fields(py, judged, points, study.all_rows())?,

@@ -7,6 +7,7 @@ mod modes;
 mod nuts;
 mod prior;
 mod starts;
+mod tails;
 
 pub use density::{Density, Jet};
 pub use gaussian::{Gaussian, kl_gaussian};
@@ -14,3 +15,4 @@ pub use laplace::{Laplace, LaplaceError, LaplaceSettings, LaplaceStatus, laplace
 pub use modes::{Mode, Modes, NEGLIGIBLE_SHARE, has_one_mode, modes, modes_of_weighted};
 pub use nuts::*;
 pub use prior::Prior;
+pub use tails::{Missed, Tail, tails};

@@ -154,6 +154,21 @@ impl Prior {
         held
     }
 
+    /// Whether the density of a parameter does not depend on others.
+    pub(super) fn stands_alone(&self, at: usize) -> bool {
+        let dim = self.dim();
+        self.is_diagonal || (0..dim).all(|j| j == at || self.precision[at * dim + j] == 0.0)
+    }
+
+    /// The same with one parameter, which stands alone, of this standard deviation, held at a value: its precision is then the same wherever it is held.
+    pub(super) fn held(&self, at: usize, value: f64, sd: f64) -> Self {
+        let (mut held, dim) = (self.clone(), self.dim());
+        held.others.retain(|other| other.at != at);
+        held.mean[at] = value;
+        held.precision[at * dim + at] = 1e12 * sd.min(self.scales()[at]).powi(-2).max(1.0);
+        held
+    }
+
     /// Whether it is a Gaussian.
     pub fn is_gaussian(&self) -> bool {
         self.others.is_empty()

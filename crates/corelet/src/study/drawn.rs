@@ -10,13 +10,14 @@ use crate::posterior::{
     has_one_mode, modes_of_weighted, resample, sample,
 };
 use crate::rows::{All, LogLikelihood, Memory, Observations, Rest, Weighted};
-use crate::trust::{Draws, Grade, Verdict, verdict};
+use crate::trust::{Draws, Grade, Reason, Verdict, verdict};
 use crate::words::misfits;
 
 /// Draws on which a verdict rests at most; further ones are thinned.
 const VERDICT_DRAWS: usize = 4000;
 
 /// Draws of a coreset's posterior, or of that of all rows.
+#[non_exhaustive]
 pub struct Drawn {
     /// The chains.
     pub chains: Chains,
@@ -30,6 +31,8 @@ pub struct Drawn {
     pub sample_seconds: f64,
     /// Seconds of the verdict.
     pub verdict_seconds: f64,
+    /// Tails of the posterior that the chains do not have, a line each.
+    pub missed: Vec<String>,
     /// Where outcomes are far from what the draws predict: a warning each, of the model and not of the coreset.
     pub misfits: Vec<String>,
 }
@@ -75,12 +78,18 @@ impl Study {
         let sample_seconds = clock.elapsed().as_secs_f64();
         let diagnostics = Diagnostics::new(&chains);
         let clock = Instant::now();
+        let missed = match coreset {
+            Some(coreset) => self.missed_tails(coreset, own_modes.as_ref(), &chains)?,
+            None => Vec::new(),
+        };
         let verdict = match coreset {
             Some(coreset) => {
                 let _ = listener(Progress::Judging);
                 let draws = Draws::from_chains(&chains, VERDICT_DRAWS);
                 let judged = verdict(&self.rows, &self.prior, coreset, &draws, chains.divergences())?;
-                Some(judged.with(&self.known).with(&self.against_draws(own_modes.as_ref(), &chains)))
+                let tails: &[Reason] = if missed.is_empty() { &[] } else { &[Reason::Tail] };
+                let found = self.against_draws(own_modes.as_ref(), &chains);
+                Some(judged.with(&self.known).with(&found).with(tails))
             }
             None => None,
         };
@@ -97,6 +106,7 @@ impl Study {
             settings: *settings,
             sample_seconds,
             verdict_seconds,
+            missed,
             misfits,
         })
     }

@@ -28,6 +28,8 @@ mod resolved;
 #[cfg(feature = "sampling")]
 mod review;
 mod specification;
+#[cfg(feature = "sampling")]
+mod tails;
 mod weights;
 
 pub use assign::{Parameters, PriorError};

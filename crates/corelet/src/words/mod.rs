@@ -14,4 +14,4 @@ pub use numbers::{count, duration, judgement, number, optional, percent, plural}
 pub use priors::PriorGroup;
 pub use review::{misfits, reviewed};
 pub use summary::{Judged, NamedShift, Seconds, Subject, Summary};
-pub use verdict::{another_mode, headline, headline_with_rest, lines};
+pub use verdict::{another_mode, headline, headline_with_rest, lines, missed_tail};

@@ -61,6 +61,7 @@ fn fault(reasons: &[Reason]) -> &'static str {
         Reason::Shifted,
         Reason::Misscaled,
         Reason::Misshapen,
+        Reason::Tail,
     ];
     if found(&[Reason::PilotNotMixed]) {
         "the chains did not mix on unweighted rows either, so the model or its sampler is at fault, not the coreset"
@@ -83,6 +84,17 @@ pub fn another_mode(name: &str, best: f64, there: f64, log_ratio: f64) -> String
         "the posterior has another mode, where {name} is {} and not {}, with {share} times the mass of the best one",
         number(there),
         number(best)
+    )
+}
+
+/// A tail that draws have not in proportion to its mass.
+pub fn missed_tail(name: &str, above: bool, value: f64, mass: f64, draws: f64) -> String {
+    format!(
+        "the posterior has about {} of its mass where {name} is {} {}, and the chains {} of their draws",
+        percent(mass),
+        if above { "above" } else { "below" },
+        number(value),
+        percent(draws)
     )
 }
 
@@ -201,6 +213,9 @@ pub(super) fn why(reason: Reason) -> &'static str {
         Reason::OwnMode => {
             "the posterior of these few weighted rows has a mode that the posterior of all rows has not"
         }
+        Reason::Tail => {
+            "a parameter has a long tail, named above, that the chains do not visit in proportion to its mass"
+        }
         Reason::NoDensity => {
             "the draws are not of several chains and come without their density, so that no more than their moments could be tested"
         }
@@ -234,6 +249,9 @@ pub(super) fn remedy(reason: Reason, points: usize, rows: usize) -> String {
         Reason::OtherData => "build a coreset of these observations",
         Reason::GaussianDraws => "sample the coreset's posterior by NUTS",
         Reason::TightPrior => "a wider prior",
+        Reason::Tail => {
+            "a prior with lighter tails for it, or a look at rows whose feature is far out: cut, rescale or correct them"
+        }
         Reason::SecondMode => {
             "look at the data and the model: two kinds of rows, outliers among the features, tails that are too heavy"
         }

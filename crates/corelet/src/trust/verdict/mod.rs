@@ -43,6 +43,7 @@ pub enum Grade {
 /// Why a grade is not better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Reason {
     /// The chains that drew from the coreset's posterior have not mixed: nothing can be said.
     NotMixed,
@@ -90,6 +91,8 @@ pub enum Reason {
     SecondMode,
     /// The posterior of the weighted rows has a mode that all rows have not.
     OwnMode,
+    /// A tail of a parameter with more mass, or less, than draws.
+    Tail,
     /// Draws that are not of several chains, and whose density is not known.
     NoDensity,
     /// Too few effective draws for the score test to see a shift that matters.

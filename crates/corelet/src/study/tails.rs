@@ -1,0 +1,54 @@
+//! Tails: draws that do not have the mass far out, under priors or likelihoods that are not log-concave, are not certified.
+
+use super::{Study, StudyError};
+use crate::model::Shifts;
+use crate::posterior::{Chains, Gaussian, Laplace, Missed, Modes, Tail, tails};
+use crate::rows::{At, LogLikelihood, Rows, Totals, Weighted};
+use crate::words::missed_tail;
+
+/// Distribution functions of a parameter that differ by more take the A away: a tenth of the mass that draws lack is 0.1 nats, what an A
+/// is worth, and Laplace's approximation is good to a few hundredths.
+const MISSED: f64 = 0.1;
+
+impl Study {
+    /// Where chains of weighted rows lack the mass of a tail, in words: as the weighted rows have it, or as all rows have it, which no
+    /// draw of theirs would show. Modes are those of the weighted rows.
+    pub(super) fn missed_tails(
+        &self,
+        coreset: &Weighted,
+        modes: Option<&Modes>,
+        chains: &Chains,
+    ) -> Result<Vec<String>, StudyError> {
+        let Some(modes) = modes else { return Ok(Vec::new()) };
+        let matter = modes.with_share(MISSED);
+        let modes: Vec<&Laplace> = matter.all().iter().map(|mode| &mode.fit).collect();
+        let found = tails(coreset, &self.prior, &modes)?;
+        let mut words = Vec::new();
+        for tail in &found {
+            let all = tail.reweighted(&self.beyond(coreset, tail, &modes[0].posterior)?);
+            let missed = [tail, &all].into_iter().filter_map(|tail| tail.against(chains));
+            let worst = missed.max_by(|a, b| a.distance().total_cmp(&b.distance()));
+            words.extend(worst.filter(|missed| missed.distance() > MISSED).map(|m| self.worded(tail, &m)));
+        }
+        Ok(words)
+    }
+
+    /// The log-likelihood of all rows less that of the weighted ones along the path of a tail, up to a constant.
+    fn beyond(&self, coreset: &Weighted, tail: &Tail, from: &Gaussian) -> Result<Vec<f64>, StudyError> {
+        let anchor = &from.mean;
+        let path = tail.path().iter().flat_map(|theta| theta.iter().zip(anchor).map(|(x, a)| x - a));
+        let shifts = Shifts::new(path.collect(), anchor.len());
+        let all = self.rows.totals(&Totals::new(anchor, &shifts, self.rows.len()))?;
+        let here = coreset.evaluate(&At { theta: anchor, derivatives: 0 })?.value;
+        let less = |(all, theta): (&f64, &Vec<f64>)| {
+            let there = coreset.evaluate(&At { theta, derivatives: 0 })?.value;
+            Ok(all - (there - here))
+        };
+        all.iter().zip(tail.path()).map(less).collect()
+    }
+
+    fn worded(&self, tail: &Tail, missed: &Missed) -> String {
+        let value = self.to_original(&tail.path()[missed.step])[missed.at];
+        missed_tail(&self.frame.names[missed.at], missed.above, value, missed.mass, missed.draws)
+    }
+}
