@@ -1,23 +1,32 @@
 //! Bayesian coresets: k weighted rows whose posterior closely approximates that of all n, and a verdict on it.
 //!
-//! A [`Source`](data::Source) is a file or a table; a [`Study`](study::Study) is a source under a model and a prior, which builds,
-//! evaluates, samples and judges:
+//! A file in, a verdict out:
+//!
+//! ```
+//! use corelet::model::BuiltIn;
+//! # let rows = corelet::generate::logistic_paper(2000, 1);
+//! # let file = corelet::data::Source::of_table(corelet::generate::to_table(&rows, "generated")?);
+//!
+//! // A `data::Source`: `Source::open("flights.csv", None)?`, or a table in memory.
+//! let fit = corelet::fit(&file, "y", BuiltIn::Logistic)?;
+//! assert_eq!(fit.verdict().map(|verdict| verdict.grade), Some(corelet::trust::Grade::A));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! `fit.chosen` has the rows and their weights, `fit.drawn` the chains. A [`Study`](study::Study), a source under a model and a prior, has
+//! every setting, and builds, evaluates, samples and judges:
 //!
 //! ```
 //! use corelet::data::{Columns, DesignOptions, Source};
 //! use corelet::study::{Specification, Study, unheard};
-//! use corelet::trust::Grade;
 //!
-//! // 2000 generated rows stand for a file: `Source::open(path, None)?`.
-//! let rows = corelet::generate::logistic_paper(2000, 1);
-//! let source = Source::of_table(corelet::generate::to_table(&rows, "generated")?);
+//! # let rows = corelet::generate::logistic_paper(2000, 1);
+//! # let source = Source::of_table(corelet::generate::to_table(&rows, "generated")?);
 //! let design = DesignOptions { columns: Columns::predicting("y"), ..DesignOptions::default() };
 //! let asked = Specification { design, ..Specification::default() };
 //! let study = Study::open(&source, &asked)?;
 //! let chosen = study.build(&asked.build, &mut unheard)?.expect("nobody stopped it");
-//! let coreset = chosen.coreset();
-//! let drawn = study.sample(Some(&study.weighted(&coreset.rows, &coreset.weights)?), &asked.sample, 0, &mut unheard)?;
-//! assert_eq!(drawn.grade(), Some(Grade::A));
+//! println!("{:?} {:?}", chosen.coreset().rows, chosen.coreset().weights);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -52,3 +61,6 @@ pub mod engine;
 pub mod mixed;
 
 pub mod study;
+
+#[cfg(feature = "sampling")]
+pub use study::fit;

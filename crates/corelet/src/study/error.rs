@@ -14,6 +14,7 @@ use crate::trust::VerdictError;
 
 /// Why a study could not do what it was asked.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum StudyError {
     /// What cannot be asked for.
     #[error(transparent)]

@@ -3,8 +3,13 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use super::{BuildSpecification, Chosen, Drawn, Listener, Progress, Study, StudyError};
+use super::{
+    BuildSpecification, Chosen, Drawn, Listener, ModelSpecification, Progress, Specification, Study,
+    StudyError, unheard,
+};
+use crate::data::{Columns, DesignOptions, Source};
 use crate::engine::{Fitted, Interrupted, Pilot, Plan, Round, Sample, Scheme, TargetError, rounds};
+use crate::model::BuiltIn;
 use crate::posterior::{SampleError, SampleSettings};
 use crate::trust::{Reason, Verdict};
 
@@ -15,7 +20,7 @@ const FIRST_POINTS: usize = 300;
 const GROWTH: usize = 4;
 
 /// What a fit is asked for.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct FitSpecification {
     /// How points are chosen; `k` of them to begin with, 300 where it is not said.
     pub build: BuildSpecification,
@@ -28,6 +33,7 @@ pub struct FitSpecification {
 }
 
 /// What a fit came to. Where it was stopped before there were draws, the coreset that there was.
+#[non_exhaustive]
 pub struct StudyFit {
     /// The coreset.
     pub chosen: Option<Chosen>,
@@ -37,6 +43,25 @@ pub struct StudyFit {
     pub rounds: Vec<Round>,
     /// What should not be overlooked.
     pub notes: Vec<String>,
+}
+
+impl StudyFit {
+    /// What the draws are worth; none where it was stopped before there were any.
+    pub fn verdict(&self) -> Option<&Verdict> {
+        self.drawn.as_ref()?.verdict.as_ref()
+    }
+}
+
+/// Draws of the posterior of all rows of a source, by a coreset, with their verdict, every setting being left to the program: what
+/// `corelet fit FILE --target NAME --model MODEL` does. [`Study`] has the settings.
+///
+/// # Errors
+/// See [`StudyError`].
+pub fn fit(source: &Source<'_>, target: &str, model: BuiltIn) -> Result<StudyFit, StudyError> {
+    let design = DesignOptions { columns: Columns::predicting(target), ..DesignOptions::default() };
+    let model = ModelSpecification { model, ..ModelSpecification::default() };
+    let asked = Specification { design, model, ..Specification::default() };
+    Study::open(source, &asked)?.fit(&FitSpecification::default(), &mut unheard)
 }
 
 impl Study {

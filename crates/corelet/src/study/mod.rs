@@ -39,7 +39,7 @@ pub use compare::{Cell, Comparison};
 pub use drawn::{Drawn, sample_kept, sample_kept_with_rest};
 pub use error::StudyError;
 #[cfg(feature = "sampling")]
-pub use fit::{FitSpecification, StudyFit};
+pub use fit::{FitSpecification, StudyFit, fit};
 pub use frame::{Frame, Lineage, rest_metadata};
 pub use given::{GivenDraws, LOG_DENSITY};
 #[cfg(feature = "sampling")]

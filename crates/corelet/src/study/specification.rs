@@ -151,6 +151,7 @@ fn selector_of_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Select
 /// What does not go together, or is out of range. Settings are named as the specification names them; a front end says
 /// them in its own way, see [`UsageError::worded`].
 #[derive(Debug, Clone, PartialEq, Error)]
+#[non_exhaustive]
 pub enum UsageError {
     /// A setting that another one has no use for.
     OnlyFor {
