@@ -236,7 +236,7 @@ fn summary_of<'a>(
 ) -> Summary<'a> {
     Summary {
         model: study.resolved().model.name(),
-        random: study.random().to_string(),
+        random: study.factors().worded(),
         n: study.rows(),
         groups: study.groups(),
         groups_chosen: fit.groups.len(),
@@ -313,7 +313,8 @@ impl Written<'_> {
         rows.sort_by_key(|&(row, _)| row);
         let (rows, weights): (Vec<usize>, Vec<f64>) = rows.into_iter().unzip();
         let extra = [("group_weight", Extra::Float(weights))];
-        Ok(write_rows(&source.cells(&rows)?, &extra, &self.metadata()?, path)?)
+        let metadata = self.metadata()?.into_iter().chain(self.study.notes(self.fit)?).collect();
+        Ok(write_rows(&source.cells(&rows)?, &extra, &metadata, path)?)
     }
 }
 
