@@ -132,6 +132,9 @@ pub(crate) struct RandomArgs {
     /// Where the random effects of all groups go, a row for each: .parquet, .csv or .json
     #[arg(long, value_name = "FILE", requires = "random")]
     pub(crate) random_effects: Option<PathBuf>,
+    /// Write the marginal model of the chosen groups as a Stan program, and its data beside it as .json
+    #[arg(long, value_name = "FILE", requires = "random")]
+    pub(crate) stan: Option<PathBuf>,
 }
 
 impl RandomArgs {

@@ -1,7 +1,7 @@
 //! `corelet fit --random`: a mixed model, its coreset of whole groups, and the random effects of all of them.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, bail};
@@ -75,8 +75,15 @@ pub(crate) fn run(
             "--report is not made of a mixed model yet; --json has its numbers, and --random-effects those of the groups"
         );
     }
+    let stan: Vec<PathBuf> = match &args.random.stan {
+        Some(path) if path.extension().is_some_and(|extension| extension == "json") => {
+            bail!("--stan {}: the data of the program are written beside it as .json; give it another name", path.display())
+        }
+        Some(path) => vec![path.clone(), path.with_extension("json")],
+        None => Vec::new(),
+    };
     let also: Vec<&Path> =
-        args.coreset.iter().chain(&args.random.random_effects).map(|path| path.as_path()).collect();
+        args.coreset.iter().chain(&args.random.random_effects).chain(&stan).map(|path| path.as_path()).collect();
     posterior::check_files(&args.files, &also, &args.data.files()?)?;
     also.iter().try_for_each(|path| ensure_writable(path))?;
     let clock = Instant::now();
@@ -123,6 +130,11 @@ pub(crate) fn run(
     let written = Written { study: &study, fit: &fit, summary: &summary, args };
     written.draws(&draws)?;
     written.coreset(&source)?;
+    if let [program, data] = &stan[..] {
+        let marginal = study.marginal(&fit).with_context(name)?;
+        output::write_text(program, &marginal.stan())?;
+        output::write_text(data, &(serde_json::to_string(&marginal.data()?)? + "\n"))?;
+    }
     if let (Some(path), Some(columns)) = (&args.random.random_effects, &effects) {
         write_columns(columns, &written.metadata()?, path)?;
     }

@@ -87,6 +87,23 @@ impl FittedMixed {
         Ok(fields)
     }
 
+    /// A Stan program of the chosen groups and its data, and these with everything else that a program of another language needs.
+    fn marginal(&self) -> PyResult<(String, String, String)> {
+        let marginal = self.study.marginal(&self.fit).map_err(|error| Failure::new(&error))?;
+        let json = |text: serde_json::Result<String>| text.map_err(|error| refuse(error.to_string()));
+        let data = marginal.data().and_then(|data| serde_json::to_string(&data));
+        Ok((marginal.stan(), json(data)?, json(serde_json::to_string(&marginal))?))
+    }
+
+    /// The log posterior of the chosen groups at these parameters, up to a constant.
+    fn log_posterior(&self, theta: PyReadonlyArray1<'_, f64>) -> PyResult<f64> {
+        let theta = theta.as_slice()?;
+        if theta.len() != self.fit.sample.draws.dim {
+            return Err(refuse(format!("theta has {} numbers, but there are {} parameters", theta.len(), self.fit.sample.draws.dim)));
+        }
+        Ok(self.study.log_posterior(&self.fit, theta))
+    }
+
     /// group, effect, rows, and mean, sd and quantiles of the posterior, an entry for every effect of every group.
     fn random_effects<'py>(&self, py: Python<'py>, quantiles: Vec<f64>) -> PyResult<Bound<'py, PyDict>> {
         let Self { study, fit } = self;
@@ -182,6 +199,7 @@ fn fields(py: Python<'_>, study: MixedStudy, fit: MixedFit) -> PyResult<Bound<'_
     answer.set_item("n", study.rows())?;
     answer.set_item("n_groups", study.groups())?;
     answer.set_item("effects", study.factors().worded())?;
+    answer.set_item("columns", study.frame().encoding.factors())?;
     answer.set_item("nodes", fit.quadrature.nodes)?;
     answer.set_item("quadrature_bias", fit.quadrature.bias)?;
     answer.set_item("native", Py::new(py, FittedMixed { study, fit })?)?;

@@ -82,3 +82,26 @@ impl Mixed {
         self.effects().terms.iter().zip(u).map(|(term, u)| term.of(features) * u).sum()
     }
 }
+
+impl Mixed {
+    /// The nodes of a group at a place, and their log weights aₖ: ∫f(v)N(v; 0, I)dv ≈ Σₖ aₖf(vₖ) for f like the group's likelihood there.
+    pub fn nodes_of(
+        &self,
+        group: usize,
+        place: &Place,
+        nodes: &Nodes,
+        scratch: &mut Scratch,
+    ) -> (Vec<Effect>, Vec<f64>) {
+        self.load(group, place, scratch);
+        self.integral(group, place, nodes, &mut [0.0; 2], scratch, false);
+        let [a, _, c] = scratch.spread;
+        let width = if self.effects().len() > 1 { a * c } else { a };
+        let each = scratch.effects.iter().zip(&nodes.log_weights);
+        let logs = each.map(|(v, log_weight)| {
+            // Of one effect the second number is that of no node.
+            let square = v[0] * v[0] + if self.effects().len() > 1 { v[1] * v[1] } else { 0.0 };
+            log_weight - 0.5 * square - width.ln()
+        });
+        (scratch.effects.clone(), logs.collect())
+    }
+}

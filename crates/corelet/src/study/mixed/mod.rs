@@ -7,11 +7,13 @@ use std::time::Instant;
 mod factors;
 #[cfg(feature = "files")]
 mod kept;
+mod marginal;
 mod predict;
 
 pub use factors::{Factors, KeptFactor, MOST_KEPT};
 #[cfg(feature = "files")]
 pub use kept::{KeptMixed, KnownGroups};
+pub use marginal::{Marginal, MarginalKept};
 pub use predict::{GroupPolicy, MixedPosterior, MixedPrediction, PredictedEffects};
 
 use self::factors::{check_groups, in_order};
