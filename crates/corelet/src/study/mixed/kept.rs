@@ -224,9 +224,10 @@ impl KeptMixed {
 
     /// What predictions are made with: draws, and the groups whose rows are known, by default those of the coreset alone.
     pub fn posterior<'a>(&'a self, sample: &Sample, known: Option<&'a KnownGroups>) -> MixedPosterior<'a> {
+        let has_data = known.is_some();
         let known = known.unwrap_or(&self.chosen);
         let parts = (&self.resolved, &self.factors, &known.mixed);
-        MixedPosterior::new(parts, self.nodes, known.labels.clone(), sample)
+        MixedPosterior::new(parts, (self.nodes, has_data), known.labels.clone(), sample)
     }
 
     /// Other rows, encoded as its own, with their groups where they are `grouped`; and what was made of unseen levels, a line each.

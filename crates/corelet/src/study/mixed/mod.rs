@@ -367,7 +367,7 @@ impl MixedStudy {
     pub fn posterior(&self, fit: &MixedFit) -> MixedPosterior<'_> {
         let labels = self.labels.iter().cloned().zip(0..).collect();
         let parts = (&self.resolved, &self.factors, &self.model.mixed);
-        MixedPosterior::new(parts, self.model.nodes.per_effect, labels, &fit.sample)
+        MixedPosterior::new(parts, (self.model.nodes.per_effect, true), labels, &fit.sample)
     }
 
     /// The random effects of some groups on the scale of the data, in the order of [`RandomEffects::terms`].

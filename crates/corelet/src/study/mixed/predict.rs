@@ -63,6 +63,8 @@ pub struct MixedPosterior<'a> {
     factors: &'a Factors,
     mixed: &'a Mixed,
     per_effect: usize,
+    /// Whether all groups of the fit are known, and not those of its coreset alone.
+    has_data: bool,
     /// Where each group is among those of `mixed`.
     groups: HashMap<String, usize>,
     /// Where each level of each kept factor is.
@@ -105,7 +107,7 @@ impl<'a> MixedPosterior<'a> {
     /// Draws in the coordinates of the standardised features; `groups` says where each group is among those of `mixed`.
     pub(super) fn new(
         (resolved, factors, mixed): (&'a Resolved, &'a Factors, &'a Mixed),
-        per_effect: usize,
+        (per_effect, has_data): (usize, bool),
         groups: HashMap<String, usize>,
         sample: &Sample,
     ) -> Self {
@@ -119,6 +121,7 @@ impl<'a> MixedPosterior<'a> {
             factors,
             mixed,
             per_effect,
+            has_data,
             groups,
             levels: factors.kept.iter().map(|kept| known(&kept.labels)).collect(),
             fixed: each().flat_map(|theta| &theta[..mixed.fixed()]).copied().collect(),
@@ -259,8 +262,10 @@ impl<'a> MixedPosterior<'a> {
     fn unknown(&self, effects: &RandomEffects, label: &str, row: usize) -> StudyError {
         let column = &effects.group;
         StudyError::Random(format!(
-            "row {row}: '{label}' in '{column}' is none of the groups whose rows are known here; unseen groups can be predicted as 'new' \
-             ones, whose random effects are drawn from their distribution, or by the 'population', with random effects of 0"
+            "row {row}: '{label}' in '{column}' is none of the groups whose rows are known here{}; unseen groups can be predicted \
+             (--unseen-groups, in Python unseen_groups) as 'new' ones, whose random effects are drawn from their distribution, or by the \
+             'population', with random effects of 0",
+            if self.has_data { "" } else { ", which are those of the coreset; --data names the data of the fit, which have the others" }
         ))
     }
 }
