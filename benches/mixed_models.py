@@ -2,7 +2,9 @@
 
     python benches/mixed_models.py nuts                  # all parameters by NumPyro, 200 groups × 20 rows
     python benches/mixed_models.py gpboost ROWS GROUPS    # GPBoost's estimate (pip install gpboost)
-    python benches/mixed_models.py sbc [REPLICATES]       # ranks of the truth, 300 groups × 5 binary rows
+    python benches/mixed_models.py crossed               # the same with two crossed factors
+    python benches/mixed_models.py lme4 [ROWS GROUPS]      # estimates of lme4 and glmmTMB (R, r-cran-lme4, r-cran-glmmtmb)
+    python benches/mixed_models.py sbc [REPLICATES]        # ranks of the truth, two crossed factors, 60 groups × 5 binary rows and 4 levels
 
 `nuts` prints means and standard deviations of both posteriors; `gpboost` seconds and distances from the truth in standard errors; `sbc` a
 chi-squared statistic of the ranks of each parameter in ten bins, whose mean is 9 and whose standard deviation is 4.2 where they are uniform.
@@ -109,25 +111,109 @@ def gpboost(rows, groups):
     print(f"GPBoost: {seconds:.1f} s\n  off by (our sd)", off)
 
 
-def sbc(replicates=200, groups=300, each=5):
-    """Truth from the prior, data from the truth, and the rank of the truth among thinned draws."""
+def lme4(rows=100_000, groups=5000):
+    """Seconds of lme4's and glmmTMB's estimates, and distances from the truth in our and in their standard errors."""
+    import csv
+    import subprocess
+    import tempfile
+    from pathlib import Path
+
+    X, y, group, _ = visits(rows, groups, 11)
+    fit, seconds = fitted(X, y, group, k=50)
+    want = {"(intercept)": TRUTH["intercept"]} | {f"x{j + 1}": value for j, value in enumerate(TRUTH["slopes"])}
+    want["1|groups_sigma"] = TRUTH["sd"]
+    print(f"corelet: {seconds:.1f} s, {fit.verdict.grade}, V {fit.verdict.variance:.2g}")
+    own = {name: (fit.draws[name].mean(), fit.draws[name].std()) for name in want}
+    print("  off by (posterior sds)", {name: round(float((own[name][0] - value) / own[name][1]), 2) for name, value in want.items()})
+    with tempfile.TemporaryDirectory() as folder:
+        table, answers = Path(folder, "visits.csv"), Path(folder, "answers.csv")
+        with table.open("w") as file:
+            file.write("y,x1,x2,x3,g\n")
+            file.writelines(f"{int(y[i])},{X[i, 0]:.8g},{X[i, 1]:.8g},{X[i, 2]:.8g},{group[i]}\n" for i in range(rows))
+        subprocess.run(["Rscript", "-e", R, str(table), str(answers)], check=True)
+        for line in csv.DictReader(answers.open()):
+            name, value = line["name"], float(line["estimate"])
+            theirs = float(line["se"]) if line["se"] not in ("", "NA") else own[name][1]
+            print(f"  {line['tool']:8} {float(line['seconds']):6.1f} s of the processor  {name:15} off by {(value - want[name]) / theirs:+.2f} of its "
+                  f"standard errors, {(value - own[name][0]) / own[name][1]:+.2f} sd from ours")
+
+
+R = """
+paths <- commandArgs(TRUE); d <- read.csv(paths[1]); d$g <- factor(d$g)
+answer <- NULL; names <- c("(intercept)", "x1", "x2", "x3")
+add <- function(tool, seconds, beta, se, sd) {
+  answer <<- rbind(answer, data.frame(tool, seconds, name = c(names, "1|groups_sigma"), estimate = c(beta, sd), se = c(se, NA)))
+}
+t <- system.time(m <- lme4::glmer(y ~ x1 + x2 + x3 + (1 | g), d, family = binomial))
+add("lme4", t[1] + t[2], lme4::fixef(m), sqrt(diag(as.matrix(vcov(m)))), attr(lme4::VarCorr(m)$g, "stddev"))
+t <- system.time(m <- glmmTMB::glmmTMB(y ~ x1 + x2 + x3 + (1 | g), d, family = binomial))
+add("glmmTMB", t[1] + t[2], glmmTMB::fixef(m)$cond, sqrt(diag(vcov(m)$cond)), attr(glmmTMB::VarCorr(m)$cond$g, "stddev"))
+write.csv(answer, paths[2], row.names = FALSE)
+"""
+
+
+def crossed(rows=4000, groups=200, levels=8):
+    """Two crossed factors, against NumPyro's NUTS of all parameters."""
+    import jax
+    import numpyro
+    import numpyro.distributions as dist
+    from numpyro.infer import MCMC, NUTS
+
+    X, y, group, _ = visits(rows, groups, 5)
+    rng = np.random.default_rng(6)
+    level = rng.integers(0, levels, rows)
+    eta = X @ TRUTH["slopes"] + 0.8 * rng.normal(size=groups)[group] + 0.6 * rng.normal(size=levels)[level]
+    y = (rng.random(rows) < 1 / (1 + np.exp(-eta))).astype(float)
+    scale, mean = X.std(axis=0), X.mean(axis=0)
+    Z = (X - mean) / scale
+
+    def model():
+        b = numpyro.sample("b", dist.Normal(0, 2.5).expand([X.shape[1]]).to_event(1))
+        a = numpyro.sample("a", dist.Normal(0, 2.5))
+        sds = numpyro.sample("sds", dist.HalfNormal(2.5).expand([2]).to_event(1))
+        v = numpyro.sample("v", dist.Normal(0, 1).expand([groups]).to_event(1))
+        s = numpyro.sample("s", dist.Normal(0, 1).expand([levels]).to_event(1))
+        r = numpyro.deterministic("r", sds[1] * s)
+        numpyro.sample("y", dist.Bernoulli(logits=a + Z @ b + sds[0] * v[group] + r[level]), obs=y)
+
+    chains = MCMC(NUTS(model, target_accept_prob=0.9), num_warmup=1000, num_samples=3000, num_chains=2, progress_bar=False)
+    chains.run(jax.random.PRNGKey(0))
+    draws = {name: np.asarray(values) for name, values in chains.get_samples().items()}
+    slopes = draws["b"] / scale
+    theirs = {f"x{j + 1}": slopes[:, j] for j in range(X.shape[1])}
+    theirs |= {"(intercept)": draws["a"] - slopes @ mean, "1|c_sigma": draws["sds"][:, 0], "1|p_sigma": draws["sds"][:, 1]}
+    theirs |= {f"1|p[{h}]": draws["r"][:, h] for h in range(levels)}
+    columns = {f"x{j + 1}": X[:, j] for j in range(X.shape[1])} | {"c": group.astype(str), "p": level.astype(str)}
+    fit = corelet.fit(columns, y, random="(1 | c) + (1 | p)", k=60, seed=1, prior_sd=2.5)
+    print(f"corelet: {len(fit.groups)} of {groups} groups, {fit.verdict.grade}, V {fit.verdict.variance:.2g}")
+    for name, other in theirs.items():
+        own = fit.draws[name].ravel()
+        print(f"  {name:16} {own.mean():8.4f} ± {own.std():.4f}   NumPyro {other.mean():8.4f} ± {other.std():.4f}   "
+              f"off {(own.mean() - other.mean()) / other.std():+.3f} sd, × {own.std() / other.std():.3f}")
+
+
+def sbc(replicates=200, groups=60, each=5, levels=4):
+    """Truth from the prior, data from the truth, and the rank of the truth among thinned draws; two crossed factors."""
     rng = np.random.default_rng(2)
     ranks, grades = {}, {}
     for replicate in range(replicates):
-        X = rng.normal(size=(groups * each, 2))
-        X = (X - X.mean(axis=0)) / X.std(axis=0)
-        slopes, intercept, sd = rng.normal(size=2), rng.normal(), abs(rng.normal())
-        group = np.repeat(np.arange(groups), each)
-        eta = intercept + X @ slopes + (sd * rng.normal(size=groups))[group]
+        x = rng.normal(size=groups * each)
+        x = (x - x.mean()) / x.std()
+        slope, intercept, sd, other = rng.normal(), rng.normal(), abs(rng.normal()), abs(rng.normal())
+        group, level = np.repeat(np.arange(groups), each), rng.integers(0, levels, groups * each)
+        r = other * rng.normal(size=levels)
+        eta = intercept + slope * x + (sd * rng.normal(size=groups))[group] + r[level]
         y = (rng.random(len(eta)) < 1 / (1 + np.exp(-eta))).astype(float)
         if y.min() == y.max():
             continue
-        fit = corelet.fit(dict(x1=X[:, 0], x2=X[:, 1]), y, random=group, k=40, prior_sd=1.0, sd_prior="half_normal(1)", seed=replicate,
-                          draws=500, chains=4)
+        columns = dict(x=x, c=group.astype(str), p=level.astype(str))
+        fit = corelet.fit(columns, y, random="(1 | c) + (1 | p)", k=30, prior_sd=1.0, sd_prior="half_normal(1)", seed=replicate, draws=500)
         grades[fit.verdict.grade] = grades.get(fit.verdict.grade, 0) + 1
-        truth = {"x1": slopes[0], "x2": slopes[1], "(intercept)": intercept, "1|groups_sigma": sd}
+        truth = {"x": slope, "(intercept)": intercept, "1|c_sigma": sd, "1|p_sigma": other, "1|p[0]": r[0]}
         for name, value in truth.items():
             ranks.setdefault(name, []).append(int((fit.draws[name][:, ::20].ravel() < value).sum()))
+        if replicate % 20 == 19:
+            print(replicate + 1, grades, flush=True)
     print("grades", grades)
     for name, found in ranks.items():
         found = np.asarray(found)
@@ -138,4 +224,4 @@ def sbc(replicates=200, groups=300, each=5):
 
 if __name__ == "__main__":
     what, *numbers = sys.argv[1:] or ["nuts"]
-    {"nuts": nuts, "gpboost": gpboost, "sbc": sbc}[what](*map(int, numbers))
+    {"nuts": nuts, "crossed": crossed, "gpboost": gpboost, "lme4": lme4, "sbc": sbc}[what](*map(int, numbers))

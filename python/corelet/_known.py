@@ -75,7 +75,8 @@ def fit(
     random
         Random effects, which are integrated out, so that whole groups are chosen: the column of groups, `"customer"`, for an intercept
         of each; `"1 + price | customer"` for slopes too, `||` for independent effects; in a formula `(1 + price | customer)`; or an
-        array with the group of each row. The result is a `MixedFit` then.
+        array with the group of each row. Crossed factors are `"(1 | customer) + (1 | product)"` and nested ones `"1 | school/class"`:
+        the one with the most groups is integrated out, the effects of the others are parameters, 300 at most. The result is a `MixedFit`.
     sd_prior, lkj, nodes
         The prior of their standard deviations, `"half_normal(2.5)"`, `"half_student_t(3, 2.5)"` or `"exponential(1)"`; η of the LKJ
         prior of a correlation; nodes of the quadrature, chosen by its bias where nothing is said.
@@ -114,7 +115,7 @@ def fit(
     if effects is not None:
         if full:
             raise _lib.CoreletError("full is for models without random effects; with k at least the number of groups all are sampled")
-        return fit_groups(X, y, {**asked, **own}, random if effects == "" else effects, max_k, settings, execution, began)
+        return fit_groups(X, y, {**asked, **own}, random if effects == "" else effects, max_k, settings, execution, began, design)
     named = [name for name, value in own.items() if value is not None]
     if named:
         raise _lib.CoreletError(f"{named[0]} needs random, the random effects that it is for")

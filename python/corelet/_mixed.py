@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Optional, Union
 
@@ -15,7 +16,10 @@ from . import _lib
 from ._build import _count, given, native
 from ._fit import Round
 from ._types import Execution
+from .frames.formula import Design
 from .results import arviz as _arviz
+from .results.marginal import StanMarginal, numpyro_model
+from .results.predict import Prediction, exposure_of, new_rows, prediction_of
 from .results.verdict import Verdict, verdict_from
 
 
@@ -56,6 +60,9 @@ class MixedFit:
     """What should not be overlooked."""
     lines: list[str] = field(default_factory=list)
     _native: Any = field(default=None, repr=False)
+    _design: Optional[Design] = field(default=None, repr=False)
+    _columns: tuple[str, ...] = field(default=(), repr=False)
+    _options: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @property
     def idata(self) -> Any:
@@ -68,6 +75,69 @@ class MixedFit:
         every effect of every group; `pandas.DataFrame` takes it. They are integrated over the posterior of all other parameters."""
         table: dict[str, Any] = self._native.random_effects([float(q) for q in quantiles])
         return {**table, "group": np.asarray(table["group"]), "effect": np.asarray(table["effect"])}
+
+    def predict(
+        self,
+        new: Any,
+        *,
+        effects: str = "own",
+        kind: str = "mean",
+        groups: Any = None,
+        exposure: Any = None,
+        offset: Any = None,
+        quantiles: Sequence[float] = (0.05, 0.5, 0.95),
+        seed: int = 0,
+        unseen: str = "error",
+        unseen_groups: str = "error",
+    ) -> Prediction:
+        """What the posterior says of new rows.
+
+        Parameters
+        ----------
+        new
+            The rows, as `corelet.fit` took its data: a data frame where it was a formula; the target is not looked at.
+        effects
+            `own`: each row with the random effects of its group, given the rows of that group that the model was fitted to. `new`: as of a
+            group of which nothing is known, whose effects are drawn from their distribution. `population`: with effects of 0.
+        kind
+            `mean`: the distribution of E[y], a probability or a rate; `outcome`: that of y.
+        groups, exposure, offset
+            Of the new rows, where they are no columns of them: the group of each row, ….
+        quantiles, seed
+            Which quantiles; of everything that is drawn.
+        unseen
+            What becomes of levels of categorical features that were not there: `error`, or `baseline`, the base level of their column.
+        unseen_groups
+            What becomes of groups that were not there, with `effects="own"`: `error`, `new` or `population`.
+        """
+        for name, value, words in (
+            ("effects", effects, ("own", "new", "population")),
+            ("kind", kind, ("mean", "outcome")),
+            ("unseen", unseen, ("error", "baseline")),
+            ("unseen_groups", unseen_groups, ("error", "new", "population")),
+        ):
+            if value not in words:
+                raise _lib.CoreletError(f"{name} is '{value}', but it must be one of {', '.join(words)}")
+        levels = tuple(float(level) for level in quantiles)
+        if not all(0 <= level <= 1 for level in levels):
+            raise _lib.CoreletError(f"quantiles are {list(levels)}, but they must be between 0 and 1")
+        if groups is not None and len(self._columns) > 1:
+            raise _lib.CoreletError(f"groups is for one column of groups, but there are {', '.join(self._columns)}: they must be columns")
+        needless = [str(self._options.get("weights")), *(() if effects == "own" else self._columns)]
+        data = new_rows(self._design, self._options, new, {"offset": offset, "groups": groups}, needless)
+        given = None if exposure is None else exposure_of(data, exposure)
+        made = self._native.predict(data, given, (kind, levels, seed, unseen == "baseline", effects, unseen_groups))
+        return prediction_of(made, kind, levels)
+
+    def stan(self) -> StanMarginal:
+        """The marginal model of the chosen groups as a Stan program and its data: `target += w[g] * log_sum_exp(…)` for each group."""
+        program, data, _ = self._native.marginal()
+        return StanMarginal(program, json.loads(data))
+
+    def numpyro(self) -> Callable[[], None]:
+        """The same as a NumPyro model, for `NUTS(fit.numpyro())`: the vector `theta` is of the standardised features, and the coefficients on
+        the scale of the data are `coefficients`."""
+        return numpyro_model(json.loads(self._native.marginal()[2]))
 
     def __repr__(self) -> str:
         width = max(len(name) for name in self.draws)
@@ -93,6 +163,7 @@ def fit_groups(
     settings: Mapping[str, object],
     execution: Execution,
     began: float,
+    design: Optional[Design] = None,
 ) -> MixedFit:
     """Groups with weights, more of them until they are certified; `random` is a text, or the group of each row."""
     if asked.get("groups") is not None:
@@ -118,5 +189,8 @@ def fit_groups(
         rounds=[Round(**fields) for fields in found["rounds"]],
         seconds=time.perf_counter() - began,
         _native=found["native"],
+        _design=design,
+        _columns=tuple(found["columns"]),
+        _options={**keywords, "groups": found["columns"][0]},
         **{name: found[name] for name in names},
     )

@@ -354,6 +354,11 @@ impl Cli {
     /// Refuses flags that do not go together, as clap refuses those it does not know.
     pub(crate) fn check_usage(&self) {
         let seed = self.process.seed;
+        if let Command::Fit(args) = &self.command
+            && let Err(reason) = args.random.terms()
+        {
+            Self::command().error(ErrorKind::ArgumentConflict, reason).exit();
+        }
         let specification = match &self.command {
             Command::Build(args) => args.specification(seed),
             Command::Fit(args) => args.specification(seed),

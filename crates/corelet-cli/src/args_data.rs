@@ -124,6 +124,7 @@ impl ColumnArgs {
             weights: self.weights.clone(),
             offset: self.offset.clone(),
             groups: self.groups.clone(),
+            factors: Vec::new(),
         }
     }
 }

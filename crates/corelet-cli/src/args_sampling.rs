@@ -6,9 +6,12 @@ use clap::{Args, ValueEnum};
 use corelet::coreset::RestChoice;
 use corelet::data::{Format, Unseen};
 use corelet::embed::Choice;
-use corelet::mixed::{MixedSpecification, RandomEffects, SdPrior};
+use corelet::mixed::{MixedSpecification, RandomTerms, SdPrior};
 use corelet::posterior::SampleSettings;
-use corelet::study::{BuildSpecification, PredictedKind, PredictionSettings, Specification};
+use corelet::study::{
+    BuildSpecification, GroupPolicy, MixedPrediction, PredictedEffects, PredictedKind, PredictionSettings,
+    Specification,
+};
 
 use crate::args::{ChooseArgs, ModelArgs, positive_count, positive_number};
 use crate::args_data::DataArgs;
@@ -112,9 +115,10 @@ pub(crate) struct FitArgs {
 #[command(next_help_heading = "Random effects")]
 pub(crate) struct RandomArgs {
     /// Column of groups, each with an intercept of its own, or with slopes too: customer, "customer: 1 + price",
-    /// "1 + price | customer", or with || for independent effects; -k is 50 groups then, where it is not said
-    #[arg(long, value_name = "EFFECTS")]
-    random: Option<RandomEffects>,
+    /// "1 + price | customer", or with || for independent effects; -k is 50 groups then, where it is not said. For a second
+    /// factor, crossed, give it again, or "(1 | customer) + (1 | product)"; "1 | school/class" for nested ones
+    #[arg(long, value_name = "EFFECTS", action = clap::ArgAction::Append)]
+    random: Vec<RandomTerms>,
     /// Prior of the standard deviations of random effects: half_normal(SCALE), half_student_t(DEGREES, SCALE) or
     /// exponential(RATE) [default: half_normal(2.5), times the sd of the target for linear and student]
     #[arg(long, value_name = "PRIOR")]
@@ -128,12 +132,21 @@ pub(crate) struct RandomArgs {
     /// Where the random effects of all groups go, a row for each: .parquet, .csv or .json
     #[arg(long, value_name = "FILE", requires = "random")]
     pub(crate) random_effects: Option<PathBuf>,
+    /// Write the marginal model of the chosen groups as a Stan program, and its data beside it as .json
+    #[arg(long, value_name = "FILE", requires = "random")]
+    pub(crate) stan: Option<PathBuf>,
 }
 
 impl RandomArgs {
+    /// All factors.
+    pub(crate) fn terms(&self) -> Result<Option<RandomTerms>, String> {
+        RandomTerms::joined(&self.random)
+    }
+
     fn specification(&self) -> MixedSpecification {
-        let Self { random, sd_prior, lkj, nodes, .. } = self;
-        MixedSpecification { random: random.clone(), sd_prior: *sd_prior, lkj: *lkj, nodes: *nodes }
+        let Self { sd_prior, lkj, nodes, .. } = *self;
+        // What does not go together has been refused.
+        MixedSpecification { random: self.terms().ok().flatten(), sd_prior, lkj, nodes }
     }
 }
 
@@ -165,7 +178,9 @@ pub(crate) struct PathArgs {
 #[command(after_help = "\
 Examples:
   corelet predict core.parquet new.csv -o predicted.csv
-  corelet predict core.parquet new.parquet -o predicted.parquet --kind outcome --quantiles 0.025,0.5,0.975")]
+  corelet predict core.parquet new.parquet -o predicted.parquet --kind outcome --quantiles 0.025,0.5,0.975
+Of a mixed model, for the groups in the data and for new ones:
+  corelet predict core.parquet new.csv --data visits.parquet --unseen-groups new -o predicted.csv")]
 pub(crate) struct PredictArgs {
     /// Coreset file, .parquet or .json, as build writes it: it has the model and how rows are encoded
     pub(crate) coreset: PathBuf,
@@ -186,6 +201,15 @@ pub(crate) struct PredictArgs {
     /// How to treat levels that the coreset's data did not have
     #[arg(long, default_value = "error")]
     unseen: UnseenArg,
+    /// Random effects to predict with, of a mixed model
+    #[arg(long, default_value = "own", help_heading = "Random effects")]
+    effects: EffectsArg,
+    /// How to treat groups whose rows are not known, where each has its own random effects
+    #[arg(long, default_value = "error", help_heading = "Random effects")]
+    unseen_groups: UnseenGroupsArg,
+    /// The data that the model was fitted to, for groups that are not in the coreset
+    #[arg(long, value_name = "FILE", help_heading = "Random effects")]
+    pub(crate) data: Option<PathBuf>,
     #[command(flatten)]
     chains: ChainArgs,
 }
@@ -196,6 +220,26 @@ enum UnseenArg {
     Error,
     /// Take them as the base level of their column, with a warning
     Baseline,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum EffectsArg {
+    /// Those of the row's group, given its rows in the coreset or in --data
+    Own,
+    /// Those of a group of which nothing is known, drawn from their distribution
+    New,
+    /// None: random effects of 0
+    Population,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum UnseenGroupsArg {
+    /// Refuse them
+    Error,
+    /// Predict them as groups of which nothing is known
+    New,
+    /// Predict them with random effects of 0
+    Population,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -214,6 +258,31 @@ impl PredictArgs {
             KindArg::Outcome => PredictedKind::Outcome,
         };
         PredictionSettings { kind, quantiles: self.quantiles.clone(), seed }
+    }
+
+    /// What is asked of the prediction of a mixed model.
+    pub(crate) fn mixed_prediction(&self, seed: u64) -> MixedPrediction {
+        let effects = match self.effects {
+            EffectsArg::Own => PredictedEffects::Own,
+            EffectsArg::New => PredictedEffects::New,
+            EffectsArg::Population => PredictedEffects::Population,
+        };
+        let unseen = match self.unseen_groups {
+            UnseenGroupsArg::Error => GroupPolicy::Error,
+            UnseenGroupsArg::New => GroupPolicy::New,
+            UnseenGroupsArg::Population => GroupPolicy::Population,
+        };
+        MixedPrediction { settings: self.prediction(seed), effects, unseen }
+    }
+
+    /// The first flag that is for mixed models alone, where one is given.
+    pub(crate) fn for_groups(&self) -> Option<&'static str> {
+        let given = [
+            ("--effects", self.effects != EffectsArg::Own),
+            ("--unseen-groups", self.unseen_groups != UnseenGroupsArg::Error),
+            ("--data", self.data.is_some()),
+        ];
+        given.into_iter().find(|&(_, given)| given).map(|(flag, _)| flag)
     }
 
     /// What becomes of unseen levels.

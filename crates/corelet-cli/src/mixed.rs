@@ -1,12 +1,12 @@
 //! `corelet fit --random`: a mixed model, its coreset of whole groups, and the random effects of all of them.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, bail};
 use corelet::data::{Extra, Source, ensure_writable, write_columns, write_rows};
-use corelet::mixed::Quadrature;
+use corelet::mixed::{GroupEffects, Quadrature};
 use corelet::posterior::{ArvizGroup, Chain, Chains, Marginal, ParameterSummary, Phase, write_arviz};
 use corelet::study::{FitSpecification, MixedFit, MixedStudy};
 use corelet::trust::Grade;
@@ -18,6 +18,7 @@ use crate::interrupt::Interrupt;
 use crate::load::{self, Follower};
 use crate::posterior::{self, VerdictSummary, summarise};
 use crate::terminal::Terminal;
+use crate::report::{MixedSubject, mixed_to_html};
 use crate::{Outcome, fit, output};
 
 /// Groups whose random effects are computed between two looks at Ctrl-C.
@@ -70,13 +71,15 @@ pub(crate) fn run(
 ) -> anyhow::Result<Outcome> {
     let specification = args.specification(seed);
     specification.sample.check()?;
-    if args.report.is_some() {
-        bail!(
-            "--report is not made of a mixed model yet; --json has its numbers, and --random-effects those of the groups"
-        );
-    }
+    let stan: Vec<PathBuf> = match &args.random.stan {
+        Some(path) if path.extension().is_some_and(|extension| extension == "json") => {
+            bail!("--stan {}: the data of the program are written beside it as .json; give it another name", path.display())
+        }
+        Some(path) => vec![path.clone(), path.with_extension("json")],
+        None => Vec::new(),
+    };
     let also: Vec<&Path> =
-        args.coreset.iter().chain(&args.random.random_effects).map(|path| path.as_path()).collect();
+        args.coreset.iter().chain(&args.random.random_effects).chain(&stan).chain(&args.report).map(|path| path.as_path()).collect();
     posterior::check_files(&args.files, &also, &args.data.files()?)?;
     also.iter().try_for_each(|path| ensure_writable(path))?;
     let clock = Instant::now();
@@ -101,12 +104,10 @@ pub(crate) fn run(
     };
     fit.notes.iter().for_each(|note| terminal.warn(note));
     let clock = Instant::now();
-    let effects = match &args.random.random_effects {
-        Some(_) => match effect_columns(&study, &fit, terminal, interrupt) {
-            Some(columns) => Some(columns),
-            None => return Ok(Outcome::Interrupted),
-        },
-        None => None,
+    let wanted = args.random.random_effects.is_some() || args.report.is_some();
+    let effects = match wanted.then(|| all_effects(&study, &fit, terminal, interrupt)) {
+        Some(None) => return Ok(Outcome::Interrupted),
+        effects => effects.flatten(),
     };
 
     interrupt.writing();
@@ -123,8 +124,19 @@ pub(crate) fn run(
     let written = Written { study: &study, fit: &fit, summary: &summary, args };
     written.draws(&draws)?;
     written.coreset(&source)?;
-    if let (Some(path), Some(columns)) = (&args.random.random_effects, &effects) {
-        write_columns(columns, &written.metadata()?, path)?;
+    if let [program, data] = &stan[..] {
+        let marginal = study.marginal(&fit).with_context(name)?;
+        output::write_text(program, &marginal.stan())?;
+        output::write_text(data, &(serde_json::to_string(&marginal.data()?)? + "\n"))?;
+    }
+    if let (Some(path), Some(effects)) = (&args.random.random_effects, &effects) {
+        write_columns(&effect_columns(&study, effects), &written.metadata()?, path)?;
+    }
+    if let (Some(path), Some(effects)) = (&args.report, &effects) {
+        let all = parameters.iter().map(|p| (&p.name, &p.marginal)).chain(natural.iter().map(|(n, m)| (n, m)));
+        let shown: Vec<_> = all.map(|(name, m)| (name.clone(), [m.mean, m.sd, m.q5, m.q95])).collect();
+        let subject = MixedSubject { study: &study, fit: &fit, effects, parameters: &shown };
+        output::write_text(path, &mixed_to_html(&subject)?)?;
     }
     if let Some(json) = &args.files.json {
         let timed = Summary { seconds: Some(seconds), ..summary_of(&study, &fit, &parameters, &natural) };
@@ -137,16 +149,14 @@ pub(crate) fn run(
     Ok(if fit.verdict.grade == Grade::C { Outcome::NotCertified } else { Outcome::Done })
 }
 
-/// group, rows, effect, and what its posterior is, a line for every effect of every group; none after Ctrl-C.
-fn effect_columns(
+/// The random effects of all groups; none after Ctrl-C.
+fn all_effects(
     study: &MixedStudy,
     fit: &MixedFit,
     terminal: &Terminal,
     interrupt: &Interrupt,
-) -> Option<Vec<(String, Extra)>> {
-    let terms = study.random().terms();
-    let (mut labels, mut rows, mut names) = (Vec::new(), Vec::new(), Vec::new());
-    let mut numbers: [Vec<f64>; 5] = Default::default();
+) -> Option<Vec<GroupEffects>> {
+    let mut all = Vec::with_capacity(study.groups());
     let progress = terminal.progress("the random effects of all groups");
     for start in (0..study.groups()).step_by(AT_ONCE) {
         if interrupt.asked() {
@@ -155,15 +165,24 @@ fn effect_columns(
         }
         let groups = start..study.groups().min(start + AT_ONCE);
         progress.set(format!("the random effects of {} of {} groups", count(start), count(study.groups())));
-        for (group, effects) in groups.clone().zip(study.random_effects(fit, groups)) {
-            for (term, effect) in terms.iter().zip(effects) {
-                labels.push(study.labels()[group].clone());
-                rows.push(study.rows_in(group) as i64);
-                names.push((*term).to_owned());
-                let [low, middle, high] = [0.05, 0.5, 0.95].map(|q| effect.quantile(q));
-                let each = [effect.mean, effect.sd, low, middle, high];
-                numbers.iter_mut().zip(each).for_each(|(column, x)| column.push(x));
-            }
+        all.extend(study.random_effects(fit, groups));
+    }
+    Some(all)
+}
+
+/// group, rows, effect, and what its posterior is, a line for every effect of every group.
+fn effect_columns(study: &MixedStudy, effects: &[GroupEffects]) -> Vec<(String, Extra)> {
+    let terms = study.random().terms();
+    let (mut labels, mut rows, mut names) = (Vec::new(), Vec::new(), Vec::new());
+    let mut numbers: [Vec<f64>; 5] = Default::default();
+    for (group, effects) in effects.iter().enumerate() {
+        for (term, effect) in terms.iter().zip(effects) {
+            labels.push(study.labels()[group].clone());
+            rows.push(study.rows_in(group) as i64);
+            names.push((*term).to_owned());
+            let [low, middle, high] = [0.05, 0.5, 0.95].map(|q| effect.quantile(q));
+            let each = [effect.mean, effect.sd, low, middle, high];
+            numbers.iter_mut().zip(each).for_each(|(column, x)| column.push(x));
         }
     }
     let mut columns = vec![
@@ -173,7 +192,7 @@ fn effect_columns(
     ];
     let named = ["mean", "sd", "q5", "median", "q95"].into_iter().map(str::to_owned);
     columns.extend(named.zip(numbers.into_iter().map(Extra::Float)));
-    Some(columns)
+    columns
 }
 
 /// Draws on the scale of the data.
@@ -236,7 +255,7 @@ fn summary_of<'a>(
 ) -> Summary<'a> {
     Summary {
         model: study.resolved().model.name(),
-        random: study.random().to_string(),
+        random: study.factors().worded(),
         n: study.rows(),
         groups: study.groups(),
         groups_chosen: fit.groups.len(),
@@ -313,7 +332,8 @@ impl Written<'_> {
         rows.sort_by_key(|&(row, _)| row);
         let (rows, weights): (Vec<usize>, Vec<f64>) = rows.into_iter().unzip();
         let extra = [("group_weight", Extra::Float(weights))];
-        Ok(write_rows(&source.cells(&rows)?, &extra, &self.metadata()?, path)?)
+        let metadata = self.metadata()?.into_iter().chain(self.study.notes(self.fit)?).collect();
+        Ok(write_rows(&source.cells(&rows)?, &extra, &metadata, path)?)
     }
 }
 

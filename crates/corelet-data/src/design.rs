@@ -7,7 +7,7 @@ use super::error::{DataError, list_all_names, list_names};
 use super::examination::{Examination, check_width};
 use super::features::{Cells, Feature, Features, TextLevels};
 use super::fill::{Encoder, Filled};
-use super::groups::Groups;
+use super::groups::{Groups, NamedGroups};
 use super::kept_rows::KeptRows;
 use super::options::{DesignOptions, Outcome, Standardise};
 use super::roles::Roles;
@@ -53,6 +53,8 @@ pub struct Dataset {
     pub groups: Option<Groups>,
     /// What the groups are called.
     pub group_names: Vec<String>,
+    /// The groups by each of the further columns of groups.
+    pub factors: Vec<NamedGroups>,
     /// How cells became numbers, for rows that are to become the same.
     pub encoding: Encoding,
 }
@@ -88,15 +90,16 @@ pub(super) fn design(
         storage,
         target,
         singles: roles.single_positions(),
-        groups_position: roles.groups_position(),
+        groupings: roles.grouping_positions(),
     };
     let mut here = Here { encoder: &encoder, looks: survey.looks, watch };
     let (filled, standardisation) = plan.fill(&mut here, &mut warnings)?;
-    let Filled { observations, groups, .. } = filled;
+    let Filled { observations, mut groups, .. } = filled;
+    let factors = groups.split_off(usize::from(roles.groups.is_some()));
     let target_name = roles.target().map(|column| source.reader().columns()[column].name.clone());
     let dataset = plan.dataset(survey.rows, standardisation, encoding, target_name, warnings);
-    let (groups, group_names) = groups.map(|named| (named.groups, named.names)).unzip();
-    Ok(Dataset { observations, groups, group_names: group_names.unwrap_or_default(), ..dataset })
+    let (groups, group_names) = groups.pop().map(|named| (named.groups, named.names)).unzip();
+    Ok(Dataset { observations, groups, group_names: group_names.unwrap_or_default(), factors, ..dataset })
 }
 
 /// What is made of the first look.
@@ -269,6 +272,7 @@ impl FeaturePlan {
             target_name,
             groups: None,
             group_names: Vec::new(),
+            factors: Vec::new(),
             encoding,
         }
     }

@@ -11,6 +11,7 @@ use super::collinear::ScaledColumns;
 use super::error::{DataError, excerpt, list, list_names};
 use super::features::{Cells, Feature, TextLevels};
 use super::fill::Encoder;
+use super::groups::{Groups, NamedGroups};
 use super::levels::{Level, Levels};
 use super::options::Beside;
 use super::place::Place;
@@ -37,6 +38,9 @@ pub struct Encoding {
     /// The column of the offset, where there is one.
     #[serde(default)]
     pub(super) offset: Option<String>,
+    /// The columns of groups of random effects.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) factors: Vec<String>,
     /// What counts as missing besides an empty cell, `NA`, `NaN` and `null`.
     pub(super) missing: Vec<String>,
 }
@@ -82,6 +86,11 @@ impl Encoding {
         (*beside == Beside::Exposure).then_some(column)
     }
 
+    /// The columns of groups of random effects.
+    pub fn factors(&self) -> &[String] {
+        &self.factors
+    }
+
     /// The classes of a target that has several, in the order of their numbers.
     pub fn classes(&self) -> Vec<String> {
         self.target.as_ref().map_or_else(Vec::new, |target| target.code.classes())
@@ -100,6 +109,7 @@ impl Encoding {
             .chain(target)
             .chain(self.beside.iter().map(|(column, _)| (column.as_str(), false)))
             .chain(self.offset.iter().map(|column| (column.as_str(), false)))
+            .chain(self.factors.iter().map(|column| (column.as_str(), true)))
             .collect();
         let mut seen = HashSet::new();
         columns.retain(|(column, _)| seen.insert(*column));
@@ -120,6 +130,22 @@ impl Encoding {
         Ok(self.encode_noting(source, besides, Unseen::Error, levels, standardisation)?.0)
     }
 
+    /// The same with the groups by each column of random effects, see [`Columns::factors`](crate::options::Columns), which must be there.
+    ///
+    /// # Errors
+    /// See [`encode`](Self::encode).
+    pub fn encode_groups(
+        &self,
+        source: &Source<'_>,
+        besides: Besides,
+        unseen: Unseen,
+        levels: &[TextLevels],
+        standardisation: &Standardisation,
+    ) -> Result<(Observations, Vec<NamedGroups>, Vec<String>), DataError> {
+        let encoded = self.encode_all(source, (besides, true), unseen, levels, standardisation);
+        encoded.map_err(|error| source.located(error))
+    }
+
     /// The same with a policy for levels that the design did not have, and what was made of them, a line for each column.
     ///
     /// # Errors
@@ -132,24 +158,27 @@ impl Encoding {
         levels: &[TextLevels],
         standardisation: &Standardisation,
     ) -> Result<(Observations, Vec<String>), DataError> {
-        let encoded = self.encode_all(source, besides, unseen, levels, standardisation);
-        encoded.map_err(|error| source.located(error))
+        let encoded = self.encode_all(source, (besides, false), unseen, levels, standardisation);
+        let (rows, _, notes) = encoded.map_err(|error| source.located(error))?;
+        Ok((rows, notes))
     }
 
     fn encode_all(
         &self,
         source: &Source<'_>,
-        besides: Besides,
+        (besides, grouped): (Besides, bool),
         unseen: Unseen,
         levels: &[TextLevels],
         standardisation: &Standardisation,
-    ) -> Result<(Observations, Vec<String>), DataError> {
-        let columns = Columns::of(self, source, besides)?;
+    ) -> Result<(Observations, Vec<NamedGroups>, Vec<String>), DataError> {
+        let columns = Columns::of(self, source, besides, grouped)?;
         let markers = Markers::new(&self.missing);
         let watch = &mut |_: &_| ControlFlow::Continue(());
         let survey = survey(source.reader(), &columns.asked, &markers, watch)?;
         if survey.rows.total() == 0 {
-            return Ok((Observations { dim: self.names.len(), ..Observations::default() }, Vec::new()));
+            let empty = NamedGroups { groups: Groups::of_names::<&str>(&[]), names: Vec::new() };
+            let rows = Observations { dim: self.names.len(), ..Observations::default() };
+            return Ok((rows, vec![empty; columns.groupings.len()], Vec::new()));
         }
         let known = Known { encoding: self, levels, unseen };
         let notes = columns.check(&known, source.name(), &survey)?;
@@ -171,11 +200,12 @@ impl Encoding {
             target: code.unwrap_or(TargetCode::None),
             // Weights are those of a fit, and a coreset's have them in them.
             singles: [columns.target, columns.beside, None, columns.offset],
-            groups_position: None,
+            groupings: columns.groupings.clone(),
         };
         // Nothing is to be learnt of their correlations.
         let none = ScaledColumns { dim: features.len(), columns: vec![], centre: vec![], scale: vec![] };
-        Ok((encoder.rows(&none, standardisation, survey.looks + 1, watch)?.observations, notes))
+        let filled = encoder.rows(&none, standardisation, survey.looks + 1, watch)?;
+        Ok((filled.observations, filled.groups, notes))
     }
 }
 
@@ -233,12 +263,19 @@ struct Columns {
     target: Option<usize>,
     beside: Option<usize>,
     offset: Option<usize>,
+    /// The columns of groups.
+    groupings: Vec<usize>,
 }
 
 impl Columns {
-    fn of(encoding: &Encoding, source: &Source<'_>, besides: Besides) -> Result<Self, DataError> {
-        let (names, asked) = (Vec::new(), Vec::new());
-        let mut columns = Self { names, asked, target: None, beside: None, offset: None };
+    fn of(
+        encoding: &Encoding,
+        source: &Source<'_>,
+        besides: Besides,
+        grouped: bool,
+    ) -> Result<Self, DataError> {
+        let (names, asked, groupings) = (Vec::new(), Vec::new(), Vec::new());
+        let mut columns = Self { names, asked, target: None, beside: None, offset: None, groupings };
         for made in &encoding.features {
             match made {
                 Made::Number(column) | Made::Bool(column) => columns.ask(source, column, None)?,
@@ -257,6 +294,10 @@ impl Columns {
         }
         if let Some(column) = &encoding.offset {
             columns.offset = Some(columns.ask(source, column, None)?);
+        }
+        for column in encoding.factors.iter().filter(|_| grouped) {
+            let place = columns.ask(source, column, Some(Kind::Text))?;
+            columns.groupings.push(place);
         }
         Ok(columns)
     }

@@ -25,8 +25,8 @@ impl Examination<'_> {
 
     /// The columns in use, in the order asked: position in the file, name, what was found.
     fn columns(&self) -> impl Iterator<Item = (usize, &str, &Found)> {
-        let Roles { features, singles, groups, .. } = self.roles;
-        let positions = features.iter().chain(singles.iter().flatten()).chain(groups);
+        let Roles { features, singles, groups, factors, .. } = self.roles;
+        let positions = features.iter().chain(singles.iter().flatten()).chain(groups).chain(factors);
         let columns = self.source.reader().columns();
         let found = self.survey.columns.iter();
         positions.zip(found).map(|(&column, found)| (column, columns[column].name.as_str(), &found.values))
@@ -138,6 +138,7 @@ impl Examination<'_> {
                 labels: if classes { target.labels() } else { Vec::new() },
             }),
             offset: options.columns.offset.clone(),
+            factors: options.columns.factors.clone(),
             beside: options.columns.beside().map(|(column, what)| (column.clone(), what)),
             missing: options.missing.clone(),
         }

@@ -40,7 +40,7 @@ pub(super) struct Encoder<'a> {
     pub(super) target: TargetCode,
     /// Where the single numbers and the groups are among the wanted columns.
     pub(super) singles: [Option<usize>; Single::ALL.len()],
-    pub(super) groups_position: Option<usize>,
+    pub(super) groupings: Vec<usize>,
 }
 
 /// All rows.
@@ -48,7 +48,8 @@ pub(super) struct Filled {
     pub(super) observations: Observations,
     /// ZᵀZ of their scaled raw features, by the weights of the rows.
     pub(super) gram: Vec<f64>,
-    pub(super) groups: Option<NamedGroups>,
+    /// By each column of groups.
+    pub(super) groups: Vec<NamedGroups>,
 }
 
 impl Encoder<'_> {
@@ -98,8 +99,8 @@ impl Encoder<'_> {
         Ok(self.filled(rows.finish(shape), gram, groups))
     }
 
-    fn filled(&self, observations: Observations, gram: Vec<f64>, groups: Grouping) -> Filled {
-        Filled { observations, gram, groups: self.groups_position.map(|_| groups.finish()) }
+    fn filled(&self, observations: Observations, gram: Vec<f64>, groups: Vec<Grouping>) -> Filled {
+        Filled { observations, gram, groups: groups.into_iter().map(Grouping::finish).collect() }
     }
 
     fn look(
@@ -109,9 +110,10 @@ impl Encoder<'_> {
         shares: Vec<Share<'_>>,
         look: usize,
         watch: &mut Watch<'_>,
-    ) -> Result<(Vec<f64>, Grouping), DataError> {
+    ) -> Result<(Vec<f64>, Vec<Grouping>), DataError> {
         let p = scaled.columns.len();
-        let (mut gram, mut groups) = (vec![0.0; p * p], Grouping::default());
+        let none = || self.groupings.iter().map(|_| Grouping::default()).collect::<Vec<_>>();
+        let (mut gram, mut groups) = (vec![0.0; p * p], none());
         let mut shares = shares.into_iter();
         let mut left = shares.len();
         let blocks = self.reader.blocks(self.wanted, self.markers)?;
@@ -121,7 +123,7 @@ impl Encoder<'_> {
             Ok((block?, shares.next().ok_or_else(changed)?))
         });
         let work = |(block, share): (Block<'_>, Share<'_>)| {
-            let (gram, groups) = (vec![0.0; p * p], Grouping::default());
+            let (gram, groups) = (vec![0.0; p * p], none());
             let buffers = Buffers::default();
             let mut part =
                 BlockFill { encoder: self, scaled, standardisation, share, done: 0, buffers, gram, groups };
@@ -132,7 +134,7 @@ impl Encoder<'_> {
         };
         in_order(jobs, self.reader.first(), work, |before, worked| {
             gram.iter_mut().zip(&worked.result.0).for_each(|(sum, value)| *sum += value);
-            groups.append(&worked.result.1);
+            groups.iter_mut().zip(&worked.result.1).for_each(|(all, part)| all.append(part));
             report(self.reader, look, before.rows + worked.extent.rows, worked.upto, watch)
         })?;
         if left > 0 {
@@ -211,7 +213,7 @@ struct BlockFill<'a, 'o> {
     done: usize,
     buffers: Buffers,
     gram: Vec<f64>,
-    groups: Grouping,
+    groups: Vec<Grouping>,
 }
 
 impl BlockFill<'_, '_> {
@@ -243,7 +245,7 @@ impl BlockFill<'_, '_> {
         raw: &mut [f64],
         standardisation: &Standardisation,
     ) -> Result<(), Fault> {
-        let Encoder { features, target, singles, groups_position, .. } = self.encoder;
+        let Encoder { features, target, singles, groupings, .. } = self.encoder;
         let dim = features.len();
         let rows = self.done..self.done + kept.len();
         if rows.end > self.share.rows(dim) {
@@ -259,8 +261,8 @@ impl BlockFill<'_, '_> {
                 code.code(&cells, kept, out);
             }
         }
-        if let Some(cells) = column(groups_position) {
-            self.groups.add(&cells, kept);
+        for (groups, &position) in self.groups.iter_mut().zip(groupings) {
+            groups.add(&batch.columns[position].values, kept);
         }
         self.share.store(rows.start, &self.buffers).map_err(DataError::from)?;
         self.done = rows.end;

@@ -34,6 +34,15 @@ impl Groups {
         self.len() == 0
     }
 
+    /// The group of each observation.
+    pub fn codes(&self) -> Vec<u32> {
+        let mut codes = vec![0; self.members.len()];
+        for group in 0..self.len() {
+            self.members(group).iter().for_each(|&observation| codes[observation] = group as u32);
+        }
+        codes
+    }
+
     /// The observations of a group, ascending.
     pub fn members(&self, group: usize) -> &[usize] {
         &self.members[self.starts[group]..self.starts[group + 1]]
@@ -47,6 +56,40 @@ pub struct NamedGroups {
     pub groups: Groups,
     /// The name of each.
     pub names: Vec<String>,
+}
+
+impl NamedGroups {
+    /// The groups of those that are in one group of each, `a:b` by name.
+    #[must_use]
+    pub fn and(&self, other: &Self) -> Self {
+        let mut pairs: HashMap<(u32, u32), usize> = HashMap::new();
+        let mut grouping = Grouping::default();
+        for pair in self.groups.codes().into_iter().zip(other.groups.codes()) {
+            let next = pairs.len();
+            let number = *pairs.entry(pair).or_insert(next);
+            if number == next {
+                grouping.names.push(format!("{}:{}", self.names[pair.0 as usize], other.names[pair.1 as usize]));
+            }
+            grouping.of.push(number);
+        }
+        grouping.finish()
+    }
+
+    /// The groups of some observations, given the group of each of them, see [`Groups::codes`].
+    #[must_use]
+    pub fn of_some(&self, codes: &[u32]) -> Self {
+        let mut known: HashMap<u32, usize> = HashMap::new();
+        let mut grouping = Grouping::default();
+        for &code in codes {
+            let next = known.len();
+            let number = *known.entry(code).or_insert(next);
+            if number == next {
+                grouping.names.push(self.names[code as usize].clone());
+            }
+            grouping.of.push(number);
+        }
+        grouping.finish()
+    }
 }
 
 /// Groups in the making, by what their cells say.
@@ -138,5 +181,13 @@ mod tests {
             );
         }
         assert!(Groups::of_names::<&str>(&[]).is_empty());
+        assert_eq!(groups.codes(), [0, 1, 0, 2, 1]);
+        let named = |names: &[&str]| {
+            let mut grouping = Grouping::default();
+            names.iter().for_each(|name| grouping.add_name(name));
+            grouping.finish()
+        };
+        let both = named(&names).and(&named(&["x", "x", "y", "x", "x"]));
+        assert_eq!((&both.names[..], both.groups.codes()), (&["b:x", "a:x", "b:y", "c:x"].map(String::from)[..], vec![0, 1, 2, 3, 1]));
     }
 }

@@ -58,7 +58,7 @@ pub use features::TextLevels;
 #[cfg(feature = "files")]
 pub use files::{
     cells::RowCells,
-    coreset::{CoresetFile, read_coreset},
+    coreset::{CoresetFile, read_coreset, read_group_coreset},
     format::Format,
     guard::panic_is_caught,
     inputs::input_files,

@@ -48,6 +48,7 @@ pub enum Standardise {
 /// | `weights` | 1 | what the log-likelihood of each row is multiplied by, > 0: how often the row stands for itself |
 /// | `offset` | 0 | what is added to the predictor of each row |
 /// | `groups` | none | the column that says which rows belong together; it is no feature |
+/// | `factors` | none | further columns of groups, each by itself, as those of random effects; no features |
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Columns {
@@ -69,6 +70,8 @@ pub struct Columns {
     pub offset: Option<String>,
     /// The column that says which rows belong together.
     pub groups: Option<String>,
+    /// Columns of groups, each by itself.
+    pub factors: Vec<String>,
 }
 
 /// What a row has besides its features, one number each, and the order in which these are asked for and kept.

@@ -53,7 +53,7 @@ pub struct PartEncoding {
     target: TargetCode,
     /// Where the single numbers and the groups are among the columns.
     singles: [Option<usize>; Single::ALL.len()],
-    groups_position: Option<usize>,
+    groupings: Vec<usize>,
     scaled: ScaledColumns,
     /// None where only products are wanted.
     standardisation: Option<Standardisation>,
@@ -115,7 +115,7 @@ impl Source<'_> {
             storage: &storage,
             target: encoding.target.clone(),
             singles: encoding.singles,
-            groups_position: encoding.groups_position,
+            groupings: encoding.groupings.clone(),
         };
         let watch = &mut |_: &super::Reading| std::ops::ControlFlow::Continue(());
         match &encoding.standardisation {
@@ -125,8 +125,8 @@ impl Source<'_> {
             }
             Some(standardisation) => {
                 let filled = encoder.rows(&encoding.scaled, standardisation, 1, watch)?;
-                let Filled { observations, gram, groups } = filled;
-                Ok(PartRows { observations, gram, groups })
+                let Filled { observations, gram, mut groups } = filled;
+                Ok(PartRows { observations, gram, groups: groups.pop() })
             }
         }
     }
@@ -261,7 +261,7 @@ pub fn design_partitions(
         features: plan.features.clone(),
         target: code.clone(),
         singles: roles.single_positions(),
-        groups_position: roles.groups_position(),
+        groupings: roles.grouping_positions(),
         scaled: ScaledColumns { dim: 0, columns: Vec::new(), centre: Vec::new(), scale: Vec::new() },
         standardisation: None,
         storage: (storage.memory.map(|memory| memory.0), storage.scratch.clone()),

@@ -14,6 +14,8 @@ pub(super) struct Roles {
     /// Of the single numbers, as [`Single`] orders them.
     pub(super) singles: [Option<usize>; Single::ALL.len()],
     pub(super) groups: Option<usize>,
+    /// Further columns of groups.
+    pub(super) factors: Vec<usize>,
     /// Columns that are taken as text whatever they look like.
     categories: Vec<usize>,
 }
@@ -42,16 +44,17 @@ impl Roles {
         let offset = named.offset.as_ref().map(find).transpose()?;
         let singles = [target, beside, weights, offset];
         let groups = named.groups.as_ref().map(find).transpose()?;
+        let factors = find_all(&named.factors)?;
         let excluded = find_all(&named.exclude)?;
         let categories = find_all(&options.categories)?;
         let mut taken = vec![false; columns.len()];
-        let others = singles.iter().flatten().chain(&groups).chain(&excluded);
+        let others = singles.iter().flatten().chain(&groups).chain(&factors).chain(&excluded);
         others.for_each(|&column| taken[column] = true);
         let features = match &named.features {
             Some(names) => find_all(names)?,
             None => (0..columns.len()).filter(|&j| !taken[j] && !columns[j].index).collect(),
         };
-        let roles = Self { features, singles, groups, categories };
+        let roles = Self { features, singles, groups, factors, categories };
         roles.check(source, &excluded, named)?;
         Ok(roles)
     }
@@ -61,9 +64,9 @@ impl Roles {
         let singles = Single::ALL.into_iter().zip(self.singles);
         let named = singles.filter_map(|(single, column)| Some((column?, names.role(single))));
         let named = named.chain(self.features.iter().map(|&column| (column, "a feature")));
-        let named = named.chain(self.groups.map(|column| (column, "the group")));
+        let named = named.chain(self.groupings().map(|column| (column, "the group")));
         // What tells groups apart is no feature, and may be left out of them by name as well.
-        let excluded = excluded.iter().filter(|&&column| self.groups != Some(column));
+        let excluded = excluded.iter().filter(|&&column| !self.is_grouping(column));
         let mut seen: HashMap<usize, &'static str> = excluded.map(|&column| (column, "left out")).collect();
         for (column, second) in named {
             let (file, info) = (source.name().to_owned(), &columns[column]);
@@ -81,11 +84,20 @@ impl Roles {
         Ok(())
     }
 
+    /// All columns of groups.
+    pub(super) fn groupings(&self) -> impl Iterator<Item = usize> {
+        self.groups.into_iter().chain(self.factors.iter().copied())
+    }
+
+    fn is_grouping(&self, column: usize) -> bool {
+        self.groupings().any(|known| known == column)
+    }
+
     /// What the first look is asked: features in order, then the single numbers and the groups.
     pub(super) fn asked(&self, source: &Source<'_>) -> Vec<Asked> {
         let columns = source.reader().columns();
         let kind = |column: usize| match columns[column].declared {
-            _ if self.categories.contains(&column) || self.groups == Some(column) => Some(Kind::Text),
+            _ if self.categories.contains(&column) || self.is_grouping(column) => Some(Kind::Text),
             Declared::Kind(kind) => Some(kind),
             Declared::Categories => Some(Kind::Text),
             Declared::Nothing | Declared::Unsupported(_) => None,
@@ -95,13 +107,13 @@ impl Roles {
         let others = Single::ALL.into_iter().zip(self.singles).filter_map(|(single, column)| {
             Some(Asked { values: true, weighs: single == Single::Weights, ..asked(column?) })
         });
-        features.chain(others).chain(self.groups.map(asked)).collect()
+        features.chain(others).chain(self.groupings().map(asked)).collect()
     }
 
     /// Whether a column is text because someone says so, and not by its looks.
     pub(super) fn is_declared_text(&self, source: &Source<'_>, column: usize) -> bool {
         let declared = &source.reader().columns()[column].declared;
-        self.categories.contains(&column) || self.groups == Some(column) || *declared == Declared::Categories
+        self.categories.contains(&column) || self.is_grouping(column) || *declared == Declared::Categories
     }
 
     /// The target, where there is one.
@@ -121,7 +133,8 @@ impl Roles {
     }
 
     /// Where the groups are among what was asked.
-    pub(super) fn groups_position(&self) -> Option<usize> {
-        self.groups.map(|_| self.features.len() + self.singles.iter().flatten().count())
+    pub(super) fn grouping_positions(&self) -> Vec<usize> {
+        let first = self.features.len() + self.singles.iter().flatten().count();
+        (first..first + self.groupings().count()).collect()
     }
 }

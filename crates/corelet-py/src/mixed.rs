@@ -2,8 +2,11 @@
 
 use std::time::Instant;
 
-use corelet::study::{FitSpecification, MixedFit, MixedStudy};
-use numpy::{PyArray1, PyArray3, PyArrayMethods};
+use corelet::data::{Besides, Storage, Unseen};
+use corelet::study::{
+    FitSpecification, GroupPolicy, MixedFit, MixedPrediction, MixedStudy, PredictedEffects, PredictedKind, PredictionSettings,
+};
+use numpy::{PyArray1, PyArray3, PyArrayMethods, PyReadonlyArray1};
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -26,8 +29,81 @@ pub(crate) struct FittedMixed {
     fit: MixedFit,
 }
 
+/// What is asked of a prediction: which of both, quantiles, the seed, whether unseen levels are the base level, which effects, and what
+/// becomes of unseen groups.
+type Asked = (String, Vec<f64>, u64, bool, String, String);
+
 #[pymethods]
 impl FittedMixed {
+    /// The predictive distribution of new rows: mean, sd and quantiles, numbers a row, and the classes.
+    fn predict<'py>(
+        &self,
+        py: Python<'py>,
+        data: Data<'py>,
+        exposure: Option<PyReadonlyArray1<'py, f64>>,
+        asked: Asked,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let Self { study, fit } = self;
+        let (kind, quantiles, seed, baseline, effects, unseen_groups) = asked;
+        let kind = if kind == "outcome" { PredictedKind::Outcome } else { PredictedKind::Mean };
+        let effects = match effects.as_str() {
+            "new" => PredictedEffects::New,
+            "population" => PredictedEffects::Population,
+            _ => PredictedEffects::Own,
+        };
+        let unseen = match unseen_groups.as_str() {
+            "new" => GroupPolicy::New,
+            "population" => GroupPolicy::Population,
+            _ => GroupPolicy::Error,
+        };
+        let settings = PredictionSettings { kind, quantiles, seed };
+        let asked = MixedPrediction { settings, effects, unseen };
+        let source = data.source(py, &Storage::default())?;
+        let besides = if exposure.is_some() { Besides::Nothing } else { Besides::Exposure };
+        let policy = if baseline { Unseen::Baseline } else { Unseen::Error };
+        let frame = study.frame();
+        let (levels, scale) = (&frame.levels, &frame.standardisation);
+        let encoded = match effects {
+            PredictedEffects::Own => frame.encoding.encode_groups(&source, besides, policy, levels, scale),
+            _ => frame
+                .encoding
+                .encode_noting(&source, besides, policy, levels, scale)
+                .map(|(rows, notes)| (rows, Vec::new(), notes)),
+        };
+        let (mut rows, groups, warnings) = encoded.map_err(|error| Failure::new(&error))?;
+        if let Some(exposure) = exposure {
+            rows = rows.with_exposure(exposure.as_slice()?.to_vec());
+        }
+        let columns = frame.encoding.factors();
+        let made = py.detach(|| study.posterior(fit).predict(&rows, 0, (columns, &groups), &asked));
+        let made = made.map_err(|error| Failure::new(&error))?;
+        let fields = PyDict::new(py);
+        fields.set_item("mean", PyArray1::from_vec(py, made.mean))?;
+        fields.set_item("sd", PyArray1::from_vec(py, made.sd))?;
+        fields.set_item("quantiles", PyArray1::from_vec(py, made.quantiles))?;
+        fields.set_item("columns", made.columns)?;
+        fields.set_item("classes", frame.encoding.classes())?;
+        fields.set_item("warnings", warnings)?;
+        Ok(fields)
+    }
+
+    /// A Stan program of the chosen groups and its data, and these with everything else that a program of another language needs.
+    fn marginal(&self) -> PyResult<(String, String, String)> {
+        let marginal = self.study.marginal(&self.fit).map_err(|error| Failure::new(&error))?;
+        let json = |text: serde_json::Result<String>| text.map_err(|error| refuse(error.to_string()));
+        let data = marginal.data().and_then(|data| serde_json::to_string(&data));
+        Ok((marginal.stan(), json(data)?, json(serde_json::to_string(&marginal))?))
+    }
+
+    /// The log posterior of the chosen groups at these parameters, up to a constant.
+    fn log_posterior(&self, theta: PyReadonlyArray1<'_, f64>) -> PyResult<f64> {
+        let theta = theta.as_slice()?;
+        if theta.len() != self.fit.sample.draws.dim {
+            return Err(refuse(format!("theta has {} numbers, but there are {} parameters", theta.len(), self.fit.sample.draws.dim)));
+        }
+        Ok(self.study.log_posterior(&self.fit, theta))
+    }
+
     /// group, effect, rows, and mean, sd and quantiles of the posterior, an entry for every effect of every group.
     fn random_effects<'py>(&self, py: Python<'py>, quantiles: Vec<f64>) -> PyResult<Bound<'py, PyDict>> {
         let Self { study, fit } = self;
@@ -122,7 +198,8 @@ fn fields(py: Python<'_>, study: MixedStudy, fit: MixedFit) -> PyResult<Bound<'_
     answer.set_item("notes", fit.notes.clone())?;
     answer.set_item("n", study.rows())?;
     answer.set_item("n_groups", study.groups())?;
-    answer.set_item("effects", study.random().to_string())?;
+    answer.set_item("effects", study.factors().worded())?;
+    answer.set_item("columns", study.frame().encoding.factors())?;
     answer.set_item("nodes", fit.quadrature.nodes)?;
     answer.set_item("quadrature_bias", fit.quadrature.bias)?;
     answer.set_item("native", Py::new(py, FittedMixed { study, fit })?)?;

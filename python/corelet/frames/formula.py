@@ -117,7 +117,7 @@ def resolved(X: Any, y: Any, keywords: Mapping[str, Any]) -> tuple[Any, Any, dic
     named = (asked.get(name) for name in ("exposure", "groups", "trials", "event", "weights", "offset"))
     beside = [name for name in named if isinstance(name, str)]
     if isinstance(asked.get("random"), str):
-        beside.append(grouping_of(asked["random"]))
+        beside += groupings_of(asked["random"])
     design, features = Design.of(X, y, tuple(beside))
     asked["intercept"] = design.intercept
     target = design.target_of(y)
@@ -125,7 +125,7 @@ def resolved(X: Any, y: Any, keywords: Mapping[str, Any]) -> tuple[Any, Any, dic
 
 
 def without_random(formula: str) -> tuple[str, Optional[str]]:
-    """A formula without its term of random effects, `(1 + x | g)`, and that term without its brackets."""
+    """A formula without its terms of random effects, `(1 + x | g)`, and these as `random` takes them."""
     terms = BAR.findall(formula)
     if not terms:
         if "|" in formula:
@@ -134,30 +134,23 @@ def without_random(formula: str) -> tuple[str, Optional[str]]:
                 "or (1 + x || g)"
             )
         return formula, None
-    if len(terms) > 1:
-        groups = [group.strip() for _, _, group in terms]
-        if len(set(groups)) == 1:
-            raise _lib.CoreletError(f"the random effects of '{groups[0]}' stand in several terms: write one, (1 + x || {groups[0]})")
-        raise _lib.CoreletError(
-            f"random effects of {' and '.join(repr(group) for group in groups)}: one grouping column is integrated out. Keep the one with "
-            "the most groups in brackets, and make the other a categorical feature, whose levels are coefficients with the prior of one"
-        )
-    left, bar, group = terms[0]
-    if "/" in group:
-        raise _lib.CoreletError(
-            f"({left.strip()} {bar} {group.strip()}) is nested: make a column of both labels and write (1 | that), with the outer one as a "
-            "categorical feature where it has few levels"
-        )
     rest = BAR.sub("", formula)
     target, tilde, right = rest.partition("~")
     parts = [part for part in (part.strip() for part in right.split("+")) if part]
-    return f"{target.strip()} {tilde} {' + '.join(parts) or '1'}", f"{left.strip()} {bar} {group.strip()}"
+    effects = [f"{left.strip()} {bar} {group.strip()}" for left, bar, group in terms]
+    random = effects[0] if len(effects) == 1 else " + ".join(f"({effect})" for effect in effects)
+    return f"{target.strip()} {tilde} {' + '.join(parts) or '1'}", random
 
 
-def grouping_of(random: str) -> str:
-    """The column of groups that a text of random effects names: `g`, `g: 1 + x` or `1 + x | g`."""
-    inner = random.strip().removeprefix("(").removesuffix(")")
-    return (inner.rpartition("|")[2] if "|" in inner else inner.partition(": ")[0]).strip()
+def groupings_of(random: str) -> list[str]:
+    """The columns of groups that a text of random effects names: `g`, `g: 1 + x`, `1 + x | g`, `1 | a/b`, `(1 | a) + (1 | b)`."""
+    terms = ["|" + group for _, _, group in BAR.findall(random)] or [random]
+    columns: list[str] = []
+    for term in terms:
+        inner = term.strip().removeprefix("(").removesuffix(")")
+        group = inner.rpartition("|")[2] if "|" in inner else inner.partition(": ")[0]
+        columns += [name.strip() for name in re.split("[/:]", group)]
+    return list(dict.fromkeys(columns))
 
 
 def _with_levels(X: Any, y: Any, asked: dict[str, Any]) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from .._progress import reporter
 from .._types import Execution, Part
 
 if TYPE_CHECKING:
+    from ..frames.formula import Design
     from .coreset import Coreset
 
 Floats = NDArray[np.float64]
@@ -163,10 +164,15 @@ def predict(
         raise CoreletError(f"quantiles are {list(levels)}, but they must be between 0 and 1")
     notes = _notes(coreset)
     data = _rows(coreset, new, {"offset": offset})
-    given = None if exposure is None else _exposure(data, exposure)
+    given = None if exposure is None else exposure_of(data, exposure)
     made = _lib.predict(data, notes, _draws(coreset, idata), given, (kind, levels, seed, unseen == "baseline"))
+    return prediction_of(made, kind, levels)
+
+
+def prediction_of(made: Mapping[str, Any], kind: str, levels: tuple[float, ...]) -> Prediction:
+    """From what the native part returns."""
     for warning in made["warnings"]:
-        warnings.warn(warning, stacklevel=4)
+        warnings.warn(warning, stacklevel=5)
     width, classes = int(made["columns"]), tuple(made["classes"])
     shape = (-1, width) if width > 1 else (-1,)
     cuts = made["quantiles"].reshape(len(made["mean"]) // width, *shape[1:], len(levels))
@@ -218,18 +224,24 @@ def _notes(coreset: Coreset) -> dict[str, str]:
 
 
 def _rows(coreset: Coreset, new: Any, beside: Mapping[str, Any]) -> Rows:
-    """New rows as the native part takes them, with what is given beside them in the columns that the coreset's rows had it in."""
+    """New rows as the native part takes them; what a fit alone needs, they need not have."""
+    needless = [str(coreset.options.get(role)) for role in ("weights", "groups")]
+    return new_rows(coreset.design, coreset.options, new, beside, needless)
+
+
+def new_rows(
+    design: Optional[Design], options: Mapping[str, Any], new: Any, beside: Mapping[str, Any], needless: Sequence[str]
+) -> Rows:
+    """New rows with what is given beside them in the columns that the rows of the fit had it in; `needless` columns may be missing."""
     given: dict[str, Any] = {}
     for role, values in beside.items():
-        name = coreset.options.get(role)
+        name = options.get(role)
         if values is not None and name is None:
             raise CoreletError(f"{role} is given, but the coreset was built without")
         if values is not None:
             given[str(name)] = new[values] if isinstance(values, str) else values
-    if coreset.design is not None:
-        # What a fit alone needs, new rows need not have.
-        needless = {str(coreset.options.get(role)): None for role in ("weights", "groups")}
-        return ("the new rows", parts_of(coreset.design.table(new, given={**needless, **given})))
+    if design is not None:
+        return ("the new rows", parts_of(design.table(new, given={**dict.fromkeys(needless), **given})))
     paths = paths_of(new, None, given)
     if paths is not None:
         return (paths, None)
@@ -272,7 +284,7 @@ def _standardised(idata: Any) -> Floats:
     return np.asarray(posterior["standardised"], dtype=np.float64)
 
 
-def _exposure(data: Rows, exposure: Any) -> Floats:
+def exposure_of(data: Rows, exposure: Any) -> Floats:
     """The exposure of each new row: an array, or a column of them."""
     parts = data[1]
     if not isinstance(parts, list):

@@ -69,13 +69,7 @@ fn badge(subject: &Subject<'_>) -> Badge {
     let (points, n) = (subject.chosen.coreset().rows.len(), subject.study.all_rows());
     match subject.drawn.and_then(|drawn| drawn.verdict.as_ref()) {
         Some(verdict) => {
-            let line = headline(verdict, points, n);
-            let (title, words) = line.split_once(": ").unwrap_or((&line, ""));
-            let mut words = words.to_owned();
-            if let Some(first) = words.get(..1).map(str::to_uppercase) {
-                words.replace_range(..1, &first);
-            }
-            Badge { grade: format!("{:?}", verdict.grade), title: title.to_owned(), words: words + "." }
+            badge_of(&headline(verdict, points, n), verdict.grade)
         }
         None => Badge {
             grade: "–".to_owned(),
@@ -84,6 +78,16 @@ fn badge(subject: &Subject<'_>) -> Badge {
                 .to_owned(),
         },
     }
+}
+
+/// The grade with its headline.
+pub(super) fn badge_of(line: &str, grade: Grade) -> Badge {
+    let (title, words) = line.split_once(": ").unwrap_or((line, ""));
+    let mut words = words.to_owned();
+    if let Some(first) = words.get(..1).map(str::to_uppercase) {
+        words.replace_range(..1, &first);
+    }
+    Badge { grade: format!("{grade:?}"), title: title.to_owned(), words: words + "." }
 }
 
 /// All parameters on the scale of the data.
@@ -154,7 +158,7 @@ fn judged(subject: &Subject<'_>) -> Section {
 }
 
 /// Lines for a terminal, without the columns they are set in.
-fn trimmed(lines: &[String]) -> Vec<String> {
+pub(super) fn trimmed(lines: &[String]) -> Vec<String> {
     lines.iter().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
 }
 
@@ -298,7 +302,7 @@ fn repeat(subject: &Subject<'_>) -> anyhow::Result<Section> {
 }
 
 /// The command as a shell would take it again.
-fn command_line(mut arguments: impl Iterator<Item = String>) -> String {
+pub(super) fn command_line(mut arguments: impl Iterator<Item = String>) -> String {
     arguments.next();
     let is_plain = |c: char| c.is_alphanumeric() || "-_./,:=+@%".contains(c);
     let quote = |argument: String| {

@@ -143,10 +143,77 @@ fn what_random_effects_cannot_be_is_refused_in_a_line() {
             "overwrite an input",
         ),
         (&["--random", "customer", "--model", "softmax"], "takes no random effects"),
+        (&["--random", "customer", "--random", "one"], "one group only"),
+        (&["--random", "(1 | customer) + (1 + price | level)"], "the group"),
+        (&["--random", "customer", "--random", "customer"], "stand in several terms"),
+        (&["--random", "1 | customer/id"], "another value in each of"),
+        (&["--random", "(1 | customer) + 1 | gap"], "outside of brackets"),
+        (&["--random", "customer", "--stan", "model.json"], "another name"),
+        (&["--stan", "model.stan"], "--random"),
     ] {
         let output = place.command("").args(base).args(flags).output().unwrap();
         let said = stderr(&output);
         assert!(!output.status.success() && said.contains(why), "{flags:?}: {said}");
         assert!(!said.contains("panicked") && !place.exists("d.csv"), "{flags:?}: {said}");
     }
+}
+
+/// `visits.csv` with a shop for each visit, of which there are five, two of them far from the others.
+fn place_with_shops(customers: usize) -> Place {
+    let place = place_with_visits(customers);
+    let mut uniform = uniforms(11);
+    let mut text = String::new();
+    for (i, line) in place.read("visits.csv").lines().enumerate() {
+        let shop = (5.0 * uniform()) as usize;
+        let mut cells: Vec<String> = line.split(',').map(str::to_owned).collect();
+        if i > 0 && shop > 2 {
+            cells[1] = u8::from(uniform() < if shop == 3 { 0.9 } else { 0.1 }).to_string();
+        }
+        cells.push(if i == 0 { "shop".to_owned() } else { format!("s{shop}") });
+        writeln!(text, "{}", cells.join(",")).unwrap();
+    }
+    place.write("visits.csv", text);
+    place
+}
+
+#[test]
+fn two_factors_are_fitted_predicted_reported_and_handed_on() {
+    let place = place_with_shops(80);
+    let shown = place.run(
+        "fit visits.csv --target bought --features price --random customer --random shop --draws 400 -k 30 -o d.parquet --coreset core.parquet \
+         --json s.json --report report.html --stan model.stan",
+    );
+    assert!(matches!(shown.status.code(), Some(0 | 3)), "{}", stderr(&shown));
+    let summary = place.json("s.json");
+    assert_eq!(summary["random"], "(1 | customer) + (1 | shop)");
+    let of = |name: &str| parameter(&summary, name)["mean"].as_f64().unwrap();
+    assert!(of("1|shop[s3]") > 1.0 && of("1|shop[s4]") < -1.0 && of("1|shop_sigma") > 0.5, "{summary}");
+    let report = place.read("report.html");
+    assert!(report.contains("Variance components") && report.contains("The effect 1 of") && report.contains("1 of shop"));
+    assert!(!report.contains("NaN"));
+    let (program, data) = (place.read("model.stan"), place.json("model.json"));
+    assert!(program.contains("log_sum_exp") && program.contains("level1"), "{program}");
+    assert_eq!(data["G"], summary["groups_chosen"]);
+
+    place.write("new.csv", "price,customer,shop\n10,c1,s3\n10,c2,s4\n10,nobody,s3\n");
+    let refused = place.run("predict core.parquet new.csv --data visits.csv -o p.csv");
+    assert!(!refused.status.success() && !place.exists("p.csv"));
+    let said = stderr(&refused);
+    assert!(said.contains("row 2: 'nobody' in 'customer'") && said.contains("--unseen-groups"), "{said}");
+    let means = |flags: &str| -> Vec<f64> {
+        place.succeed(&format!("predict core.parquet new.csv {flags} -o p.csv"));
+        let text = place.read("p.csv");
+        text.lines().skip(1).map(|line| line.split(',').nth(1).unwrap().parse().unwrap()).collect()
+    };
+    let own = means("--data visits.csv --unseen-groups new");
+    assert!(own[0] > 0.7 && own[1] < 0.3 && own[2] > 0.7, "{own:?}");
+    let population = means("--effects population");
+    assert!(population.iter().all(|p| *p == population[0]) && population[0] < 0.7 && population[0] > 0.2, "{population:?}");
+    assert_eq!(means("--data visits.csv --unseen-groups new --threads 1"), own);
+    // A coreset of rows has no groups to speak of.
+    place.succeed("build visits.csv --target bought --features price -k 30 -o rows.parquet");
+    let refused = stderr(&place.run("predict rows.parquet new.csv --effects new -o q.csv"));
+    assert!(refused.contains("--effects is for a coreset of whole groups"), "{refused}");
+    let refused = stderr(&place.run("sample visits.csv --target bought --features price --coreset core.parquet -o q.parquet"));
+    assert!(refused.contains("weight"), "{refused}");
 }

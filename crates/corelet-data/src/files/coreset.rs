@@ -40,8 +40,14 @@ pub struct CoresetFile {
     file: String,
     /// The other columns, as text; none where a cell is missing.
     cells: Cells,
+    /// The column of the weights.
+    weight: &'static str,
 }
 
+const WEIGHT: &str = "weight";
+const GROUP_WEIGHT: &str = "group_weight";
+
+type Notes = BTreeMap<String, String>;
 type Cells = BTreeMap<String, Vec<Option<String>>>;
 
 /// Reads a coreset file.
@@ -50,28 +56,60 @@ type Cells = BTreeMap<String, Vec<Option<String>>>;
 /// Names the file, and the row that is no row or has no weight.
 pub fn read_coreset(path: &Path) -> Result<CoresetFile, DataError> {
     let file = source_name(path);
+    let written = read_written(path, &file, |_| true)?;
+    checked(written.unwrap_or_default(), file, WEIGHT)
+}
+
+/// Reads a coreset of groups, which has a note under this key; none where the file has not.
+///
+/// # Errors
+/// As [`read_coreset`].
+pub fn read_group_coreset(path: &Path, key: &str) -> Result<Option<CoresetFile>, DataError> {
+    let file = source_name(path);
+    let written = read_written(path, &file, |notes| notes.contains_key(key))?;
+    written.map(|written| checked(written, file, GROUP_WEIGHT)).transpose()
+}
+
+/// What is in a file, where its notes are wanted.
+fn read_written(
+    path: &Path,
+    file: &str,
+    wanted: impl Fn(&Notes) -> bool,
+) -> Result<Option<Written>, DataError> {
     let written = match Output::from_path(path)? {
-        Output::Json => read_json(path, &file)?,
-        Output::Csv => read_table(&Source::open(path, None)?, BTreeMap::new())?,
+        Output::Json => read_json(path, file)?,
+        Output::Csv => read_table(&Source::open(path, None)?, Notes::new())?,
         Output::Parquet => {
             let parquet = ParquetFile::open(Content::open(path, &std::env::temp_dir())?)?;
             let notes = parquet.notes();
-            read_table(&Source::of_reader(file.clone(), Box::new(parquet)), notes)?
+            read_table(&Source::of_reader(file.to_owned(), Box::new(parquet)), notes)?
         }
     };
-    let Written { rows, weights, cells, notes } = written;
+    Ok(Some(written).filter(|written| wanted(&written.notes)))
+}
+
+fn checked(written: Written, file: String, weight: &'static str) -> Result<CoresetFile, DataError> {
+    let Written { rows, cells, notes } = written;
+    let refused = |reason: String| DataError::NotCoreset { file: file.clone(), reason };
+    let cell_numbers = |name: &str| -> Result<Vec<f64>, DataError> {
+        let known: Vec<&String> = cells.keys().collect();
+        let texts = cells.get(name).ok_or_else(|| DataError::unknown_column(&file, name, &known))?;
+        let number = |text: &Option<String>| text.as_deref().and_then(|text| text.trim().parse::<f64>().ok());
+        texts.iter().map(number).collect::<Option<_>>().ok_or_else(|| refused(format!("column '{name}' is not numeric")))
+    };
+    let weights = if rows.is_empty() { Vec::new() } else { cell_numbers(weight)? };
     check(&rows, &weights, notes.contains_key(REST))
         .map_err(|reason| DataError::NotCoreset { file: file.clone(), reason })?;
     let rows = rows.into_iter().map(|row| row as usize).collect();
     let known = notes.get(SUMMARY).map(|summary| Known::of_summary(summary)).unwrap_or_default();
     let Known { fingerprint } = known;
-    Ok(CoresetFile { rows, weights, fingerprint, notes, file, cells })
+    Ok(CoresetFile { rows, weights, fingerprint, notes, file, cells, weight })
 }
 
 /// What is in a coreset file, before it is looked at.
+#[derive(Default)]
 struct Written {
     rows: Vec<f64>,
-    weights: Vec<f64>,
     cells: Cells,
     notes: BTreeMap<String, String>,
 }
@@ -89,10 +127,9 @@ impl Known {
 }
 
 fn read_table(source: &Source<'_>, notes: BTreeMap<String, String>) -> Result<Written, DataError> {
-    let [rows, weights] = ["row", "weight"].map(|name| numbers(source, name));
-    let (rows, weights) = (rows?, weights?);
+    let rows = numbers(source, "row")?;
     let all: Vec<usize> = (0..rows.len()).collect();
-    Ok(Written { rows, weights, cells: texts(&source.cells(&all)?), notes })
+    Ok(Written { rows, cells: texts(&source.cells(&all)?), notes })
 }
 
 impl CoresetFile {
@@ -102,8 +139,8 @@ impl CoresetFile {
     /// [`DataError::UnknownColumn`] where one is not in the file.
     pub fn source(&self, encoding: &Encoding) -> Result<Source<'static>, DataError> {
         let column = |(name, text): (&str, bool)| {
-            // `row` and `weight` are the coreset's own.
-            let own = ["row", "weight"].contains(&name);
+            // `row` and the weight are the coreset's own.
+            let own = ["row", self.weight].contains(&name);
             let written = if own { format!("original_{name}") } else { name.to_owned() };
             let cells = self.cells.get(&written).ok_or_else(|| {
                 let known: Vec<&String> = self.cells.keys().collect();
@@ -125,7 +162,7 @@ impl CoresetFile {
         }
         let there = texts(&source.cells(&self.rows)?);
         let names = source.column_names();
-        for (name, written) in names.iter().zip(written_names(&names, &["weight"])) {
+        for (name, written) in names.iter().zip(written_names(&names, &[self.weight])) {
             let (Some(here), Some(there)) = (self.cells.get(&written), there.get(*name)) else { continue };
             let differs = |&i: &usize| !same(here[i].as_deref(), there[i].as_deref());
             if let Some(i) = (0..self.rows.len()).find(differs) {
@@ -192,7 +229,6 @@ struct JsonCoreset {
 #[derive(Deserialize)]
 struct JsonPoint {
     row: f64,
-    weight: f64,
     #[serde(flatten)]
     cells: Map<String, Value>,
 }
@@ -211,8 +247,8 @@ fn read_json(path: &Path, file: &str) -> Result<Written, DataError> {
         (name.clone(), cells.collect())
     };
     let cells = names.unwrap_or_default().into_iter().map(column).collect();
-    let (rows, weights) = coreset.rows.iter().map(|point| (point.row, point.weight)).unzip();
-    Ok(Written { rows, weights, cells, notes: coreset.metadata })
+    let rows = coreset.rows.iter().map(|point| point.row).collect();
+    Ok(Written { rows, cells, notes: coreset.metadata })
 }
 
 fn numbers(source: &Source<'_>, name: &str) -> Result<Vec<f64>, DataError> {

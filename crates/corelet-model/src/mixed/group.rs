@@ -2,6 +2,7 @@
 
 use super::covariance::{Factor, MOST_EFFECTS, apply, apply_transposed};
 use super::jets::RowJets;
+use super::kept::KeptPlace;
 use super::{Mixed, Term};
 use crate::quadrature::Rule;
 
@@ -22,9 +23,9 @@ pub type Effect = [f64; MOST_EFFECTS];
 pub struct Nodes {
     /// Nodes along each dimension.
     pub per_effect: usize,
-    points: Vec<Effect>,
+    pub(super) points: Vec<Effect>,
     /// log wₖ + ½|zₖ|².
-    log_weights: Vec<f64>,
+    pub(super) log_weights: Vec<f64>,
 }
 
 impl Nodes {
@@ -61,6 +62,8 @@ pub struct Place {
     /// What the likelihood of a row has besides.
     constants: Vec<f64>,
     pub(super) factor: Factor,
+    /// Of each factor that is kept.
+    pub(super) kept: Vec<KeptPlace>,
 }
 
 /// Buffers of one thread.
@@ -72,6 +75,8 @@ pub struct Scratch {
     pub(super) z: Vec<Effect>,
     /// fⱼ ∂ℓ/∂η at each node, for one node after the other; empty where no gradient is asked for.
     slopes: Vec<f64>,
+    /// C of the curvature at the mode: a node is mode + C⁻ᵀz.
+    pub(super) spread: [f64; 3],
     /// The log of the integrand at each node, and then their shares of the integral.
     pub(super) shares: Vec<f64>,
     /// Of each node, v.
@@ -111,7 +116,7 @@ fn solve([a, b, c]: [f64; 3], x: &Effect) -> Effect {
 }
 
 /// C⁻ᵀ x.
-fn unwhiten([a, b, c]: [f64; 3], x: &Effect) -> Effect {
+pub(super) fn unwhiten([a, b, c]: [f64; 3], x: &Effect) -> Effect {
     let second = x[1] / c;
     [(x[0] - b * second) / a, second]
 }
@@ -125,6 +130,7 @@ impl Mixed {
             coefficients: coefficients.to_vec(),
             constants: constants.to_vec(),
             factor: self.effects.factor(covariance),
+            kept: self.kept.iter().zip(self.kept_starts()).map(|(kept, at)| kept.place(&theta[at..])).collect(),
         }
     }
 
@@ -135,6 +141,7 @@ impl Mixed {
             base: Vec::new(),
             z: Vec::new(),
             slopes: Vec::new(),
+            spread: [1.0, 0.0, 1.0],
             shares: Vec::new(),
             effects: Vec::new(),
             pulls: Vec::new(),
@@ -190,10 +197,14 @@ impl Mixed {
     }
 
     /// Predictors without random effects, and what these are multiplied by.
-    fn load(&self, group: usize, place: &Place, scratch: &mut Scratch) {
+    pub(super) fn load(&self, group: usize, place: &Place, scratch: &mut Scratch) {
         let rows = self.rows_of(group);
         scratch.base.clear();
         scratch.base.extend(rows.clone().map(|i| self.observations.predictor(i, &place.coefficients)));
+        for (kept, place) in self.kept.iter().zip(&place.kept) {
+            let levels = &kept.levels[rows.clone()];
+            scratch.base.iter_mut().zip(levels).for_each(|(eta, &level)| *eta += place.effects[level as usize]);
+        }
         scratch.z.clear();
         let z = |terms: &[Term], features: &[f32]| -> Effect {
             [terms[0].of(features), terms.get(1).map_or(0.0, |term| term.of(features))]
@@ -294,7 +305,7 @@ impl Mixed {
     }
 
     /// The log of the integral, by nodes about the mode; leaves in `scratch` what a gradient and expectations need.
-    fn integral(
+    pub(super) fn integral(
         &self,
         group: usize,
         place: &Place,
@@ -304,6 +315,7 @@ impl Mixed {
         slopes: bool,
     ) -> f64 {
         let factor = self.climb(group, place, mode, scratch);
+        scratch.spread = factor;
         scratch.effects.clear();
         scratch.effects.extend(nodes.points.iter().map(|z| {
             let step = unwhiten(factor, z);
@@ -389,9 +401,17 @@ impl Mixed {
         for (line, share) in slopes.chunks_exact(rows.len().max(1)).zip(&*shares) {
             expected.iter_mut().zip(line).for_each(|(sum, slope)| *sum += weight * share * slope);
         }
-        for (i, slope) in rows.zip(&*expected) {
+        for (i, slope) in rows.clone().zip(&*expected) {
             let each = coefficients.iter_mut().zip(self.observations.row(i));
             each.for_each(|(sum, &x)| *sum += slope * f64::from(x));
+        }
+        let (covariance, mut others) = covariance.split_at_mut(self.effects.parameters());
+        for (kept, place) in self.kept.iter().zip(&place.kept) {
+            let (own, rest) = others.split_at_mut(kept.parameters());
+            for (&level, slope) in kept.levels[rows.clone()].iter().zip(&*expected) {
+                place.add(level as usize, *slope, own);
+            }
+            others = rest;
         }
         for (sum, slopes) in constants.iter_mut().zip(constant_slopes.chunks_exact(nodes.max(1))) {
             *sum += weight * slopes.iter().zip(&*shares).map(|(slope, share)| share * slope).sum::<f64>();

@@ -6,11 +6,14 @@
 //! > ℓ_g(φ) = log ∫ exp(Σⱼ fⱼ ℓ(xⱼᵀβ + oⱼ + zⱼᵀΛv; yⱼ)) N(v; 0, I) dv,   φ = (β, dispersions, log sds, correlation),
 //!
 //! by adaptive Gauss–Hermite quadrature about the mode of the integrand. The weights fⱼ of rows stand inside of the integral; a
-//! weight of the group is a factor of ℓ_g.
+//! weight of the group is a factor of ℓ_g. Factors that cross the groups add r of the row's level to η, and r are parameters, see
+//! [`Kept`].
 
 mod covariance;
+mod draw;
 mod group;
 mod jets;
+mod kept;
 mod near;
 
 #[cfg(test)]
@@ -18,6 +21,7 @@ mod tests;
 
 pub use covariance::{Effects, Factor, MOST_EFFECTS, Term};
 pub use group::{Effect, Nodes, Place, Scratch};
+pub use kept::Kept;
 pub use near::{NearDraws, NearScratch};
 
 use std::sync::Arc;
@@ -37,6 +41,8 @@ pub struct Mixed {
     starts: Vec<usize>,
     /// Number of parameters of the rows' own model: coefficients, and what it has besides.
     fixed: usize,
+    /// Further factors, whose effects are parameters.
+    kept: Vec<Kept>,
 }
 
 /// Why there is no mixed model of these rows.
@@ -91,7 +97,43 @@ impl Mixed {
             return Err(MixedError::Effects(effects.len()));
         }
         let fixed = observations.dim + family.constants();
-        Ok(Self { family, observations, effects, starts, fixed })
+        Ok(Self { family, observations, effects, starts, fixed, kept: Vec::new() })
+    }
+
+    /// No rows, an intercept.
+    pub fn empty() -> Self {
+        let observations = Arc::new(Observations::default());
+        let (family, effects) = (RowFamily::One(Arc::new(crate::Logistic)), Effects::intercepts());
+        Self { family, observations, effects, starts: vec![0], fixed: 0, kept: Vec::new() }
+    }
+
+    /// With the effects of further factors as parameters; η has r of the row's level in each.
+    #[must_use]
+    pub fn with_kept(mut self, kept: Vec<Kept>) -> Self {
+        debug_assert!(kept.iter().all(|kept| kept.levels.len() == self.observations.len()));
+        self.kept = kept;
+        self
+    }
+
+    /// The factors whose effects are parameters.
+    pub fn kept(&self) -> &[Kept] {
+        &self.kept
+    }
+
+    /// The same, for what stands between a parameter and an effect to be set.
+    pub fn kept_mut(&mut self) -> &mut [Kept] {
+        &mut self.kept
+    }
+
+    /// Where the parameters of each of these factors begin; the first of each is the log of its sd.
+    pub fn kept_starts(&self) -> Vec<usize> {
+        let first = self.fixed + self.effects.parameters();
+        let ends = self.kept.iter().scan(first, |next, kept| {
+            let start = *next;
+            *next += kept.parameters();
+            Some(start)
+        });
+        ends.collect()
     }
 
     /// Number of groups.
@@ -99,9 +141,9 @@ impl Mixed {
         self.starts.len() - 1
     }
 
-    /// Number of parameters: those of the rows' own model, and of the covariance of the random effects.
+    /// Number of parameters: those of the rows' own model, of the covariance of the random effects, and of factors that are kept.
     pub fn dim(&self) -> usize {
-        self.fixed + self.effects.parameters()
+        self.fixed + self.effects.parameters() + self.kept.iter().map(Kept::parameters).sum::<usize>()
     }
 
     /// How many of the parameters, the first, belong to the rows' own model.

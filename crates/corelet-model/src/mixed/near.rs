@@ -15,6 +15,8 @@ pub struct NearDraws {
     shifts: Shifts,
     /// Λₛ − Λ̂.
     turns: Vec<[f64; 4]>,
+    /// rₛ − r̂ of each factor that is kept, levels × draws.
+    kept: Vec<Vec<f32>>,
 }
 
 /// Buffers of one thread.
@@ -41,7 +43,19 @@ impl Mixed {
             std::array::from_fn(|at| lambda[at] - place.factor.lambda[at])
         };
         let (shifts, turns) = (Shifts::new(shifts.collect(), self.fixed), each().map(turn).collect());
-        Some(NearDraws { centre: place, shifts, turns })
+        let count = draws.len() / self.dim();
+        let moved = |(at, (kept, start)): (usize, (&super::Kept, usize))| {
+            let mut moves = vec![0.0; kept.powers.len() * count];
+            for (s, draw) in each().enumerate() {
+                let effects = kept.effects(&draw[start..]);
+                for (h, (r, centre)) in effects.iter().zip(&place.kept[at].effects).enumerate() {
+                    moves[h * count + s] = (r - centre) as f32;
+                }
+            }
+            moves
+        };
+        let kept = self.kept.iter().zip(self.kept_starts()).enumerate().map(moved).collect();
+        Some(NearDraws { centre: place, shifts, turns, kept })
     }
 
     /// Buffers for one thread.
@@ -77,6 +91,12 @@ impl Mixed {
             let here = rows.start + start..rows.end.min(rows.start + start + ROWS);
             moved.resize(here.len() * count, 0.0);
             draws.shifts.products(&self.observations.features[here.start * dim..here.end * dim], moved);
+            for (kept, moves) in self.kept.iter().zip(&draws.kept) {
+                for (line, &level) in moved.chunks_exact_mut(count).zip(&kept.levels[here.clone()]) {
+                    let moves = &moves[level as usize * count..][..count];
+                    line.iter_mut().zip(moves).for_each(|(sum, x)| *sum += x);
+                }
+            }
             for (k, v) in own.effects.iter().enumerate() {
                 let u = apply(&draws.centre.factor.lambda, v);
                 turned.iter_mut().for_each(Vec::clear);

@@ -187,6 +187,56 @@ fn gradients_are_finite_differences() {
     }
 }
 
+/// A mixed model with a factor of three levels that crosses its groups.
+fn crossed(model: BuiltIn, effects: Effects) -> Mixed {
+    let levels: Vec<u32> = (0..60).map(|i| (i * 7 % 3) as u32).collect();
+    let mut kept = super::Kept::new(levels, 3);
+    kept.powers = vec![0.0, 1.0, 0.4];
+    mixed(model, effects).1.with_kept(vec![kept])
+}
+
+/// The effects of a kept factor are offsets of the rows of their levels, gradients differences, and draws near a centre as any.
+#[test]
+fn kept_effects_are_offsets_of_their_rows() {
+    for family in FAMILIES {
+        for effects in [Effects::intercepts(), both(true)] {
+            let crossed = crossed(family, effects.clone());
+            let (model, plain) = mixed(family, effects);
+            let (theta, nodes) = (theta(&crossed), Nodes::new(21, plain.effects().len()));
+            let (own, rest) = theta.split_at(plain.dim());
+            let t: f64 = rest[0];
+            let r = [rest[1], t.exp() * rest[2], (0.4 * t).exp() * rest[3]];
+            let moved = model.observations().clone();
+            let offset = (0..60).map(|i| 0.1 * noise(i + 77) + r[i * 7 % 3]).collect();
+            let model = family.bind(moved.with_offset(offset), numbers(family)).unwrap();
+            let shifted = Mixed::new(&*model, plain.effects().clone(), vec![0, 1, 8, 28, 60]).unwrap();
+            for group in 0..plain.groups() {
+                let want = value(&shifted, group, own, &nodes);
+                let mut gradient = vec![0.0; crossed.dim()];
+                let place = crossed.place(&theta);
+                let mut scratch = crossed.scratch();
+                let mode = &mut [0.0; 2];
+                let got = crossed.value_and_gradient(
+                    (group, 1.0), &place, &nodes, mode, &mut scratch, &mut gradient,
+                );
+                assert!((got - want).abs() < 1e-9, "{family} group {group}: {got} {want}");
+                for j in 0..crossed.dim() {
+                    let moved = |by: f64| {
+                        let mut there = theta.clone();
+                        there[j] += by;
+                        value(&crossed, group, &there, &nodes)
+                    };
+                    let step = 1e-4;
+                    let slope = (8.0 * (moved(step) - moved(-step)) - moved(2.0 * step) + moved(-2.0 * step))
+                        / (12.0 * step);
+                    let near = (gradient[j] - slope).abs() < 2e-6 * (1.0 + slope.abs());
+                    assert!(near, "{family} group {group} parameter {j}: {} {slope}", gradient[j]);
+                }
+            }
+        }
+    }
+}
+
 /// y ~ N(Xβ + o, σ²F⁻¹ + ZTZᵀ): the density by the Cholesky factor of its covariance.
 #[test]
 fn a_linear_model_has_its_closed_form_with_three_nodes() {
@@ -277,7 +327,7 @@ fn effects_have_their_moments() {
 fn draws_near_a_centre_need_no_modes_of_their_own() {
     for family in [BuiltIn::Logistic, BuiltIn::Binomial, BuiltIn::Poisson] {
         for effects in [Effects::intercepts(), both(true)] {
-            let (_, mixed) = mixed(family, effects);
+            let mixed = crossed(family, effects);
             let (centre, nodes) = (theta(&mixed), Nodes::new(15, mixed.effects().len()));
             let draw = |s: usize| centre.iter().enumerate().map(move |(j, x)| x + 0.02 * noise(31 * s + j));
             let draws: Vec<f64> = (0..9).flat_map(draw).collect();

@@ -32,6 +32,30 @@ pub(super) trait Hill {
 
     /// −∇² log p(θ), or what stands for it.
     fn precision(&self, theta: &[f64]) -> Vec<f64>;
+
+    /// Parameters that stay where they are: a density of effects and their standard deviation has no mode in both.
+    fn held(&self) -> &[usize] {
+        &[]
+    }
+}
+
+/// The same with the held parameters apart from all others.
+fn without(held: &[usize], (mut precision, mut gradient): (Vec<f64>, Vec<f64>)) -> (Vec<f64>, Vec<f64>) {
+    let dim = gradient.len();
+    for &at in held {
+        gradient[at] = 0.0;
+        for j in 0..dim {
+            precision[at * dim + j] = f64::from(u8::from(at == j));
+            precision[j * dim + at] = f64::from(u8::from(at == j));
+        }
+    }
+    (precision, gradient)
+}
+
+/// The covariance about a place given the held parameters, row-major.
+pub(super) fn covariance_given(hill: &dyn Hill, theta: &[f64]) -> Result<Vec<f64>, LinalgError> {
+    let (precision, _) = without(hill.held(), (hill.precision(theta), vec![0.0; theta.len()]));
+    Ok(Gaussian::from_precision(theta.to_vec(), lifted(&precision, theta.len())?)?.covariance)
 }
 
 /// The Gaussian fit about the mode, to which `theta` is so many standard deviations near at the end.
@@ -40,8 +64,8 @@ pub(super) fn climb(hill: &dyn Hill, start: &[f64], near: f64) -> Result<Gaussia
     let mut theta = start.to_vec();
     let (mut value, mut gradient) = hill.at(&theta);
     for _ in 0..STEPS {
-        let precision = hill.precision(&theta);
-        let (step, norm) = newton_step(&precision, &gradient)?;
+        let (precision, slope) = without(hill.held(), (hill.precision(&theta), gradient.clone()));
+        let (step, norm) = newton_step(&precision, &slope)?;
         let mut length = 1.0;
         let mut moved = false;
         // What rounding may do to the log posterior.

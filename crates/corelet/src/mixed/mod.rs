@@ -6,7 +6,9 @@
 
 mod climb;
 mod effects;
+mod kept;
 mod model;
+mod predict;
 mod prior;
 mod quadrature;
 mod scale;
@@ -16,10 +18,11 @@ mod target;
 
 pub use effects::{EffectSummary, GroupEffects, random_effects};
 pub use model::MixedModel;
-pub use prior::{MixedPrior, SdPrior};
+pub use predict::{CANDIDATES, Candidates, group_draws};
+pub use prior::{KeptPrior, MixedPrior, SdPrior};
 pub use quadrature::{Quadrature, TOLERATED_BIAS};
 pub use scale::EffectScale;
-pub use specification::{MixedSpecification, RandomEffects};
+pub use specification::{MixedSpecification, RandomEffects, RandomTerms};
 #[cfg(feature = "sampling")]
 pub use target::{ChainListener, GroupPlace, GroupTarget};
 
@@ -53,10 +56,14 @@ impl MixedModel {
         let first = if self.mixed.is_gaussian() { 3 } else { nodes.unwrap_or(FIRST_NODES) };
         self.nodes = Nodes::new(first, self.mixed.effects().len());
         let mut from = start.to_vec();
-        if groups > 2 * FEW {
-            let some: Vec<usize> = (0..FEW).map(|i| i * groups / FEW).collect();
-            let weights = vec![groups as f64 / FEW as f64; FEW];
-            from = WeightedGroups::new(self, &some, &weights, true).fit(&from, false, 1.0)?.mean;
+        if groups > 2 * FEW || !self.mixed.kept().is_empty() {
+            let few = FEW.min(groups);
+            let some: Vec<usize> = (0..few).map(|i| i * groups / few).collect();
+            let weights = vec![groups as f64 / few as f64; few];
+            from = match self.mixed.kept().is_empty() {
+                true => WeightedGroups::new(self, &some, &weights, true).fit(&from, false, 1.0)?.mean,
+                false => self.fit_kept(&from, &some, &weights)?,
+            };
         }
         let mut posterior = self.fit_all(&from)?;
         let quadrature = quadrature::choose(self, &posterior, nodes, seed);

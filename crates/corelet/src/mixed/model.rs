@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use super::MixedPrior;
-use super::climb::{Hill, climb, negative_hessian};
+use super::climb::{Hill, climb, covariance_given, negative_hessian};
 use crate::linalg::{LinalgError, dot, row_major};
 use crate::model::mixed::{Effect, Mixed, Nodes, Scratch};
 use crate::parallel;
@@ -31,6 +31,8 @@ pub(super) struct WeightedGroups<'a> {
     pub(super) modes: Vec<Effect>,
     /// Whether groups are summed on all threads.
     pub(super) parallel: bool,
+    /// The logs of the standard deviations of kept effects, which a fit leaves where they are.
+    held: Vec<usize>,
     scratch: Mutex<Vec<Scratch>>,
 }
 
@@ -50,7 +52,8 @@ impl<'a> WeightedGroups<'a> {
         parallel: bool,
     ) -> Self {
         let modes = vec![[0.0; 2]; groups.len()];
-        Self { model, groups, weights, modes, parallel, scratch: Mutex::new(Vec::new()) }
+        let held = model.mixed.kept_starts();
+        Self { model, groups, weights, modes, parallel, held, scratch: Mutex::new(Vec::new()) }
     }
 
     /// The same with the modes of the groups at these parameters to start from.
@@ -139,6 +142,11 @@ impl<'a> WeightedGroups<'a> {
     pub(super) fn fit(&self, start: &[f64], by_scores: bool, near: f64) -> Result<Gaussian, LinalgError> {
         if by_scores { climb(&ByScores(self), start, near) } else { climb(&ByDifferences(self), start, near) }
     }
+
+    /// The covariance about a place given the standard deviations of kept effects.
+    pub(super) fn covariance_given(&self, theta: &[f64]) -> Result<Vec<f64>, LinalgError> {
+        covariance_given(&ByDifferences(self), theta)
+    }
 }
 
 impl LogDensity for WeightedGroups<'_> {
@@ -156,6 +164,10 @@ impl Hill for ByDifferences<'_, '_> {
         self.0.posterior(theta)
     }
 
+    fn held(&self) -> &[usize] {
+        &self.0.held
+    }
+
     fn precision(&self, theta: &[f64]) -> Vec<f64> {
         negative_hessian(theta, &mut |theta, out| out.copy_from_slice(&self.0.posterior(theta).1))
     }
@@ -166,6 +178,10 @@ struct ByScores<'a, 'b>(&'a WeightedGroups<'b>);
 impl Hill for ByScores<'_, '_> {
     fn at(&self, theta: &[f64]) -> (f64, Vec<f64>) {
         self.0.posterior(theta)
+    }
+
+    fn held(&self) -> &[usize] {
+        &self.0.held
     }
 
     fn precision(&self, theta: &[f64]) -> Vec<f64> {

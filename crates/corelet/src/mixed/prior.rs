@@ -123,12 +123,42 @@ pub struct MixedPrior {
     pub sds: Vec<SdPrior>,
     /// η of the LKJ prior of the correlation, ∝ (1 − ρ²)^{η−1}, where there is one.
     pub lkj: Option<f64>,
+    /// Of the effects of each factor that is kept.
+    pub kept: Vec<KeptPrior>,
+}
+
+/// The prior of (t, s₁ … s_J): t the log of a standard deviation, and s_h ~ N(0, e^{2(1 − a_h)t}), so that e^{a_h t}s_h ~ N(0, e^{2t}).
+#[derive(Debug, Clone)]
+pub struct KeptPrior {
+    /// Of the standard deviation.
+    pub sd: SdPrior,
+    /// a.
+    pub powers: Vec<f64>,
+}
+
+impl KeptPrior {
+    fn add_to(&self, theta: &[f64], gradient: &mut [f64]) -> f64 {
+        let (own, effects) = theta.split_at(1);
+        let (slope, slopes) = gradient.split_at_mut(1);
+        let log_sd = own[0].clamp(-300.0, 300.0);
+        let (mut value, by_log_sd) = self.sd.of_log(own[0]);
+        slope[0] += by_log_sd;
+        for ((power, s), out) in self.powers.iter().zip(effects).zip(slopes) {
+            let scale = (1.0 - power) * log_sd;
+            let precision = (-2.0 * scale).exp();
+            value -= 0.5 * s * s * precision + scale + 0.5 * (2.0 * std::f64::consts::PI).ln();
+            *out -= s * precision;
+            slope[0] += (1.0 - power) * (s * s * precision - 1.0);
+        }
+        value
+    }
 }
 
 impl MixedPrior {
     /// Number of parameters.
     pub fn dim(&self) -> usize {
-        self.fixed.dim() + self.sds.len() + usize::from(self.lkj.is_some())
+        let kept: usize = self.kept.iter().map(|kept| 1 + kept.powers.len()).sum();
+        self.fixed.dim() + self.sds.len() + usize::from(self.lkj.is_some()) + kept
     }
 
     /// Adds ∇log π₀ to `gradient`, and returns log π₀, constants included.
@@ -148,6 +178,12 @@ impl MixedPrior {
             let log_beta = ln_gamma(0.5) + ln_gamma(eta) - ln_gamma(eta + 0.5);
             value += eta * log_rest - log_beta;
             gradient[at] -= 2.0 * eta * r.tanh();
+        }
+        let mut at = fixed + self.sds.len() + usize::from(self.lkj.is_some());
+        for kept in &self.kept {
+            let end = at + 1 + kept.powers.len();
+            value += kept.add_to(&theta[at..end], &mut gradient[at..end]);
+            at = end;
         }
         value
     }
@@ -173,7 +209,7 @@ mod tests {
             for eta in [1.0, 2.5] {
                 let prior: SdPrior = text.parse().unwrap();
                 assert_eq!(prior.to_string().parse(), Ok(prior));
-                let prior = MixedPrior { fixed: fixed.clone(), sds: vec![prior], lkj: Some(eta) };
+                let prior = MixedPrior { fixed: fixed.clone(), sds: vec![prior], lkj: Some(eta), kept: Vec::new() };
                 let at = |t: f64, r: f64| {
                     prior.add_to(&[0.0, t, r], &mut [0.0; 3]) - prior.fixed.log_density(&[0.0])
                 };
@@ -197,6 +233,38 @@ mod tests {
                     let slope = (moved(h) - moved(-h)) / (2.0 * h);
                     assert!((gradient[j] - slope).abs() < 1e-7, "{text} {j}: {} {slope}", gradient[j]);
                 }
+            }
+        }
+    }
+
+    /// ∫ p = 1 over (t, s), and slopes are differences, wherever between the effect and its multiple of σ the parameter stands.
+    #[test]
+    fn priors_of_kept_effects_are_densities() {
+        for power in [0.0, 0.3, 1.0] {
+            let kept = KeptPrior { sd: SdPrior::HalfNormal { scale: 0.8 }, powers: vec![power, 1.0] };
+            let at = |theta: &[f64]| kept.add_to(theta, &mut [0.0; 3]);
+            let (mut total, steps) = (0.0, 400);
+            for i in -200..60 {
+                let t = f64::from(i) * 0.05;
+                let scale = ((1.0 - power) * t).exp();
+                for j in -steps..=steps {
+                    let s = f64::from(j) * 0.02;
+                    // Less the density of the second effect, which is N(0, 1).
+                    let value = at(&[t, s * scale, 0.3]) + 0.5 * (0.09 + (2.0 * std::f64::consts::PI).ln());
+                    total += value.exp() * 0.05 * 0.02 * scale;
+                }
+            }
+            assert!((total - 1.0).abs() < 1e-4, "{power}: {total}");
+            let (theta, mut gradient) = ([-0.4, 0.7, -0.3], [0.0; 3]);
+            kept.add_to(&theta, &mut gradient);
+            for j in 0..3 {
+                let moved = |by: f64| {
+                    let mut there = theta;
+                    there[j] += by;
+                    at(&there)
+                };
+                let slope = (moved(1e-6) - moved(-1e-6)) / 2e-6;
+                assert!((gradient[j] - slope).abs() < 1e-7, "{power} {j}: {} {slope}", gradient[j]);
             }
         }
     }

@@ -51,7 +51,11 @@ pub use leverage::Leverages;
 pub(crate) use log_likelihoods::gaussian_alone;
 pub use log_likelihoods::{ChosenData, LogLikelihoodStudy, PooledLogLikelihoods};
 #[cfg(feature = "sampling")]
-pub use mixed::{MixedFit, MixedStudy};
+pub use mixed::{
+    Factors, GroupPolicy, KeptFactor, MOST_KEPT, Marginal, MarginalKept, MixedFit, MixedPosterior, MixedPrediction, MixedStudy, PredictedEffects,
+};
+#[cfg(all(feature = "sampling", feature = "files"))]
+pub use mixed::{KeptMixed, KnownGroups};
 pub use predict::{
     PredictedKind, Prediction, PredictionSettings, predict, predict_from, predictive_draws, score,
 };

@@ -75,31 +75,24 @@ pub fn predict_from(
     draws: &[f64],
     settings: &PredictionSettings,
 ) -> Result<Prediction, StudyError> {
-    if let Some(&value) = settings.quantiles.iter().find(|q| !(0.0..=1.0).contains(*q)) {
-        return Err(StudyError::Quantile { value });
-    }
+    settings.check()?;
     let draws = Draws::new(model, rows, draws)?;
     let columns = draws.columns()?;
-    let of_row = |row: usize| -> Result<Prediction, StudyError> {
-        let mut rng = Stream::Outcomes.rng(settings.seed, (first + row) as u64);
-        let values = draws.values(row, settings.kind, &mut rng);
-        let mut predicted = Prediction { columns, ..Prediction::default() };
-        for column in values.chunks_exact(draws.count().max(1)) {
-            if !column.iter().all(|x| x.is_finite()) {
-                return Err(StudyError::FarRow { row: first + row });
-            }
-            predicted.add(column, &settings.quantiles);
-        }
-        Ok(predicted)
-    };
+    let of_row = |row: usize| draws.predicted(row, first + row, &[], settings);
     let rows = parallel::map(0..rows.len(), of_row).into_iter().collect::<Result<Vec<_>, _>>()?;
     let mut all = Prediction { columns, ..Prediction::default() };
-    for row in rows {
-        all.mean.extend(row.mean);
-        all.sd.extend(row.sd);
-        all.quantiles.extend(row.quantiles);
-    }
+    rows.into_iter().for_each(|row| all.append(row));
     Ok(all)
+}
+
+impl PredictionSettings {
+    /// Refuses quantiles that are none.
+    pub(super) fn check(&self) -> Result<(), StudyError> {
+        match self.quantiles.iter().find(|q| !(0.0..=1.0).contains(*q)) {
+            Some(&value) => Err(StudyError::Quantile { value }),
+            None => Ok(()),
+        }
+    }
 }
 
 /// One outcome of each row at each draw, draws × rows; of classes their numbers.
@@ -117,7 +110,7 @@ pub fn predictive_draws(
     let (n, count) = (rows.len(), draws.count());
     let outcomes: Vec<Vec<f64>> = parallel::map(0..n, |row| {
         let mut rng = Stream::Outcomes.rng(seed, row as u64);
-        let values = draws.values(row, PredictedKind::Outcome, &mut rng);
+        let values = draws.values(row, &[], PredictedKind::Outcome, &mut rng);
         if columns == 1 {
             return values;
         }
@@ -128,6 +121,13 @@ pub fn predictive_draws(
 }
 
 impl Prediction {
+    /// Adds a row.
+    pub(super) fn append(&mut self, row: Self) {
+        self.mean.extend(row.mean);
+        self.sd.extend(row.sd);
+        self.quantiles.extend(row.quantiles);
+    }
+
     /// Adds one number, given its draws.
     fn add(&mut self, values: &[f64], quantiles: &[f64]) {
         let count = values.len() as f64;
@@ -175,7 +175,7 @@ impl<'a> Draws<'a> {
     }
 
     /// Numbers that a row has.
-    fn columns(&self) -> Result<usize, StudyError> {
+    pub(super) fn columns(&self) -> Result<usize, StudyError> {
         match self.model.model.predictive() {
             Predictive::Nothing => Err(StudyError::NoOutcome { model: self.model.model.name() }),
             Predictive::Number { .. } => Ok(1),
@@ -183,12 +183,32 @@ impl<'a> Draws<'a> {
         }
     }
 
+    /// The prediction of a row, which has that number among more; `added` to its predictor at each draw, or nothing.
+    pub(super) fn predicted(
+        &self,
+        row: usize,
+        number: usize,
+        added: &[f64],
+        settings: &PredictionSettings,
+    ) -> Result<Prediction, StudyError> {
+        let mut rng = Stream::Outcomes.rng(settings.seed, number as u64);
+        let values = self.values(row, added, settings.kind, &mut rng);
+        let mut predicted = Prediction { columns: self.columns()?, ..Prediction::default() };
+        for column in values.chunks_exact(self.count().max(1)) {
+            if !column.iter().all(|x| x.is_finite()) {
+                return Err(StudyError::FarRow { row: number });
+            }
+            predicted.add(column, &settings.quantiles);
+        }
+        Ok(predicted)
+    }
+
     /// The values of a row at all draws, those of its first class before those of its second, ….
-    fn values(&self, row: usize, kind: PredictedKind, rng: &mut ChaCha8Rng) -> Vec<f64> {
+    fn values(&self, row: usize, added: &[f64], kind: PredictedKind, rng: &mut ChaCha8Rng) -> Vec<f64> {
         let (count, classes) = (self.count(), self.model.numbers.classes);
         let mut probabilities = vec![0.0; classes];
         let mut values = vec![0.0; count * classes.max(1)];
-        self.each(row, &mut |s, given| match self.model.model.predictive() {
+        self.each(row, added, &mut |s, given| match self.model.model.predictive() {
             Predictive::Nothing => {}
             Predictive::Number { mean, draw, .. } => {
                 values[s] = if kind == PredictedKind::Mean { mean(given) } else { draw(given, rng) };
@@ -204,8 +224,8 @@ impl<'a> Draws<'a> {
         values
     }
 
-    /// Shows a row given the parameters of each draw.
-    pub(super) fn each(&self, row: usize, see: &mut dyn FnMut(usize, &Given<'_>)) {
+    /// Shows a row given the parameters of each draw, with what is `added` to its predictor there, if anything.
+    pub(super) fn each(&self, row: usize, added: &[f64], see: &mut dyn FnMut(usize, &Given<'_>)) {
         let (x, p) = (self.rows.row(row), self.rows.dim);
         let numbers = self.model.numbers;
         let exposure = self.rows.target(row).1;
@@ -216,7 +236,7 @@ impl<'a> Draws<'a> {
             for (zeta, slopes) in zeta.iter_mut().zip(slopes.chunks_exact(p)) {
                 *zeta = dot_features(x, slopes);
             }
-            zeta[0] += self.rows.offset(row);
+            zeta[0] += self.rows.offset(row) + added.get(s).copied().unwrap_or(0.0);
             zeta[predictors..].copy_from_slice(constants);
             see(s, &Given { zeta: &zeta, exposure, numbers });
         }

@@ -202,7 +202,7 @@ impl Study {
             Predictive::Nothing => {}
             Predictive::Number { draw, moments, .. } => {
                 let (mut means, mut drawn) = (Vec::new(), Vec::new());
-                at.each(row, &mut |_, given| {
+                at.each(row, &[], &mut |_, given| {
                     means.push(moments(given));
                     drawn.push(draw(given, &mut rng));
                 });
@@ -221,7 +221,7 @@ impl Study {
             Predictive::Classes(of) => {
                 let classes = self.model.numbers.classes;
                 let (mut one, mut mean, mut count) = (vec![0.0; classes], vec![0.0; classes], 0.0);
-                at.each(row, &mut |_, given| {
+                at.each(row, &[], &mut |_, given| {
                     of(given, &mut one);
                     mean.iter_mut().zip(&one).for_each(|(sum, p)| *sum += p);
                     count += 1.0;

@@ -12,7 +12,7 @@ use crate::coreset::{BuildOptions, RestChoice, RoundOptions, RoundsBy, Selector,
 use crate::data::{DesignOptions, Storage};
 use crate::embed::Choice;
 use crate::hint::did_you_mean;
-use crate::mixed::MixedSpecification;
+use crate::mixed::{MixedSpecification, RandomEffects};
 use crate::model::{BuiltIn, Degrees, Link, Numbers};
 use crate::posterior::SampleSettings;
 
@@ -319,7 +319,7 @@ impl Specification {
             let reason = "must be between 1 and 61".to_owned();
             return Err(UsageError::Value { setting: "nodes".to_owned(), reason });
         }
-        if lkj.is_some() && !random.has_correlation() {
+        if lkj.is_some() && !random.terms().iter().any(RandomEffects::has_correlation) {
             let reason = format!("is for a correlation, but {random} has none");
             return Err(UsageError::Value { setting: "lkj".to_owned(), reason });
         }
@@ -341,7 +341,7 @@ impl Specification {
     pub fn design(&self) -> DesignOptions {
         let mut design = DesignOptions { outcome: self.model.model.outcome(), ..self.design.clone() };
         if let Some(random) = &self.mixed.random {
-            design.columns.groups = Some(random.group.clone());
+            design.columns.factors = random.columns();
         }
         design
     }

@@ -4,21 +4,34 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+mod factors;
+#[cfg(feature = "files")]
+mod kept;
+mod marginal;
+mod predict;
+
+pub use factors::{Factors, KeptFactor, MOST_KEPT};
+#[cfg(feature = "files")]
+pub use kept::{KeptMixed, KnownGroups};
+pub use marginal::{Marginal, MarginalKept};
+pub use predict::{GroupPolicy, MixedPosterior, MixedPrediction, PredictedEffects};
+
+use self::factors::{check_groups, in_order};
 use super::assign::some_of;
 use super::{
     FitSpecification, Frame, Lineage, Listener, Parameters, Progress, Resolved, Specification, StudyError,
 };
-use crate::data::{Dataset, Groups, Outcome};
+use crate::data::{Dataset, Outcome};
 use crate::engine::{
     Best, Fitted, Interrupted, Plan, PoolCoreset, Pooled, Round, Sample, Target, TargetError, Units, Wanted,
     rounds,
 };
 use crate::mixed::{
-    EffectScale, GroupEffects, GroupTarget, MixedModel, MixedPrior, Quadrature, RandomEffects, SdPrior,
+    EffectScale, GroupEffects, GroupTarget, KeptPrior, MixedModel, MixedPrior, Quadrature, RandomEffects, SdPrior,
     random_effects,
 };
 use crate::model::mixed::{Mixed, MixedError, Nodes};
-use crate::model::{BuiltIn, Model, TargetScale};
+use crate::model::{Model, TargetScale};
 use crate::posterior::{Chains, Gaussian, LaplaceSettings, SampleProgress, laplace};
 use crate::random::Stream;
 use crate::rows::{All, Memory, Rows};
@@ -42,7 +55,7 @@ const EFFECT_DRAWS: usize = 200;
 pub struct MixedStudy {
     frame: Frame,
     resolved: Resolved,
-    random: RandomEffects,
+    factors: Factors,
     scale: EffectScale,
     model: MixedModel,
     /// What the groups are called.
@@ -106,11 +119,12 @@ impl MixedStudy {
             let why = "a random effect needs the one linear predictor of a row";
             return Err(MixedError::Model { model: model.name(), why }.into());
         }
-        let groups = dataset.groups.take();
-        let groups = groups.ok_or_else(|| StudyError::Random("the data have no groups".to_owned()))?;
+        let columns = dataset.encoding.factors();
+        let assigned = Factors::assign(&random, columns, &std::mem::take(&mut dataset.factors))?;
+        let random = assigned.factors.integrated.clone();
         let observations = std::mem::take(&mut dataset.observations);
         let (target, fingerprint) = (TargetScale::of(&observations), observations.fingerprint());
-        let (order, starts) = in_order(&groups);
+        let (order, starts) = in_order(&assigned.groups.groups);
         let observations = if order.is_sorted() { observations } else { observations.select(&order) };
         let classes = specification.model.model.classes(&observations.target);
         let shape = (observations.dim, classes);
@@ -125,26 +139,29 @@ impl MixedStudy {
             let (dropped, all) = (count(dataset.dropped), count(dataset.rows.total()));
             warnings.insert(0, format!("{dropped} of {all} rows have missing values and were left out"));
         }
-        let mixed = Mixed::new(&*rows, scale.effects.clone(), starts)?;
+        let mixed = Mixed::new(&*rows, scale.effects.clone(), starts)?.with_kept(assigned.kept(&order));
         check_groups(&mixed, &random, specification.model.model)?;
         let predictor =
             if specification.model.model.is_scaled_by_target() { target.sd.max(1e-300) } else { 1.0 };
         let default = SdPrior::HalfNormal { scale: SD_SCALE * predictor };
+        let sd_prior = specification.mixed.sd_prior.unwrap_or(default);
+        let kept = mixed.kept().iter().map(|kept| KeptPrior { sd: sd_prior, powers: kept.powers.clone() });
         let prior = MixedPrior {
             fixed: fixed.resolved.prior()?,
-            sds: vec![specification.mixed.sd_prior.unwrap_or(default); random.len()],
+            sds: vec![sd_prior; random.len()],
             lkj: random.has_correlation().then(|| specification.mixed.lkj.unwrap_or(1.0)),
+            kept: kept.collect(),
         };
-        let start = start(&rows, &prior, predictor)?;
+        let start = start(&rows, &prior, predictor, &mixed.kept_starts())?;
         let frame = fixed.frame(source, dataset, fingerprint);
         Ok(Self {
             model: MixedModel { nodes: Nodes::new(1, random.len()), mixed, prior },
             nodes: specification.mixed.nodes,
-            labels: fixed.labels,
+            labels: assigned.groups.names,
             resolved: fixed.resolved,
             known: fixed.known,
             frame,
-            random,
+            factors: assigned.factors,
             scale,
             order,
             start,
@@ -163,9 +180,14 @@ impl MixedStudy {
         &self.resolved
     }
 
-    /// The random effects.
+    /// The random effects that are integrated out.
     pub fn random(&self) -> &RandomEffects {
-        &self.random
+        &self.factors.integrated
+    }
+
+    /// All random effects.
+    pub fn factors(&self) -> &Factors {
+        &self.factors
     }
 
     /// What the user should know about data and model.
@@ -198,22 +220,28 @@ impl MixedStudy {
         self.frame.rows_of(&self.order[self.model.mixed.rows_of(group)])
     }
 
-    /// The name of each parameter on the scale of the data: coefficients, dispersions, standard deviations, and the correlation.
+    /// The name of each parameter on the scale of the data: coefficients, dispersions, standard deviations, the correlation, and for
+    /// factors that are kept their standard deviations and then their effects.
     pub fn names(&self) -> Vec<String> {
-        [&self.frame.names[..], &self.random.names()].concat()
+        [&self.frame.names[..], &self.random().names(), &self.factors.kept_names()].concat()
     }
 
     /// A draw on the scale of the data.
     pub fn to_original(&self, theta: &[f64]) -> Vec<f64> {
         let (fixed, covariance) = theta.split_at(self.model.mixed.fixed());
         let fixed = self.resolved.to_original(&self.frame.standardisation, fixed);
-        [fixed, self.scale.covariance(covariance)].concat()
+        let (mut sds, mut effects) = (Vec::new(), Vec::new());
+        for (kept, at) in self.model.mixed.kept().iter().zip(self.model.mixed.kept_starts()) {
+            sds.push(theta[at].exp());
+            effects.extend(kept.effects(&theta[at..]));
+        }
+        [fixed, self.scale.covariance(covariance), sds, effects].concat()
     }
 
     /// The priors, a line each.
     pub fn prior_lines(&self) -> Vec<String> {
         let mut lines: Vec<String> = self.resolved.said.iter().map(|prior| prior.line()).collect();
-        let names = self.random.names();
+        let names = self.random().names();
         for (at, prior) in self.model.prior.sds.iter().enumerate() {
             let unit = if self.scale.effects.terms.get(at) == Some(&crate::model::mixed::Term::Intercept) {
                 ""
@@ -224,6 +252,11 @@ impl MixedStudy {
         }
         if let (Some(eta), Some(name)) = (self.model.prior.lkj, names.last()) {
             lines.push(format!("{name} ~ lkj({})", number(eta)));
+        }
+        for (kept, prior) in self.factors.kept.iter().zip(&self.model.prior.kept) {
+            let sd = kept.effects.names().concat();
+            lines.push(format!("{sd} ~ {}", prior.sd.worded(number)));
+            lines.push(format!("1|{}[…] ~ normal(0, {sd})", kept.effects.group));
         }
         lines
     }
@@ -330,6 +363,13 @@ impl MixedStudy {
         Ok(Found { groups, weights, verdict, draws, chains: target.last_chains(), rounds: Vec::new(), notes })
     }
 
+    /// What predictions by a fit are made with: its draws, and the groups that it knows.
+    pub fn posterior(&self, fit: &MixedFit) -> MixedPosterior<'_> {
+        let labels = self.labels.iter().cloned().zip(0..).collect();
+        let parts = (&self.resolved, &self.factors, &self.model.mixed);
+        MixedPosterior::new(parts, (self.model.nodes.per_effect, true), labels, &fit.sample)
+    }
+
     /// The random effects of some groups on the scale of the data, in the order of [`RandomEffects::terms`].
     pub fn random_effects(&self, fit: &MixedFit, groups: std::ops::Range<usize>) -> Vec<GroupEffects> {
         let draws = fit.sample.thinned(EFFECT_DRAWS);
@@ -347,10 +387,18 @@ impl MixedStudy {
             count(rows),
             count(self.rows())
         )];
-        lines.push(format!("  random effects {}", self.random));
+        lines.push(format!("  random effects {}", self.factors.worded()));
+        for KeptFactor { effects, labels } in &self.factors.kept {
+            lines.push(format!(
+                "                 the effects of {} levels of '{}' are parameters; those of '{}' are integrated out",
+                count(labels.len()),
+                effects.group,
+                self.random().group
+            ));
+        }
         let Quadrature { nodes, compared_with, groups, bias, .. } = fit.quadrature;
         let rule = |nodes: usize| {
-            if self.random.len() > 1 { format!("{nodes} × {nodes}") } else { nodes.to_string() }
+            if self.random().len() > 1 { format!("{nodes} × {nodes}") } else { nodes.to_string() }
         };
         lines.push(if groups == 0 {
             "  integration    exact: the integrand is Gaussian".to_owned()
@@ -397,7 +445,6 @@ struct FixedPart {
     names: Vec<String>,
     features: usize,
     classes: Vec<String>,
-    labels: Vec<String>,
     known: Vec<Reason>,
 }
 
@@ -423,8 +470,7 @@ impl FixedPart {
         };
         let resolved = resolved.with_priors(&priors, &parameters, target)?.with_spreads(&All(&memory))?;
         let known = resolved.tight_prior(target).map(|_| Reason::TightPrior).into_iter().collect();
-        let labels = dataset.group_names.clone();
-        Ok(Self { resolved, names, features: dataset.names.len(), classes, labels, known })
+        Ok(Self { resolved, names, features: dataset.names.len(), classes, known })
     }
 
     fn frame(&self, source: &str, dataset: Dataset, fingerprint: String) -> Frame {
@@ -444,64 +490,21 @@ impl FixedPart {
     }
 }
 
-/// The observations group by group, and where each group begins among them.
-fn in_order(groups: &Groups) -> (Vec<usize>, Vec<usize>) {
-    let (mut order, mut starts) = (Vec::new(), vec![0]);
-    for group in 0..groups.len() {
-        order.extend_from_slice(groups.members(group));
-        starts.push(order.len());
-    }
-    (order, starts)
-}
-
-/// Refuses groups that say nothing of the random effects.
-fn check_groups(mixed: &Mixed, random: &RandomEffects, model: BuiltIn) -> Result<(), StudyError> {
-    let (groups, rows) = (mixed.groups(), mixed.observations().len());
-    let refused = |text: String| Err(StudyError::Random(text));
-    let column = &random.group;
-    if groups < 2 {
-        return refused(format!(
-            "column '{column}' has one group only, of which no spread between groups can be learnt; leave the random effects out"
-        ));
-    }
-    // A count may vary more between rows than its distribution says; anything else has its own noise already, or shows none.
-    let counts = matches!(model, BuiltIn::Poisson | BuiltIn::Binomial);
-    if groups == rows && !counts {
-        return refused(format!(
-            "column '{column}' has another value in each of {} rows: with one row a group, random effects cannot be told from the noise \
-             of a {model} model; name a column whose values come more than once",
-            count(rows)
-        ));
-    }
-    let slopes =
-        mixed.effects().terms.iter().filter(|term| !matches!(term, crate::model::mixed::Term::Intercept));
-    for (term, name) in slopes.zip(&random.slopes) {
-        let varies = |group: usize| {
-            let mut values = mixed.rows_of(group).map(|i| term.of(mixed.observations().row(i)));
-            let first = values.next();
-            values.any(|z| Some(z) != first)
-        };
-        if random.intercept && !(0..groups).any(varies) {
-            return refused(format!(
-                "feature '{name}' is the same in all rows of every group of '{column}', so that its random slope cannot be told from the \
-                 random intercept; leave one of the two out"
-            ));
-        }
-    }
-    Ok(())
-}
-
 /// Where fits begin: the fit without random effects, and a moderate spread.
-fn start(rows: &Arc<dyn Model>, prior: &MixedPrior, predictor: f64) -> Result<Vec<f64>, StudyError> {
+fn start(
+    rows: &Arc<dyn Model>,
+    prior: &MixedPrior,
+    predictor: f64,
+    kept: &[usize],
+) -> Result<Vec<f64>, StudyError> {
     let memory = Memory::new(Arc::clone(rows));
     let settings = LaplaceSettings { tolerance: 1e-3, max_iterations: 50 };
     let fit = laplace(&All(&memory), &prior.fixed, None, &settings);
     let mut start = fit.map_or_else(|_| prior.fixed.mean.clone(), |fit| fit.posterior.mean);
-    start.resize(prior.dim(), (FIRST_SD * predictor).ln());
-    if prior.lkj.is_some()
-        && let Some(correlation) = start.last_mut()
-    {
-        *correlation = 0.0;
+    let (first, sds) = (start.len(), prior.sds.len());
+    start.resize(prior.dim(), 0.0);
+    for at in (first..first + sds).chain(kept.iter().copied()) {
+        start[at] = (FIRST_SD * predictor).ln();
     }
     Ok(start)
 }
