@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Optional, Union
@@ -44,7 +45,9 @@ class FitProgress(NamedTuple):
     seconds: float
     """Seconds since the start."""
     remaining: Optional[float]
-    """Seconds that it will still take, by what the rounds so far took."""
+    """Seconds that it will still take: as forecast at first, then by what the rounds so far took."""
+    forecast: Optional[str] = None
+    """Parameters, rows, k, and what a round and a fit of all rows are expected to take: once, where the stage is `forecast`."""
 
 
 FitProgressOption = Union[bool, Callable[[FitProgress], object], None]
@@ -174,6 +177,7 @@ def fit_model(
     threads: Optional[int] = None,
     progress: FitProgressOption = None,
     gradient: Optional[Callable[[Any, NDArray[np.int64], NDArray[np.float64]], Any]] = None,
+    force: bool = False,
 ) -> Fit:
     """Fit any model by a coreset: a pilot, rounds until one is certified, the last chains, and the verdict on them.
 
@@ -205,6 +209,9 @@ def fit_model(
         One label for each row: whole groups (all visits of a patient) are chosen instead of rows, k of them.
     draws
         Draws that each look at all rows uses; by default as many as k and the number of parameters ask for.
+    force
+        A long fit that does not pay is refused, with the numbers: where a fit of all rows by the same sampler would take less than half
+        as long, and this one more than half a minute. `force=True` goes on. One that takes less than that is begun, with a warning.
     max_rounds, seed, threads
         The most rounds; of everything random here (the sampler has its own), also called `random_state` or `random_seed`; number of
         threads of the builds.
@@ -241,7 +248,7 @@ def fit_model(
     given = None if isinstance(pilot, (int, np.integer)) else Draws.of(pilot)
     rows = 1000 if given is not None else _count("pilot", pilot)
     units = Units(_count("n", n), groups)
-    plan = plan_of(units, k, max_k, rows, draws, max_rounds, seed, threads)
+    plan = plan_of(units, k, max_k, rows, draws, max_rounds, seed, threads, force)
     return run_rounds(_Functions(sample, log_likelihood, gradient), plan, units, given, progress)
 
 
@@ -256,6 +263,8 @@ class Plan:
     draws: Optional[int] = None
     seed: int = 0
     threads: Optional[int] = None
+    force: bool = False
+    """Whether to go on where that is long and does not pay."""
     began: float = field(default_factory=time.perf_counter)
     """When, by the clock; before it, where a model is compiled first."""
 
@@ -273,6 +282,7 @@ def plan_of(
     max_rounds: int,
     seed: int,
     threads: Optional[int],
+    force: bool = False,
 ) -> Plan:
     """The numbers of a fit; the engine refuses those that cannot be."""
     k = _count("k", k)
@@ -284,6 +294,7 @@ def plan_of(
         draws=_count("draws", draws),
         seed=_count("seed", seed),
         threads=_count("threads", threads),
+        force=force,
     )
 
 
@@ -300,9 +311,8 @@ def run_rounds(
     """Has the engine run a plan, and words its result."""
     bridge = Bridge(sampler, units, int(getattr(sampler, "parameters", 0)))
     given = None if pilot is None else bridge.given(pilot)
-    numbers = (plan.k, plan.max_k, plan.pilot, plan.max_rounds, plan.draws, plan.seed)
+    numbers = (plan.k, plan.max_k, plan.pilot, plan.max_rounds, plan.draws, plan.seed, plan.force)
     report = reporting(progress, plan.began)
-    announce(progress, bridge.parameters, units, plan)
     found = _lib.fit_target(bridge, units.codes, numbers, rest, given, Execution(report, plan.threads))
     verdict = verdict_from(found["verdict"])
     if found["resampled"]:
@@ -393,32 +403,22 @@ def inference_data_of(draws: Draws, attributes: Mapping[str, str]) -> Any:
     return _arviz.inference_data({"posterior": posterior}, attributes=attributes)
 
 
-def reporting(progress: FitProgressOption, began: float) -> Optional[Callable[..., object]]:
-    """What the engine calls: the user's callback, a line on the standard error stream, or nothing."""
+def reporting(progress: FitProgressOption, began: float) -> Callable[..., object]:
+    """What the engine calls: the user's callback, a line on the standard error stream, or nothing; and a warning of what does not pay."""
     report = _reporter(progress)
-    if report is None:
-        return None
-    heard = report
 
     def told(*step: Any) -> object:
-        if len(step) != 6:  # Steps of the solver and of chains, within a stage.
+        if not isinstance(step[0], str):  # Steps of the solver and of chains, within a stage.
             return None
-        stage, at, k, variance, shift, remaining = step
-        return heard(FitProgress(stage, at, k, variance, shift, time.perf_counter() - began, remaining))
+        stage, at, k, variance, shift, remaining, forecast = step
+        words, advice = forecast or (None, None)
+        if advice is not None:
+            warnings.warn(advice, stacklevel=2)
+        if report is None:
+            return None
+        return report(FitProgress(stage, at, k, variance, shift, time.perf_counter() - began, remaining, words))
 
     return told
-
-
-def announce(progress: FitProgressOption, parameters: int, units: Units, plan: Plan) -> None:
-    """Says what is about to be done, where lines are wanted."""
-    if _reporter(progress) is not _line:
-        return
-    many = f"{parameters} parameters, " if parameters else ""
-    print(
-        f"corelet {time.perf_counter() - plan.began:6.1f} s  {many}{units.count} {units.what}: k = {plan.k} points, at most "
-        f"{plan.max_k}; the first pass over all rows will tell how long a round takes",
-        file=sys.stderr,
-    )
 
 
 def _reporter(progress: FitProgressOption) -> Optional[Callable[[FitProgress], object]]:
@@ -431,6 +431,9 @@ def _reporter(progress: FitProgressOption) -> Optional[Callable[[FitProgress], o
 
 def _line(step: FitProgress) -> None:
     """One line on the standard error stream."""
+    if step.forecast is not None:
+        print(f"corelet {step.seconds:6.1f} s  {step.forecast}", file=sys.stderr)
+        return
     known = "" if step.variance is None else f", last V {step.variance:.2g} nats², moved {step.shift:.2g} sd"
     left = "" if step.remaining is None else f", about {step.remaining:.0f} s more"
     where = "pilot" if step.round == 0 else f"round {step.round}, {step.k} points: {step.stage}"

@@ -3,7 +3,8 @@
 use super::gaussian::Expanded;
 use super::rounds;
 use super::{
-    Best, Fitted, Plan, PoolCoreset, Pooled, Round, Sample, StepListener, Target, TargetError, Units,
+    Best, Fitted, Interrupted, NotWorthIt, Plan, PoolCoreset, Pooled, Round, Sample, Step, StepListener, Target, TargetError,
+    Units,
 };
 use crate::coreset::RestChoice;
 use crate::trust::{Grade, Reason, Verdict};
@@ -65,9 +66,7 @@ pub fn fit<T: Target + ?Sized>(
     let few = dim.is_some_and(|dim| dim <= MOST_BY_ROWS);
     match before {
         Err(error)
-            if rest == RestChoice::Auto
-                && !target.is_interrupt(&error)
-                && !error.is::<super::Interrupted>() =>
+            if rest == RestChoice::Auto && !stopped(target, &error) && !error.is::<NotWorthIt>() =>
         {
             let mut fitted = by_rows(target, units, plan, given, listener)?;
             fitted.notes.insert(0, format!("a Gaussian in place of the rows was tried first, but {error}"));
@@ -81,8 +80,9 @@ pub fn fit<T: Target + ?Sized>(
             }
             // Its posterior is where a pilot would lead, unless it is nowhere.
             let given = if is_somewhere(&first) { Some(first.draws.clone()) } else { given };
-            let second = by_rows(target, units, plan, given, listener)?;
-            Ok(better(first, second, "in its place"))
+            let before = first.rounds.len();
+            let second = by_rows(target, units, plan, given, &mut |step| listener(&after(step, before)));
+            Ok(beyond(target, first, second, "in its place"))
         }
     }
 }
@@ -140,8 +140,50 @@ fn by_gaussians<T: Target + ?Sized>(
     if interrupted || !strays(&first.verdict) || !is_somewhere(&first) {
         return Ok((first, interrupted));
     }
-    let (second, interrupted) = by_gaussian(target, plan.clone(), Some(first.draws.clone()), listener)?;
-    Ok((better(first, second, "with weighted rows beside it"), interrupted))
+    let before = first.rounds.len();
+    let second = by_gaussian(target, plan.clone(), Some(first.draws.clone()), &mut |step| {
+        listener(&after(step, before))
+    });
+    let (second, interrupted) = match second {
+        Ok((second, interrupted)) => (Ok(second), interrupted),
+        Err(error) => {
+            let interrupted = stopped(target, &error);
+            (Err(error), interrupted)
+        }
+    };
+    Ok((beyond(target, first, second, "with weighted rows beside it"), interrupted))
+}
+
+/// A step of rounds that come after so many others.
+fn after(step: &Step, before: usize) -> Step {
+    let round = if step.round == 0 { 0 } else { before + step.round };
+    Step { round, ..step.clone() }
+}
+
+/// The better of a fit and another that went on from it; the first where the other came to nothing, with a note why.
+fn beyond<T: Target + ?Sized>(
+    target: &T,
+    mut first: TargetFit,
+    second: Result<TargetFit, TargetError>,
+    how: &str,
+) -> TargetFit {
+    let error = match second {
+        Ok(second) => return better(first, second, how),
+        Err(error) => error,
+    };
+    first.notes.push(if stopped(target, &error) {
+        "interrupted: the best so far".to_owned()
+    } else if error.is::<NotWorthIt>() {
+        format!("weighted rows {how} were not tried: {error}")
+    } else {
+        format!("weighted rows {how} were tried, but {error}")
+    });
+    first
+}
+
+/// Whether the user wished to stop.
+fn stopped<T: Target + ?Sized>(target: &T, error: &TargetError) -> bool {
+    target.is_interrupt(error) || error.is::<Interrupted>()
 }
 
 /// Whether V is more than an A allows.

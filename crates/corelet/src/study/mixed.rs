@@ -10,7 +10,7 @@ use super::{
 };
 use crate::data::{Dataset, Groups, Outcome};
 use crate::engine::{
-    Best, Fitted, Interrupted, Plan, PoolCoreset, Pooled, Round, Sample, Target, TargetError, Units, Wanted,
+    Advice, Best, Fitted, Interrupted, Plan, PoolCoreset, Pooled, Round, Sample, Target, TargetError, Units, Wanted,
     rounds,
 };
 use crate::mixed::{
@@ -297,7 +297,7 @@ impl MixedStudy {
             return self.all_groups(&target);
         }
         let max_k = asked.max_k.unwrap_or(GROWTH * k).max(k).min(all);
-        let plan = Plan { k, max_k, pilot: 2, max_rounds: ROUNDS, draws: None, seed: asked.seed };
+        let plan = Plan { k, max_k, pilot: 2, max_rounds: ROUNDS, draws: None, seed: asked.seed, advice: Advice::Silent };
         let draws = plan.draws_at(k, laplace.dim());
         let shifts = laplace.shifts(draws, asked.seed, Stream::Build);
         let theta =

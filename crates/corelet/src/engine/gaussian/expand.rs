@@ -14,7 +14,7 @@ const STEP: f64 = 0.3;
 /// Steps before anything is known of the scale.
 const FIRST_STEP: f64 = 1e-3;
 /// Gradients of all rows that the mean of the Hessian may take, and the pairs that are enough.
-const HESSIAN_GRADIENTS: usize = 600;
+pub(super) const HESSIAN_GRADIENTS: usize = 600;
 const HESSIAN_PAIRS: usize = 25;
 /// By how much a Hessian with zeros by structure may miss a difference along a direction in which all coordinates move.
 const PROBED: f64 = 0.02;

@@ -6,6 +6,7 @@ use super::super::plan::{Plan, VERDICT_DRAWS};
 use super::super::{Interrupted, Pilot, PoolCoreset, Sample, Scheme, Target, TargetError, Wanted};
 use super::beside::{choose, pairs};
 use super::chains::{Surrogate, chains};
+use super::cost::forecast;
 use super::derivatives::Derivatives;
 use super::expand::{About, Expander};
 use super::modes::{sample_of, summits};
@@ -15,11 +16,11 @@ use crate::rows::Rest;
 use crate::study::{ChosenData, gaussian_alone};
 use crate::trust::policy::SCORED_DRAWS;
 use crate::trust::{Evidence, Reason, Scores, Verdict, judge};
-use crate::words::Summary;
+use crate::words::{Forecast, Summary};
 
 /// Pairs of points over which slopes are averaged: first, where the centre will move, and later, where V is measured at them too.
-const FIRST_PAIRS: usize = 50;
-const PAIRS: usize = 250;
+pub(super) const FIRST_PAIRS: usize = 50;
+pub(super) const PAIRS: usize = 250;
 /// Draws of the chains before the first verdict.
 const FIRST_DRAWS: usize = 200;
 /// Draws at which the last verdict looks first.
@@ -278,6 +279,10 @@ impl<T: Target + ?Sized> Scheme for Expanded<'_, T> {
 
     fn restarts(&self) -> usize {
         0
+    }
+
+    fn forecast(&mut self, _from: Option<&Sample>, _pilot: f64) -> Result<Option<Forecast>, TargetError> {
+        forecast(self.model, self.target.rows(), &self.plan)
     }
 
     fn pilot(&mut self, _rows: usize, _k: usize) -> Result<Option<Pilot<Sample>>, TargetError> {
