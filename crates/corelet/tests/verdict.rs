@@ -209,20 +209,27 @@ struct Liar {
     dim: usize,
     draws: usize,
     lie: Lie,
+    /// The correlation of a draw with the one before it in its chain.
+    memory: f64,
 }
 
 impl Liar {
     /// Correlation ½ between any two parameters, of standard deviations 1, 2, 3, …
     fn verdict(&self, seed: u64, gradient: bool) -> Verdict {
-        let &Self { dim, draws: count, lie } = self;
+        let &Self { dim, draws: count, lie, memory } = self;
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let mut normal = || -> f64 { StandardNormal.sample(&mut rng) };
-        let honest: Vec<Vec<f64>> = (0..count)
+        let mut honest: Vec<Vec<f64>> = (0..count)
             .map(|_| {
                 let common = normal();
                 (0..dim).map(|_| (common + normal()) * 0.5_f64.sqrt()).collect()
             })
             .collect();
+        for s in (1..count).filter(|s| s % (count / 4) != 0) {
+            let [before, here] = &mut honest[s - 1..=s] else { unreachable!() };
+            let fresh = (1.0 - memory * memory).sqrt();
+            here.iter_mut().zip(before).for_each(|(z, last)| *z = memory * *last + fresh * *z);
+        }
         let (sd, count_f) = (|j: usize| 1.0 + j as f64, dim as f64);
         let told =
             |z: &[f64]| -> Vec<f64> { z.iter().enumerate().map(|(j, z)| lie(j, *z) * sd(j)).collect() };
@@ -256,7 +263,7 @@ impl Liar {
 #[test]
 fn honest_draws_pass_the_score_test() {
     for (dim, draws) in [(1, 400), (3, 400), (10, 1000), (40, 1000), (40, 4000), (150, 2000)] {
-        let honest = Liar { dim, draws, lie: |_, z| z };
+        let honest = Liar { dim, draws, lie: |_, z| z, memory: 0.0 };
         for gradient in [true, false] {
             let grades = honest.grades(gradient);
             let lost = grades.iter().filter(|grade| **grade != Grade::A).count();
@@ -276,6 +283,18 @@ fn honest_draws_pass_the_score_test() {
     }
 }
 
+/// Neighbouring draws of a chain are alike: that is no lie. Directions of some draws are tested on others that are independent of them.
+#[test]
+fn chains_that_move_slowly_pass_the_score_test() {
+    for (dim, memory) in [(10, 0.5), (32, 0.6), (32, 0.8)] {
+        let grades = Liar { dim, draws: 4000, lie: |_, z| z, memory }.grades(true);
+        let lost = grades.iter().filter(|grade| **grade != Grade::A).count();
+        assert!(lost <= 1, "{dim} parameters, correlation {memory}: {grades:?}");
+    }
+    let narrow = Liar { dim: 32, draws: 4000, lie: |_, z| 0.8 * z, memory: 0.6 };
+    assert!(narrow.grades(true).iter().all(|grade| *grade == Grade::C));
+}
+
 /// Samplers that lie lose theirs: means that are off, draws too narrow or too wide, in one direction or in all.
 #[test]
 fn lying_samplers_fail_the_score_test() {
@@ -288,7 +307,7 @@ fn lying_samplers_fail_the_score_test() {
         ("one parameter twice as wide", |j, z| if j == 0 { 2.0 * z } else { z }),
     ];
     for (what, lie) in lies {
-        let liar = Liar { dim: 40, draws: 2000, lie };
+        let liar = Liar { dim: 40, draws: 2000, lie, memory: 0.0 };
         let grades = liar.grades(true);
         assert!(grades.iter().all(|grade| *grade == Grade::C), "{what}: {grades:?}");
         // Without a gradient the prior could explain some of it: no A at least.

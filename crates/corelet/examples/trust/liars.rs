@@ -18,17 +18,21 @@ struct Lie {
     shift: fn(usize, usize) -> f64,
     /// Each draw is repeated so often.
     still: usize,
+    /// The correlation of a draw with the one before it in its chain.
+    memory: f64,
 }
 
 const fn lie(name: &'static str, scale: fn(usize, usize) -> f64, shift: fn(usize, usize) -> f64) -> Lie {
-    Lie { name, scale, shift, still: 1 }
+    Lie { name, scale, shift, still: 1, memory: 0.0 }
 }
 
 const ONE: fn(usize, usize) -> f64 = |_, _| 1.0;
 const NONE: fn(usize, usize) -> f64 = |_, _| 0.0;
 
-const LIES: [Lie; 14] = [
+const LIES: [Lie; 16] = [
     lie("honest", ONE, NONE),
+    Lie { name: "honest, draws correlated by 0.6", scale: ONE, shift: NONE, still: 1, memory: 0.6 },
+    Lie { name: "the same, all 0.75 times as wide", scale: |_, _| 0.75, shift: NONE, still: 1, memory: 0.6 },
     lie("one mean 12 sd off", ONE, |j, _| if j == 0 { 12.0 } else { 0.0 }),
     lie("one mean 2 sd off", ONE, |j, dim| if j == dim - 1 { 2.0 } else { 0.0 }),
     lie("one mean 0.8 sd off", ONE, |j, _| if j == 0 { 0.8 } else { 0.0 }),
@@ -41,7 +45,7 @@ const LIES: [Lie; 14] = [
     lie("weights ignored: all 10 times as wide", |_, _| 10.0, NONE),
     lie("other rows: all means 5 sd off", ONE, |_, _| 5.0),
     lie("stuck near one point", |_, _| 1e-3, |_, _| 0.2),
-    Lie { name: "crawling chains", scale: ONE, shift: NONE, still: 100 },
+    Lie { name: "crawling chains", scale: ONE, shift: NONE, still: 100, memory: 0.0 },
 ];
 
 /// Grades of one lie, with the gradient and without.
@@ -121,11 +125,14 @@ fn graded(lie: &Lie, dim: usize, count: usize, seed: u64, gradient: bool) -> Gra
     };
     let sd = |j: usize| 10f64.powf(if dim > 1 { 3.0 * (j as f64 / (dim - 1) as f64) - 1.5 } else { 0.0 });
     let (mut theta, mut slopes, mut weighted) = (Vec::new(), Vec::new(), Vec::new());
-    let mut z = Vec::new();
+    let (mut z, mut honest) = (Vec::new(), vec![0.0; dim]);
     for s in 0..count {
         if s % lie.still == 0 {
-            let plain = normal(dim);
-            z = plain
+            // A chain begins anywhere.
+            let memory = if s % (count / 4) == 0 { 0.0 } else { lie.memory };
+            let fresh = (1.0 - memory * memory).sqrt();
+            honest.iter_mut().zip(normal(dim)).for_each(|(z, plain)| *z = memory * *z + fresh * plain);
+            z = honest
                 .iter()
                 .enumerate()
                 .map(|(j, z)| (lie.scale)(j, dim) * z + (lie.shift)(j, dim))

@@ -471,20 +471,16 @@ pub(super) fn principal_directions(
     leading_eigenvectors(&covariance, dim, dim).ok()
 }
 
-/// Every second draw of each chain, from the first or from the second on.
+/// The first or the last half of the draws of each chain. Whole stretches, since neighbouring draws of a chain are alike: with every
+/// second draw in either half, directions that fit the noise of one would fit that of the other.
 pub(super) fn half(values: &[f64], dim: usize, chains: usize, which: usize) -> Vec<f64> {
     let length = values.len() / dim.max(1) / chains.max(1);
-    let of_chain = |chain: &[f64]| -> Vec<f64> {
-        chain
-            .chunks_exact(dim.max(1))
-            .take(length / 2 * 2)
-            .skip(which)
-            .step_by(2)
-            .flatten()
-            .copied()
-            .collect()
-    };
-    values.chunks_exact((length * dim).max(1)).flat_map(of_chain).collect()
+    let kept = length / 2 * dim;
+    values
+        .chunks_exact((length * dim).max(1))
+        .flat_map(|chain| if which == 0 { &chain[..kept] } else { &chain[chain.len() - kept..] })
+        .copied()
+        .collect()
 }
 
 /// Number `j` of every line.
