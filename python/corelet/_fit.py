@@ -22,6 +22,7 @@ from .results.draws import BARE, Draws
 from .results.estimates import SHOWN, Estimates, plotted
 from .results.predict import Prediction
 from .adapters.bridge import Bridge, Sampler
+from .adapters.functions import Densities, Functions
 from ._progress import _watched
 from ._seeds import seeded
 from ._types import Execution
@@ -177,6 +178,8 @@ def fit_model(
     threads: Optional[int] = None,
     progress: FitProgressOption = None,
     gradient: Optional[Callable[[Any, NDArray[np.int64], NDArray[np.float64]], Any]] = None,
+    log_prior: Optional[Callable[[Any], Any]] = None,
+    rest: str = "auto",
     force: bool = False,
 ) -> Fit:
     """Fit any model by a coreset: a pilot, rounds until one is certified, the last chains, and the verdict on them.
@@ -223,6 +226,14 @@ def fit_model(
         log-likelihood and prior) at each draw, in the shape of `theta`; the density must vanish at the edges of the parameters
         (take the logarithm of positive ones). With it the draws are tested (Stein's identities, in every direction). Without it
         only the likelihood is known: where the prior matters, the sampler is taken on trust and the grade is a B at best.
+    log_prior
+        `log_prior(theta)` returns the log density of the prior at each draw, on the scale of `theta`, so with the Jacobians of logarithms
+        and the like. With it and `gradient`, which at weight 0 is the gradient of the prior, a Gaussian may stand in place of all rows.
+        Both functions are then compared with differences first.
+    rest
+        `auto`: where there are `gradient` and `log_prior`, and more parameters than k rows can carry, one Gaussian factor stands in place
+        of all rows (`fit.coreset.rest`), and rows only where the verdict on it is not an A; Corelet's own NUTS samples it, and
+        `sample` serves the pilot. `gaussian`: that factor in any case. `none`: rows alone.
 
     Returns
     -------
@@ -249,7 +260,13 @@ def fit_model(
     rows = 1000 if given is not None else _count("pilot", pilot)
     units = Units(_count("n", n), groups)
     plan = plan_of(units, k, max_k, rows, draws, max_rounds, seed, threads, force)
-    return run_rounds(_Functions(sample, log_likelihood, gradient), plan, units, given, progress)
+    functions = Functions(sample, log_likelihood, gradient)
+    if rest == "none" or (rest == "auto" and log_prior is None):
+        return run_rounds(functions, plan, units, given, progress)
+    if gradient is None or log_prior is None:
+        raise _lib.CoreletError("a Gaussian in place of the rows takes gradient and log_prior; rest='none' does without them")
+    densities = Densities(functions, log_prior, units.n, min(plan.pilot, units.n), given, plan.seed)
+    return run_rounds(densities, plan, units, given, progress, rest=rest)
 
 
 @dataclass
@@ -340,61 +357,6 @@ def _coreset(found: Mapping[str, Any], units: Units, verdict: Verdict) -> Corese
     if found["fingerprint"] is not None:
         coreset.sketch = Sketch(*found["fingerprint"])
     return coreset
-
-
-class _Functions:
-    """A user's two functions as a sampler."""
-
-    def __init__(
-        self,
-        sample: Callable[..., Any],
-        log_likelihood: Callable[[Any, Any], Any],
-        gradient: Optional[Callable[..., Any]],
-    ) -> None:
-        if not (callable(sample) and callable(log_likelihood) and (gradient is None or callable(gradient))):
-            raise TypeError("sample, log_likelihood and gradient must be functions")
-        self._sample = sample
-        self._log_likelihood = log_likelihood
-        self._gradient = gradient
-
-    @property
-    def last_steps(self) -> int:
-        return 0
-
-    @property
-    def at_once(self) -> int:
-        return 1
-
-    def sample(
-        self,
-        rows: NDArray[np.int64],
-        weights: NDArray[np.float64],
-        start: Optional[Draws],
-        draws: int,
-        final: bool,
-    ) -> Draws:
-        return Draws.of(self._sample(rows, weights, None if start is None else start.flat()))
-
-    def log_likelihood(self, theta: Any, rows: Which) -> Any:
-        return self._log_likelihood(theta, rows)
-
-    def scores(
-        self, rows: NDArray[np.int64], weights: NDArray[np.float64], draws: Draws, most: int
-    ) -> Optional[tuple[NDArray[np.float64], NDArray[np.float64]]]:
-        """Some of these draws, and the gradient there."""
-        if self._gradient is None:
-            return None
-        some = draws.thin(most)
-        theta = some.flat()
-        answer = self._gradient(theta, rows, weights)
-        given = answer if isinstance(answer, Mapping) else {BARE: answer}
-        points = theta if isinstance(theta, Mapping) else {BARE: theta}
-        if {name: np.shape(values) for name, values in given.items()} != {name: x.shape for name, x in points.items()}:
-            raise _lib.CoreletError("gradient must return what has the shape of theta: an array, or one for each variable")
-        return tuple(  # type: ignore[return-value]
-            np.concatenate([np.asarray(part[name], np.float64).reshape(some.count, -1) for name in points], axis=1)
-            for part in (points, given)
-        )
 
 
 def inference_data_of(draws: Draws, attributes: Mapping[str, str]) -> Any:

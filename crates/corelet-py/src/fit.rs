@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use corelet::coreset::RestChoice;
 use corelet::engine::{
-    Advice, Derivatives, Length, Plan, Pool, PoolCoreset, Round, Rows, Sample, Slopes, Step, Target, TargetError,
-    TargetFit, Units, Wanted, fit as fit_by, pass,
+    Advice, Derivatives, Length, Plan, Pool, PoolCoreset, Round, Rows, Sample, Slopes, Step, Target,
+    TargetError, TargetFit, Units, Wanted, fit as fit_by, pass,
 };
 use corelet::posterior::{Chains, Stats};
 use corelet::study::{FitSpecification, Study, rest_metadata};

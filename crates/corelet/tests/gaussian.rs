@@ -5,7 +5,8 @@ use std::ops::ControlFlow;
 
 use corelet::coreset::RestChoice;
 use corelet::engine::{
-    Advice, Derivatives, Length, Plan, Rows, Sample, Slopes, Target, TargetError, TargetFit, Units, Wanted, fit,
+    Advice, Derivatives, Length, Plan, Rows, Sample, Slopes, Target, TargetError, TargetFit, Units, Wanted,
+    fit,
 };
 use corelet::posterior::Chains;
 use corelet::trust::{Grade, Reason};
@@ -127,7 +128,8 @@ impl<R: Row> Derivatives for Model<R> {
 
 fn fitted<R: Row>(model: R, rest: RestChoice, k: usize) -> Result<TargetFit, TargetError> {
     let model = Model(model);
-    let plan = Plan { k, max_k: 2 * k, pilot: 500, max_rounds: 6, draws: None, seed: 3, advice: Advice::Heeded };
+    let plan =
+        Plan { k, max_k: 2 * k, pilot: 500, max_rounds: 6, draws: None, seed: 3, advice: Advice::Heeded };
     let units = Units::of_rows(model.0.rows());
     fit(&model, units, plan, rest, None, &mut |_| ControlFlow::Continue(()))
 }

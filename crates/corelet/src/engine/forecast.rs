@@ -85,7 +85,13 @@ pub(super) fn choosing(k: usize, candidates: usize, draws: usize) -> f64 {
 
 /// Seconds of one round, and of the rounds to be expected, of weighted rows in place of all: a pass at the draws that k points take, their
 /// choice, and chains on them.
-pub(super) fn by_rows(plan: &Plan, parameters: usize, units: usize, per_draw: f64, chains: impl Fn(usize) -> f64) -> (f64, f64) {
+pub(super) fn by_rows(
+    plan: &Plan,
+    parameters: usize,
+    units: usize,
+    per_draw: f64,
+    chains: impl Fn(usize) -> f64,
+) -> (f64, f64) {
     let round = |k: usize| {
         let draws = plan.draws_at(k, parameters);
         draws as f64 * per_draw + choosing(k, plan.pool_at(k).min(units), draws) + chains(k)

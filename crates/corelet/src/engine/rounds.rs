@@ -238,7 +238,7 @@ impl<S: Scheme> UnderWay<'_, '_, S> {
         if !S::BY_DRAWS && verdict.reasons.iter().any(|reason| is_of_chains(*reason)) {
             return (Next::Stop, "the chains are at fault, which more points would not mend".to_owned());
         }
-        if self.k < most {
+        if self.k < most && (falls || self.scheme.grows(self.k, round.variance)) {
             let more = (2 * self.k).min(most);
             return (Next::MorePoints, format!("V is still large: {more} points"));
         }
@@ -247,6 +247,7 @@ impl<S: Scheme> UnderWay<'_, '_, S> {
         }
         let words = match self.k {
             0 => "V is still large, and no longer falls".to_owned(),
+            k if k < most => format!("V is still large, and {k} points beside the Gaussian do not halve it"),
             k => format!("V is still large with {k} points, the most allowed (max_k)"),
         };
         (Next::Stop, words)
@@ -269,7 +270,9 @@ impl<S: Scheme> UnderWay<'_, '_, S> {
         if !S::BY_DRAWS {
             return Ok(());
         }
-        if !is_final::<S>(&self.made[this.round], &this.verdict) {
+        // Of a posterior that is nowhere near, longer chains would say no more.
+        let lost = self.made[this.round].variance > STRAYED && !self.scheme.full_draws();
+        if !lost && !is_final::<S>(&self.made[this.round], &this.verdict) {
             let chains = self.chains(this, Stage::FinalChains)?;
             self.take(this, chains)?;
         }

@@ -27,6 +27,16 @@ pub trait Scheme {
     /// Whether chains of full length cost no more than another pass over all rows, so that a round had better have them.
     fn full_length(&self, k: usize) -> bool;
 
+    /// Whether as many draws as were asked for are handed over even where the posterior is nowhere near.
+    fn full_draws(&self) -> bool {
+        true
+    }
+
+    /// Whether more than k points may do what k did not, with which V is this.
+    fn grows(&self, _k: usize, _variance: f64) -> bool {
+        true
+    }
+
     /// How often a pilot may be repeated on more rows.
     fn restarts(&self) -> usize {
         RESTARTS

@@ -51,8 +51,15 @@ impl Study {
         let k = asked.build.k.unwrap_or(FIRST_POINTS.min(units));
         let growth = if asked.build.max_kl.is_some() { 1 } else { GROWTH };
         let max_k = asked.max_k.unwrap_or(growth * k);
-        let plan =
-            Plan { k, max_k: max_k.max(k), pilot: 2, max_rounds: usize::MAX, draws: None, seed: asked.seed, advice: Advice::Silent };
+        let plan = Plan {
+            k,
+            max_k: max_k.max(k),
+            pilot: 2,
+            max_rounds: usize::MAX,
+            draws: None,
+            seed: asked.seed,
+            advice: Advice::Silent,
+        };
         let listener = RefCell::new(listener);
         let mut known = Known { study: self, asked, plan, listener: &listener, last: None };
         let step = &mut |step: &crate::engine::Step| (listener.borrow_mut())(Progress::Round(step));

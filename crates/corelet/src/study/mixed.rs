@@ -10,8 +10,8 @@ use super::{
 };
 use crate::data::{Dataset, Groups, Outcome};
 use crate::engine::{
-    Advice, Best, Fitted, Interrupted, Plan, PoolCoreset, Pooled, Round, Sample, Target, TargetError, Units, Wanted,
-    rounds,
+    Advice, Best, Fitted, Interrupted, Plan, PoolCoreset, Pooled, Round, Sample, Target, TargetError, Units,
+    Wanted, rounds,
 };
 use crate::mixed::{
     EffectScale, GroupEffects, GroupTarget, MixedModel, MixedPrior, Quadrature, RandomEffects, SdPrior,
@@ -297,7 +297,15 @@ impl MixedStudy {
             return self.all_groups(&target);
         }
         let max_k = asked.max_k.unwrap_or(GROWTH * k).max(k).min(all);
-        let plan = Plan { k, max_k, pilot: 2, max_rounds: ROUNDS, draws: None, seed: asked.seed, advice: Advice::Silent };
+        let plan = Plan {
+            k,
+            max_k,
+            pilot: 2,
+            max_rounds: ROUNDS,
+            draws: None,
+            seed: asked.seed,
+            advice: Advice::Silent,
+        };
         let draws = plan.draws_at(k, laplace.dim());
         let shifts = laplace.shifts(draws, asked.seed, Stream::Build);
         let theta =

@@ -31,7 +31,9 @@ pub fn expected(forecast: &Forecast) -> String {
         _ if max_k > k => format!("k = {} points, at most {}", count(k), count(max_k)),
         _ => format!("k = {} points", count(k)),
     };
-    let all = full.map_or_else(String::new, |full| format!("; a fit of all {} would take about {}", units(forecast), duration(full)));
+    let all = full.map_or_else(String::new, |full| {
+        format!("; a fit of all {} would take about {}", units(forecast), duration(full))
+    });
     format!(
         "{}, {}: {points}; about {} a round, {} in all{all}",
         plural(parameters, "parameter"),
