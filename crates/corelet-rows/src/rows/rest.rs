@@ -123,7 +123,7 @@ impl Rest {
         for (line, b) in under.factor.chunks_exact(dim.max(1)).zip(&self.gradient) {
             slope.iter_mut().zip(line).for_each(|(sum, l)| *sum += l * b);
         }
-        let (mut kept, mut curvature, mut left) = (vec![0.0; dim], vec![0.0; dim * dim], 0);
+        let (mut kept, mut curvature, mut left) = (vec![0.0; dim], vec![0.0; dim * dim], 0_usize);
         for (value, q) in values.iter().zip(vectors.chunks_exact(dim.max(1))) {
             if *value > -share {
                 left += 1;

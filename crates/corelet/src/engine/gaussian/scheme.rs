@@ -11,7 +11,7 @@ use super::derivatives::Derivatives;
 use super::expand::{About, Expander};
 use super::modes::{sample_of, summits};
 use super::sparse::Whitened;
-use crate::posterior::Gaussian;
+use crate::posterior::{E_BFMI_LIMIT, Gaussian};
 use crate::rows::Rest;
 use crate::study::{ChosenData, gaussian_alone};
 use crate::trust::policy::SCORED_DRAWS;
@@ -266,6 +266,10 @@ impl<'t, T: Target + ?Sized> Expanded<'t, T> {
         let errors = errors.iter().map(|x| x - at_anchor).collect();
         if !sample.chained {
             found.push(Reason::NoChains);
+        }
+        // A funnel's neck is passed by without many divergences: the prior is exact here, and funnels are.
+        if sample.e_bfmi.is_some_and(|fraction| fraction < E_BFMI_LIMIT) {
+            found.push(Reason::Diverged);
         }
         if self.rival {
             found.push(Reason::SecondMode);
