@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Optional, Union
@@ -21,6 +22,7 @@ from .results.draws import BARE, Draws
 from .results.estimates import SHOWN, Estimates, plotted
 from .results.predict import Prediction
 from .adapters.bridge import Bridge, Sampler
+from .adapters.functions import Densities, Functions
 from ._progress import _watched
 from ._seeds import seeded
 from ._types import Execution
@@ -44,7 +46,9 @@ class FitProgress(NamedTuple):
     seconds: float
     """Seconds since the start."""
     remaining: Optional[float]
-    """Seconds that it will still take, by what the rounds so far took."""
+    """Seconds that it will still take: as forecast at first, then by what the rounds so far took."""
+    forecast: Optional[str] = None
+    """Parameters, rows, k, and what a round and a fit of all rows are expected to take: once, where the stage is `forecast`."""
 
 
 FitProgressOption = Union[bool, Callable[[FitProgress], object], None]
@@ -174,6 +178,9 @@ def fit_model(
     threads: Optional[int] = None,
     progress: FitProgressOption = None,
     gradient: Optional[Callable[[Any, NDArray[np.int64], NDArray[np.float64]], Any]] = None,
+    log_prior: Optional[Callable[[Any], Any]] = None,
+    rest: str = "auto",
+    force: bool = False,
 ) -> Fit:
     """Fit any model by a coreset: a pilot, rounds until one is certified, the last chains, and the verdict on them.
 
@@ -205,6 +212,9 @@ def fit_model(
         One label for each row: whole groups (all visits of a patient) are chosen instead of rows, k of them.
     draws
         Draws that each look at all rows uses; by default as many as k and the number of parameters ask for.
+    force
+        A long fit that does not pay is refused, with the numbers: where a fit of all rows by the same sampler would take less than half
+        as long, and this one more than half a minute. `force=True` goes on. One that takes less than that is begun, with a warning.
     max_rounds, seed, threads
         The most rounds; of everything random here (the sampler has its own), also called `random_state` or `random_seed`; number of
         threads of the builds.
@@ -216,6 +226,14 @@ def fit_model(
         log-likelihood and prior) at each draw, in the shape of `theta`; the density must vanish at the edges of the parameters
         (take the logarithm of positive ones). With it the draws are tested (Stein's identities, in every direction). Without it
         only the likelihood is known: where the prior matters, the sampler is taken on trust and the grade is a B at best.
+    log_prior
+        `log_prior(theta)` returns the log density of the prior at each draw, on the scale of `theta`, so with the Jacobians of logarithms
+        and the like. With it and `gradient`, which at weight 0 is the gradient of the prior, a Gaussian may stand in place of all rows.
+        Both functions are then compared with differences first.
+    rest
+        `auto`: where there are `gradient` and `log_prior`, and more parameters than k rows can carry, one Gaussian factor stands in place
+        of all rows (`fit.coreset.rest`), and rows only where the verdict on it is not an A; Corelet's own NUTS samples it, and
+        `sample` serves the pilot. `gaussian`: that factor in any case. `none`: rows alone.
 
     Returns
     -------
@@ -241,8 +259,14 @@ def fit_model(
     given = None if isinstance(pilot, (int, np.integer)) else Draws.of(pilot)
     rows = 1000 if given is not None else _count("pilot", pilot)
     units = Units(_count("n", n), groups)
-    plan = plan_of(units, k, max_k, rows, draws, max_rounds, seed, threads)
-    return run_rounds(_Functions(sample, log_likelihood, gradient), plan, units, given, progress)
+    plan = plan_of(units, k, max_k, rows, draws, max_rounds, seed, threads, force)
+    functions = Functions(sample, log_likelihood, gradient)
+    if rest == "none" or (rest == "auto" and log_prior is None):
+        return run_rounds(functions, plan, units, given, progress)
+    if gradient is None or log_prior is None:
+        raise _lib.CoreletError("a Gaussian in place of the rows takes gradient and log_prior; rest='none' does without them")
+    densities = Densities(functions, log_prior, units.n, min(plan.pilot, units.n), given, plan.seed)
+    return run_rounds(densities, plan, units, given, progress, rest=rest)
 
 
 @dataclass
@@ -256,6 +280,8 @@ class Plan:
     draws: Optional[int] = None
     seed: int = 0
     threads: Optional[int] = None
+    force: bool = False
+    """Whether to go on where that is long and does not pay."""
     began: float = field(default_factory=time.perf_counter)
     """When, by the clock; before it, where a model is compiled first."""
 
@@ -273,6 +299,7 @@ def plan_of(
     max_rounds: int,
     seed: int,
     threads: Optional[int],
+    force: bool = False,
 ) -> Plan:
     """The numbers of a fit; the engine refuses those that cannot be."""
     k = _count("k", k)
@@ -284,6 +311,7 @@ def plan_of(
         draws=_count("draws", draws),
         seed=_count("seed", seed),
         threads=_count("threads", threads),
+        force=force,
     )
 
 
@@ -300,9 +328,8 @@ def run_rounds(
     """Has the engine run a plan, and words its result."""
     bridge = Bridge(sampler, units, int(getattr(sampler, "parameters", 0)))
     given = None if pilot is None else bridge.given(pilot)
-    numbers = (plan.k, plan.max_k, plan.pilot, plan.max_rounds, plan.draws, plan.seed)
+    numbers = (plan.k, plan.max_k, plan.pilot, plan.max_rounds, plan.draws, plan.seed, plan.force)
     report = reporting(progress, plan.began)
-    announce(progress, bridge.parameters, units, plan)
     found = _lib.fit_target(bridge, units.codes, numbers, rest, given, Execution(report, plan.threads))
     verdict = verdict_from(found["verdict"])
     if found["resampled"]:
@@ -332,93 +359,28 @@ def _coreset(found: Mapping[str, Any], units: Units, verdict: Verdict) -> Corese
     return coreset
 
 
-class _Functions:
-    """A user's two functions as a sampler."""
-
-    def __init__(
-        self,
-        sample: Callable[..., Any],
-        log_likelihood: Callable[[Any, Any], Any],
-        gradient: Optional[Callable[..., Any]],
-    ) -> None:
-        if not (callable(sample) and callable(log_likelihood) and (gradient is None or callable(gradient))):
-            raise TypeError("sample, log_likelihood and gradient must be functions")
-        self._sample = sample
-        self._log_likelihood = log_likelihood
-        self._gradient = gradient
-
-    @property
-    def last_steps(self) -> int:
-        return 0
-
-    @property
-    def at_once(self) -> int:
-        return 1
-
-    def sample(
-        self,
-        rows: NDArray[np.int64],
-        weights: NDArray[np.float64],
-        start: Optional[Draws],
-        draws: int,
-        final: bool,
-    ) -> Draws:
-        return Draws.of(self._sample(rows, weights, None if start is None else start.flat()))
-
-    def log_likelihood(self, theta: Any, rows: Which) -> Any:
-        return self._log_likelihood(theta, rows)
-
-    def scores(
-        self, rows: NDArray[np.int64], weights: NDArray[np.float64], draws: Draws, most: int
-    ) -> Optional[tuple[NDArray[np.float64], NDArray[np.float64]]]:
-        """Some of these draws, and the gradient there."""
-        if self._gradient is None:
-            return None
-        some = draws.thin(most)
-        theta = some.flat()
-        answer = self._gradient(theta, rows, weights)
-        given = answer if isinstance(answer, Mapping) else {BARE: answer}
-        points = theta if isinstance(theta, Mapping) else {BARE: theta}
-        if {name: np.shape(values) for name, values in given.items()} != {name: x.shape for name, x in points.items()}:
-            raise _lib.CoreletError("gradient must return what has the shape of theta: an array, or one for each variable")
-        return tuple(  # type: ignore[return-value]
-            np.concatenate([np.asarray(part[name], np.float64).reshape(some.count, -1) for name in points], axis=1)
-            for part in (points, given)
-        )
-
-
 def inference_data_of(draws: Draws, attributes: Mapping[str, str]) -> Any:
     """Draws for ArviZ; an array without names is `theta`."""
     posterior = {name or "theta": values for name, values in draws.values.items()}
     return _arviz.inference_data({"posterior": posterior}, attributes=attributes)
 
 
-def reporting(progress: FitProgressOption, began: float) -> Optional[Callable[..., object]]:
-    """What the engine calls: the user's callback, a line on the standard error stream, or nothing."""
+def reporting(progress: FitProgressOption, began: float) -> Callable[..., object]:
+    """What the engine calls: the user's callback, a line on the standard error stream, or nothing; and a warning of what does not pay."""
     report = _reporter(progress)
-    if report is None:
-        return None
-    heard = report
 
     def told(*step: Any) -> object:
-        if len(step) != 6:  # Steps of the solver and of chains, within a stage.
+        if not isinstance(step[0], str):  # Steps of the solver and of chains, within a stage.
             return None
-        stage, at, k, variance, shift, remaining = step
-        return heard(FitProgress(stage, at, k, variance, shift, time.perf_counter() - began, remaining))
+        stage, at, k, variance, shift, remaining, forecast = step
+        words, advice = forecast or (None, None)
+        if advice is not None:
+            warnings.warn(advice, stacklevel=2)
+        if report is None:
+            return None
+        return report(FitProgress(stage, at, k, variance, shift, time.perf_counter() - began, remaining, words))
 
     return told
-
-
-def announce(progress: FitProgressOption, parameters: int, units: Units, plan: Plan) -> None:
-    """Says what is about to be done, where lines are wanted."""
-    if _reporter(progress) is not _line:
-        return
-    many = f"{parameters} parameters, " if parameters else ""
-    print(
-        f"corelet {time.perf_counter() - plan.began:6.1f} s  {many}{units.count} {units.what}: k = {plan.k} points, at most "
-        f"{plan.max_k}; the first pass over all rows will tell how long a round takes",
-        file=sys.stderr,
-    )
 
 
 def _reporter(progress: FitProgressOption) -> Optional[Callable[[FitProgress], object]]:
@@ -431,6 +393,9 @@ def _reporter(progress: FitProgressOption) -> Optional[Callable[[FitProgress], o
 
 def _line(step: FitProgress) -> None:
     """One line on the standard error stream."""
+    if step.forecast is not None:
+        print(f"corelet {step.seconds:6.1f} s  {step.forecast}", file=sys.stderr)
+        return
     known = "" if step.variance is None else f", last V {step.variance:.2g} nats², moved {step.shift:.2g} sd"
     left = "" if step.remaining is None else f", about {step.remaining:.0f} s more"
     where = "pilot" if step.round == 0 else f"round {step.round}, {step.k} points: {step.stage}"

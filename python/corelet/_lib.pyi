@@ -112,7 +112,7 @@ def gaussian_first(rest: str, coordinates: int, k: int) -> bool: ...
 def fit_target(
     bridge: object,
     groups: Optional[NDArray[np.int64]],
-    plan: tuple[int, int, int, int, Optional[int], int],
+    plan: tuple[int, int, int, int, Optional[int], int, bool],
     rest: str,
     pilot: Optional[tuple[NDArray[np.float64], bool, int]],
     execution: Execution,

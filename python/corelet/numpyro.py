@@ -66,6 +66,7 @@ def fit(
     kernel: Optional[Mapping[str, Any]] = None,
     progress: FitProgressOption = None,
     rest: str = "auto",
+    force: bool = False,
 ) -> Fit:
     """Fit a NumPyro model by a coreset of its rows: pilot, rounds, the last chains and the verdict.
 
@@ -79,7 +80,7 @@ def fit(
     model, args, kwargs
         The model and its arguments. An integer argument that equals the number of rows stays as it is, unless the model
         then cannot be evaluated on fewer rows: it is then the size of a plate, and follows them.
-    k, max_k, pilot, groups, max_rounds, seed, progress
+    k, max_k, pilot, groups, max_rounds, seed, progress, force
         As in `corelet.fit_model`. `pilot` may be a mapping of sites to chains × draws × ….
     draws, tune, chains
         Of the last chains, and the warm-up of every round's.
@@ -108,7 +109,7 @@ def fit(
     rows = 1000 if given is not None else _count("pilot", pilot)
     table = Rows(model, tuple(args), dict(kwargs or {}))
     units = Units(table.n, groups)
-    plan = plan_of(units, k, max_k, rows, None, max_rounds, seed, None)
+    plan = plan_of(units, k, max_k, rows, None, max_rounds, seed, None, force)
     plan.began = began
     warn_of_precision(table.n)
     by_gaussian = gaussian_first(rest, table.dimension, plan.k)

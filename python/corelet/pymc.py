@@ -55,6 +55,7 @@ def fit(
     options: Optional[Mapping[str, Any]] = None,
     progress: FitProgressOption = None,
     rest: str = "auto",
+    force: bool = False,
 ) -> Fit:
     """Fit a PyMC or bambi model by a coreset of its rows: pilot, rounds, the last chains and the verdict.
 
@@ -66,7 +67,7 @@ def fit(
     ----------
     model
         A `pymc.Model` whose observed variables have one entry (or one line) for each row, or a `bambi.Model`.
-    k, max_k, pilot, groups, max_rounds, seed, progress
+    k, max_k, pilot, groups, max_rounds, seed, progress, force
         As in `corelet.fit_model`. `pilot` may be an InferenceData of ADVI, Pathfinder or an old fit.
     draws, tune, chains
         Of the last chains.
@@ -98,7 +99,7 @@ def fit(
         tool = Sampler(model, draws, tune, chains, seed, sampler, dict(options or {}))
         units = Units(tool.n, groups)
         rows = 1000 if given is not None else _count("pilot", pilot)
-        plan = plan_of(units, k, max_k, rows, None, max_rounds, seed, None)
+        plan = plan_of(units, k, max_k, rows, None, max_rounds, seed, None, force)
         plan.began = began
         tool.check_slicing(seed)
         if not gaussian_first(rest, tool.dimension, plan.k):

@@ -17,8 +17,8 @@ use crate::args_sampling::FitArgs;
 use crate::interrupt::Interrupt;
 use crate::load::{self, Follower};
 use crate::posterior::{self, VerdictSummary, summarise};
-use crate::terminal::Terminal;
 use crate::report::{MixedSubject, mixed_to_html};
+use crate::terminal::Terminal;
 use crate::{Outcome, fit, output};
 
 /// Groups whose random effects are computed between two looks at Ctrl-C.
@@ -73,13 +73,22 @@ pub(crate) fn run(
     specification.sample.check()?;
     let stan: Vec<PathBuf> = match &args.random.stan {
         Some(path) if path.extension().is_some_and(|extension| extension == "json") => {
-            bail!("--stan {}: the data of the program are written beside it as .json; give it another name", path.display())
+            bail!(
+                "--stan {}: the data of the program are written beside it as .json; give it another name",
+                path.display()
+            )
         }
         Some(path) => vec![path.clone(), path.with_extension("json")],
         None => Vec::new(),
     };
-    let also: Vec<&Path> =
-        args.coreset.iter().chain(&args.random.random_effects).chain(&stan).chain(&args.report).map(|path| path.as_path()).collect();
+    let also: Vec<&Path> = args
+        .coreset
+        .iter()
+        .chain(&args.random.random_effects)
+        .chain(&stan)
+        .chain(&args.report)
+        .map(|path| path.as_path())
+        .collect();
     posterior::check_files(&args.files, &also, &args.data.files()?)?;
     also.iter().try_for_each(|path| ensure_writable(path))?;
     let clock = Instant::now();
@@ -133,7 +142,8 @@ pub(crate) fn run(
         write_columns(&effect_columns(&study, effects), &written.metadata()?, path)?;
     }
     if let (Some(path), Some(effects)) = (&args.report, &effects) {
-        let all = parameters.iter().map(|p| (&p.name, &p.marginal)).chain(natural.iter().map(|(n, m)| (n, m)));
+        let all =
+            parameters.iter().map(|p| (&p.name, &p.marginal)).chain(natural.iter().map(|(n, m)| (n, m)));
         let shown: Vec<_> = all.map(|(name, m)| (name.clone(), [m.mean, m.sd, m.q5, m.q95])).collect();
         let subject = MixedSubject { study: &study, fit: &fit, effects, parameters: &shown };
         output::write_text(path, &mixed_to_html(&subject)?)?;

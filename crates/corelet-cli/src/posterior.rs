@@ -11,7 +11,7 @@ use corelet::posterior::{
 use corelet::rows::Weighted;
 use corelet::study::{Drawn, Study, StudyError};
 use corelet::trust::{Divergence, Grade, Reason, Reweighting, Verdict};
-use corelet::words::{Estimate, headline, lines, table};
+use corelet::words::{Estimate, lines, table};
 use serde::Serialize;
 
 use crate::args_sampling::DrawFiles;
@@ -240,7 +240,7 @@ pub(crate) fn show(
 ) {
     match &drawn.verdict {
         Some(verdict) => {
-            terminal.say(&headline(verdict, points, study.all_rows()));
+            drawn.headline(points, study.all_rows()).iter().for_each(|line| terminal.say(line));
             lines(verdict, points, study.all_rows()).iter().for_each(|line| terminal.say(line));
         }
         None => terminal.say(&format!("the posterior of all {}", plural(study.all_rows(), "row"))),

@@ -3,6 +3,7 @@
 use std::error::Error;
 
 use corelet::data::DataError;
+use corelet::engine::NotWorthIt;
 use corelet::study::StudyError;
 use pyo3::create_exception;
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -66,6 +67,9 @@ impl From<Failure> for PyErr {
 /// What may help, in terms of a keyword: `; drop_missing=True leaves those rows out`.
 fn advice(error: &(dyn Error + 'static)) -> String {
     const LISTS: [&str; 4] = ["features", "exclude", "categories", "missing"];
+    if error.is::<NotWorthIt>() {
+        return "; sample all rows, or go on with force=True".to_owned();
+    }
     let mut causes = std::iter::successors(Some(error), |error| (*error).source());
     let hint = causes.find_map(|error| error.downcast_ref::<DataError>()?.hint());
     hint.map_or_else(String::new, |hint| {

@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use corelet::coreset::RestChoice;
 use corelet::engine::{
-    Derivatives, Length, Plan, Pool, PoolCoreset, Round, Rows, Sample, Slopes, Step, Target, TargetError,
-    TargetFit, Units, Wanted, fit as fit_by, pass,
+    Advice, Derivatives, Length, Plan, Pool, PoolCoreset, Round, Rows, Sample, Slopes, Step, Target,
+    TargetError, TargetFit, Units, Wanted, fit as fit_by, pass,
 };
 use corelet::posterior::{Chains, Stats};
 use corelet::study::{FitSpecification, Study, rest_metadata};
@@ -336,8 +336,8 @@ pub(crate) fn gather<'py>(
     Ok(fields)
 }
 
-/// k, the most points, rows of the pilot, the most rounds, draws of a pass, the seed.
-type GivenPlan = (usize, usize, usize, usize, Option<usize>, u64);
+/// k, the most points, rows of the pilot, the most rounds, draws of a pass, the seed, and whether to go on where it does not pay.
+type GivenPlan = (usize, usize, usize, usize, Option<usize>, u64, bool);
 
 /// Rounds over a model that lives in Python; `groups` are the numbers of each row's group.
 #[pyfunction]
@@ -353,8 +353,9 @@ pub(crate) fn fit_target<'py>(
     let rest = rest_choice(rest)?;
     let target = PythonTarget::new(bridge)?;
     let units = units_of(&target, groups.as_ref())?;
-    let (k, max_k, pilot_rows, max_rounds, draws, seed) = plan;
-    let plan = Plan { k, max_k, pilot: pilot_rows, max_rounds, draws, seed };
+    let (k, max_k, pilot_rows, max_rounds, draws, seed, force) = plan;
+    let advice = if force { Advice::Told } else { Advice::Heeded };
+    let plan = Plan { k, max_k, pilot: pilot_rows, max_rounds, draws, seed, advice };
     let what = if units.are_groups() { "groups" } else { "rows" };
     plan.check(units.len(), what).map_err(|error| refuse(error.to_string()))?;
     let plan = Plan { max_k: plan.max_k.min(units.len()), pilot: plan.pilot.min(units.rows()), ..plan };
@@ -511,7 +512,7 @@ pub(crate) fn block_size(n: usize, draws: usize) -> usize {
 /// Draws of a pass, of a plan that says or does not say so many, with k points and so many parameters.
 #[pyfunction]
 pub(crate) fn draws_of_pass(draws: Option<usize>, k: usize, parameters: usize) -> usize {
-    let plan = Plan { k, max_k: k, pilot: 2, max_rounds: 1, draws, seed: 0 };
+    let plan = Plan { k, max_k: k, pilot: 2, max_rounds: 1, draws, seed: 0, advice: Advice::Silent };
     plan.draws_at(k, parameters)
 }
 

@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use corelet::engine::Step;
+use corelet::engine::{Outlook, Step, outlook};
 use corelet::study::Progress;
+use corelet::words::{does_not_pay, expected};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError};
 use pyo3::prelude::*;
 use sparse_nnls::Info;
@@ -240,8 +241,12 @@ pub(crate) fn report_round(
     stop: &AtomicBool,
 ) -> PyResult<()> {
     let Some(progress) = progress else { return Ok(()) };
-    let Step { stage, round, k, variance, shift, remaining } = step;
-    let answer = progress.call1((stage.words(), *round, *k, *variance, *shift, *remaining))?;
+    let Step { stage, round, k, variance, shift, remaining, forecast } = step;
+    let words = forecast.as_ref().map(|found| {
+        let advice = (outlook(found) != Outlook::Pays).then(|| does_not_pay(found));
+        (expected(found), advice)
+    });
+    let answer = progress.call1((stage.words(), *round, *k, *variance, *shift, *remaining, words))?;
     if answer.extract::<bool>().is_ok_and(|go_on| !go_on) {
         stop.store(true, Ordering::Relaxed);
     }

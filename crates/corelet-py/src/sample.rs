@@ -184,7 +184,11 @@ pub(crate) fn drawn_fields<'py>(
     warnings.extend(drawn.missed.iter().cloned());
     warnings.extend(drawn.misfits.iter().map(|line| format!("the model does not fit: {line}")));
     let answer = match &drawn.verdict {
-        Some(judged) => verdict_fields(py, judged, points, study.all_rows())?,
+        Some(judged) => {
+            let fields = verdict_fields(py, judged, points, study.all_rows())?;
+            fields.set_item("headline", drawn.headline(points, study.all_rows()))?;
+            fields
+        }
         None => {
             warnings.splice(..0, study.warnings());
             all_rows(py, study)?

@@ -5,7 +5,8 @@ use std::ops::ControlFlow;
 
 use corelet::coreset::RestChoice;
 use corelet::engine::{
-    Derivatives, Length, Plan, Rows, Sample, Slopes, Target, TargetError, TargetFit, Units, Wanted, fit,
+    Advice, Derivatives, Length, Plan, Rows, Sample, Slopes, Target, TargetError, TargetFit, Units, Wanted,
+    fit,
 };
 use corelet::posterior::Chains;
 use corelet::trust::{Grade, Reason};
@@ -127,7 +128,8 @@ impl<R: Row> Derivatives for Model<R> {
 
 fn fitted<R: Row>(model: R, rest: RestChoice, k: usize) -> Result<TargetFit, TargetError> {
     let model = Model(model);
-    let plan = Plan { k, max_k: 2 * k, pilot: 500, max_rounds: 6, draws: None, seed: 3 };
+    let plan =
+        Plan { k, max_k: 2 * k, pilot: 500, max_rounds: 6, draws: None, seed: 3, advice: Advice::Heeded };
     let units = Units::of_rows(model.0.rows());
     fit(&model, units, plan, rest, None, &mut |_| ControlFlow::Continue(()))
 }
@@ -272,4 +274,139 @@ fn a_gradient_that_is_not_finite_is_said() {
         Err(error) => error.to_string(),
     };
     assert!(error.contains("row 311") && error.contains("theta[1]"), "{error}");
+}
+
+/// Each row sees the sum of two coordinates, and not their difference; a third is seen by none.
+struct Sum(Vec<f64>);
+
+impl Row for Sum {
+    fn rows(&self) -> usize {
+        self.0.len()
+    }
+
+    fn dim(&self) -> usize {
+        3
+    }
+
+    fn prior_sd(&self) -> f64 {
+        1.5
+    }
+
+    fn at(&self, row: usize, theta: &[f64], slope: &mut [f64]) -> f64 {
+        let left = self.0[row] - theta[0] - theta[1];
+        (slope[0], slope[1]) = (left, left);
+        -0.5 * left * left
+    }
+}
+
+/// What the data do not determine has the prior's spread, and the number of such directions is said.
+#[test]
+fn undetermined_directions_are_left_to_the_prior() {
+    let rows: Vec<f64> = (0..3000).map(|row| 2.0 + ((row * 37 % 101) as f64 - 50.0) / 30.0).collect();
+    let mean = rows.iter().sum::<f64>() / 3000.0;
+    let fit = fitted(Sum(rows), RestChoice::Gaussian, 20).unwrap();
+    assert_ne!(fit.verdict.grade, Grade::C, "{:?}", fit.verdict.reasons);
+    let said = fit.coreset.summary.warnings().join(" ");
+    assert!(said.contains("say nothing of 1 direction"), "{said}");
+    let moments = |of: &dyn Fn(&[f64]) -> f64| {
+        let values: Vec<f64> = fit.draws.draws.theta.chunks_exact(3).map(of).collect();
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        (mean, (values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / values.len() as f64).sqrt())
+    };
+    let (sum, sum_sd) = moments(&|theta| theta[0] + theta[1]);
+    let (_, difference_sd) = moments(&|theta| theta[0] - theta[1]);
+    let (_, unseen_sd) = moments(&|theta| theta[2]);
+    // The sum: precision n + 1/(2 s²), in closed form.
+    let precision = 3000.0 + 1.0 / (2.0 * 1.5_f64.powi(2));
+    assert!((sum - mean * 3000.0 / precision).abs() < 0.2 * precision.powf(-0.5), "{sum}");
+    assert!((sum_sd * precision.sqrt() - 1.0).abs() < 0.1, "{sum_sd}");
+    assert!((difference_sd / (1.5 * 2.0_f64.sqrt()) - 1.0).abs() < 0.1, "{difference_sd}");
+    assert!((unseen_sd / 1.5 - 1.0).abs() < 0.1, "{unseen_sd}");
+}
+
+/// A gradient that is finite at the mode and not beside it: the Hessian is not finite.
+struct Cliff;
+
+impl Row for Cliff {
+    fn rows(&self) -> usize {
+        400
+    }
+
+    fn dim(&self) -> usize {
+        2
+    }
+
+    fn prior_sd(&self) -> f64 {
+        1.0
+    }
+
+    fn at(&self, row: usize, theta: &[f64], slope: &mut [f64]) -> f64 {
+        slope[0] = -theta[0];
+        slope[1] = if row == 123 && theta[1] > 1e-9 { f64::NAN } else { -theta[1] };
+        -0.5 * (theta[0] * theta[0] + theta[1] * theta[1])
+    }
+}
+
+#[test]
+fn a_hessian_that_is_not_finite_is_said() {
+    let error = match fitted(Cliff, RestChoice::Gaussian, 20) {
+        Ok(_) => panic!("a posterior"),
+        Err(error) => error.to_string(),
+    };
+    assert!(error.contains("row 123") && error.contains("theta[1]"), "{error}");
+}
+
+/// Only the product of two coordinates is seen: the posterior lies along two arms of a hyperbola.
+struct Product(Vec<f64>);
+
+impl Row for Product {
+    fn rows(&self) -> usize {
+        self.0.len()
+    }
+
+    fn dim(&self) -> usize {
+        2
+    }
+
+    fn prior_sd(&self) -> f64 {
+        3.0
+    }
+
+    fn at(&self, row: usize, theta: &[f64], slope: &mut [f64]) -> f64 {
+        let left = self.0[row] - theta[0] * theta[1];
+        (slope[0], slope[1]) = (left * theta[1], left * theta[0]);
+        -0.5 * left * left
+    }
+}
+
+/// Far from Gaussian whatever is done: a C that says so after few rounds, and rows beside it are not tried.
+#[test]
+fn a_posterior_far_from_gaussian_is_a_c_that_says_so() {
+    let rows = (0..5000).map(|row| 2.0 + ((row * 37 % 101) as f64 - 50.0) / 30.0).collect();
+    let fit = fitted(Product(rows), RestChoice::Gaussian, 20).unwrap();
+    assert_eq!(fit.verdict.grade, Grade::C);
+    assert!(fit.rounds.len() <= 3, "{:?}", fit.rounds.len());
+    assert!(fit.notes.iter().any(|note| note.contains("far from quadratic")), "{:?}", fit.notes);
+}
+
+/// Rounds are numbered through, whatever scheme they are of, and groups beside the Gaussian are whole.
+#[test]
+fn rounds_are_numbered_through_and_groups_are_whole() {
+    let model = Model(Counts::new(1500, 30, 0.7));
+    let codes: Vec<usize> = (0..1500).map(|row| row / 5).collect();
+    let plan =
+        Plan { k: 60, max_k: 60, pilot: 500, max_rounds: 6, draws: None, seed: 3, advice: Advice::Told };
+    let (mut heard, mut forecasts) = (Vec::new(), 0);
+    let fit = fit(&model, Units::of_groups(&codes), plan, RestChoice::Gaussian, None, &mut |step| {
+        heard.push(step.round);
+        forecasts += usize::from(step.forecast.is_some());
+        ControlFlow::Continue(())
+    })
+    .unwrap();
+    let most = heard.iter().copied().max();
+    assert_eq!(most, Some(fit.rounds.len()));
+    assert_eq!(forecasts, 2, "of the Gaussian alone, and of rows beside it");
+    let chosen: Vec<usize> = fit.coreset.units.iter().flat_map(|&unit| 5 * unit..5 * unit + 5).collect();
+    assert!(!chosen.is_empty() && fit.coreset.units.len() <= 60);
+    assert_eq!(fit.coreset.rows, chosen);
 }

@@ -5,7 +5,7 @@ use corelet::posterior::{Gaussian, Marginal};
 use corelet::random::Stream;
 use corelet::study::{Chosen, Drawn, Study};
 use corelet::trust::Grade;
-use corelet::words::{Estimate, HEADS, PriorGroup, cells, headline, lines};
+use corelet::words::{Estimate, HEADS, PriorGroup, cells, lines};
 
 use super::pictures::{self, Marginals, Sampled};
 use crate::page::{Badge, Page, Section, Table};
@@ -67,9 +67,10 @@ pub(crate) fn to_html(subject: &Subject<'_>) -> anyhow::Result<String> {
 /// The grade with one sentence.
 fn badge(subject: &Subject<'_>) -> Badge {
     let (points, n) = (subject.chosen.coreset().rows.len(), subject.study.all_rows());
-    match subject.drawn.and_then(|drawn| drawn.verdict.as_ref()) {
-        Some(verdict) => {
-            badge_of(&headline(verdict, points, n), verdict.grade)
+    let judged = subject.drawn.and_then(|drawn| Some((drawn.verdict.as_ref()?, drawn.headline(points, n)?)));
+    match judged {
+        Some((verdict, line)) => {
+            badge_of(&line, verdict.grade)
         }
         None => Badge {
             grade: "–".to_owned(),

@@ -70,7 +70,8 @@ fn estimates(subject: &MixedSubject<'_>) -> Section {
 fn components(subject: &MixedSubject<'_>) -> Section {
     let MixedSubject { study, effects, parameters, .. } = subject;
     let mut section = Section::new("Variance components");
-    let sd_of = |name: &str| parameters.iter().find(|(known, _)| known == name).map(|(_, figures)| figures[0]);
+    let sd_of =
+        |name: &str| parameters.iter().find(|(known, _)| known == name).map(|(_, figures)| figures[0]);
     let mut rows = Vec::new();
     let of_terms = study.random().terms().into_iter().zip(study.random().names());
     for (at, (term, name)) in of_terms.enumerate() {
@@ -115,7 +116,12 @@ fn random_effects(subject: &MixedSubject<'_>) -> Section {
             .map(|&group| {
                 let effect = &effects[group][at];
                 let ends = [effect.quantile(0.05), effect.quantile(0.95)];
-                Bar { name: study.labels()[group].clone(), mean: effect.mean, ends, rows: study.rows_in(group) }
+                Bar {
+                    name: study.labels()[group].clone(),
+                    mean: effect.mean,
+                    ends,
+                    rows: study.rows_in(group),
+                }
             })
             .collect();
         let which = if shown.len() < effects.len() {
@@ -141,7 +147,12 @@ fn some_of(order: &[usize]) -> Vec<usize> {
     }
     let inner = &order[EXTREMES..order.len() - EXTREMES];
     let between = (0..BETWEEN).map(|i| inner[(2 * i + 1) * inner.len() / (2 * BETWEEN)]);
-    order[..EXTREMES].iter().copied().chain(between).chain(order[order.len() - EXTREMES..].iter().copied()).collect()
+    order[..EXTREMES]
+        .iter()
+        .copied()
+        .chain(between)
+        .chain(order[order.len() - EXTREMES..].iter().copied())
+        .collect()
 }
 
 /// A group in a caterpillar.
@@ -168,7 +179,10 @@ fn caterpillar(bars: &[Bar]) -> String {
         bottom + 24.0
     );
     let zero = x(0.0);
-    let _ = write!(svg, "<line x1=\"{zero:.1}\" y1=\"6\" x2=\"{zero:.1}\" y2=\"{bottom:.1}\" stroke=\"#cccccc\"/>");
+    let _ = write!(
+        svg,
+        "<line x1=\"{zero:.1}\" y1=\"6\" x2=\"{zero:.1}\" y2=\"{bottom:.1}\" stroke=\"#cccccc\"/>"
+    );
     for (i, bar) in bars.iter().rev().enumerate() {
         let y = 10.0 + LINE * (i as f64 + 0.5);
         let [from, to] = bar.ends.map(x);
@@ -218,15 +232,29 @@ mod tests {
         let order: Vec<usize> = (0..1000).rev().collect();
         let shown = some_of(&order);
         assert_eq!(shown.len(), 2 * EXTREMES + BETWEEN);
-        assert!(shown.is_sorted_by(|a, b| a > b) && shown[..EXTREMES] == order[..EXTREMES] && shown.last() == Some(&0));
+        assert!(
+            shown.is_sorted_by(|a, b| a > b)
+                && shown[..EXTREMES] == order[..EXTREMES]
+                && shown.last() == Some(&0)
+        );
         assert_eq!(some_of(&order[..40]), order[..40]);
     }
 
     #[test]
     fn names_are_escaped_and_shortened() {
-        let bar = |name: &str, mean: f64| Bar { name: name.to_owned(), mean, ends: [mean - 1.0, mean + 1.0], rows: 1234 };
+        let bar = |name: &str, mean: f64| Bar {
+            name: name.to_owned(),
+            mean,
+            ends: [mean - 1.0, mean + 1.0],
+            rows: 1234,
+        };
         let svg = caterpillar(&[bar("<script>alert(1)", -0.5), bar("b", 0.5)]);
-        assert!(!svg.contains("<script") && svg.contains("&lt;script&gt;alert") && svg.contains('…') && svg.contains("1 234"));
+        assert!(
+            !svg.contains("<script")
+                && svg.contains("&lt;script&gt;alert")
+                && svg.contains('…')
+                && svg.contains("1 234")
+        );
         assert!(!svg.contains("NaN") && svg.starts_with("<svg ") && svg.ends_with("</svg>"));
     }
 }

@@ -69,34 +69,53 @@ impl Rest {
         gradient: Vec<f64>,
         curvature: Vec<f64>,
     ) -> Result<(Self, usize), LinalgError> {
+        Self::known_to(under, gradient, curvature, UNDETERMINED)
+    }
+
+    /// The same of derivatives that are known to this share of a direction's precision, by differences for instance.
+    ///
+    /// # Errors
+    /// Those of [`of`](Self::of).
+    pub fn known_to(
+        under: &Gaussian,
+        gradient: Vec<f64>,
+        curvature: Vec<f64>,
+        share: f64,
+    ) -> Result<(Self, usize), LinalgError> {
         let dim = under.dim();
         let rest = Self { centre: under.mean.clone(), gradient, curvature };
         if rest.gradient.iter().any(|x| !x.is_finite()) {
             return Err(LinalgError::NoEigenvalues { dim });
         }
-        if rest.is_definite() {
+        if rest.is_definite(share) {
             return Ok((rest, 0));
         }
-        rest.clipped(under)
+        rest.clipped(under, share)
     }
 
-    /// Whether −A, of the parameters that the likelihood sees, has a Cholesky factor whose pivots are numbers beside its diagonal.
-    fn is_definite(&self) -> bool {
+    /// The parameters that the likelihood sees.
+    fn seen(&self) -> Vec<usize> {
         let all = self.dim();
         let unseen = |i: &usize| {
             self.gradient[*i] == 0.0 && self.curvature[i * all..][..all].iter().all(|x| *x == 0.0)
         };
-        let seen: Vec<usize> = (0..all).filter(|i| !unseen(i)).collect();
+        (0..all).filter(|i| !unseen(i)).collect()
+    }
+
+    /// Whether −A, of the parameters that the likelihood sees, has a Cholesky factor whose pivots are numbers beside its diagonal.
+    fn is_definite(&self, share: f64) -> bool {
+        let all = self.dim();
+        let seen = self.seen();
         let dim = seen.len();
         let entry = |i: usize, j: usize| -self.curvature[seen[i] * all + seen[j]];
         let scale: Vec<f64> = (0..dim).map(|i| entry(i, i).sqrt()).collect();
         let scaled = row_major(dim, |i, j| entry(i, j) / (scale[i] * scale[j]));
         let pivots = Cholesky::new(&scaled, dim).map(|cholesky| cholesky.factor());
-        pivots.is_ok_and(|factor| (0..dim).all(|i| factor[i * dim + i].powi(2) > UNDETERMINED))
+        pivots.is_ok_and(|factor| (0..dim).all(|i| factor[i * dim + i].powi(2) > share))
     }
 
     /// In the coordinates of π̂, LᵀAL = QΛQᵀ: eigenvalues that are not below 0 become 0, and Lᵀb has no part along their vectors.
-    fn clipped(self, under: &Gaussian) -> Result<(Self, usize), LinalgError> {
+    fn clipped(self, under: &Gaussian, share: f64) -> Result<(Self, usize), LinalgError> {
         let dim = self.dim();
         let white = congruence(&under.factor, &self.curvature, dim);
         let (values, vectors) = crate::linalg::symmetric_eigen(&white, dim)?;
@@ -104,9 +123,9 @@ impl Rest {
         for (line, b) in under.factor.chunks_exact(dim.max(1)).zip(&self.gradient) {
             slope.iter_mut().zip(line).for_each(|(sum, l)| *sum += l * b);
         }
-        let (mut kept, mut curvature, mut left) = (vec![0.0; dim], vec![0.0; dim * dim], 0);
+        let (mut kept, mut curvature, mut left) = (vec![0.0; dim], vec![0.0; dim * dim], 0_usize);
         for (value, q) in values.iter().zip(vectors.chunks_exact(dim.max(1))) {
-            if *value > -UNDETERMINED {
+            if *value > -share {
                 left += 1;
                 continue;
             }
@@ -132,6 +151,7 @@ impl Rest {
             gradient.iter_mut().zip(line).for_each(|(sum, l)| *sum += l * x);
         }
         let curvature = congruence(&inverse, &curvature, dim);
+        let left = left.saturating_sub(dim - self.seen().len());
         Ok((Self { centre: self.centre, gradient, curvature }, left))
     }
 

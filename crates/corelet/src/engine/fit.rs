@@ -1,9 +1,11 @@
 //! Which schemes are tried on a target, in which order, and what a fit of it comes to.
 
 use super::gaussian::Expanded;
+use super::plan::STRAYED;
 use super::rounds;
 use super::{
-    Best, Fitted, Plan, PoolCoreset, Pooled, Round, Sample, StepListener, Target, TargetError, Units,
+    Best, Fitted, Interrupted, NotWorthIt, Plan, PoolCoreset, Pooled, Round, Sample, Step, StepListener,
+    Target, TargetError, Units,
 };
 use crate::coreset::RestChoice;
 use crate::trust::{Grade, Reason, Verdict};
@@ -11,6 +13,9 @@ use crate::trust::{Grade, Reason, Verdict};
 /// Parameters up to which rows alone are tried where a Gaussian is not enough: a pass takes 12 draws a parameter, and columns of these
 /// for every candidate.
 const MOST_BY_ROWS: usize = 108;
+/// Where a Gaussian is far off and rows cannot make up for it.
+const FAR: &str = "as a function of these parameters the log-likelihood is far from quadratic: there are few rows for some of them, or they \
+                   act through products of each other; sample all rows, or write the model so that each parameter is well determined by itself";
 
 /// The posterior of a target, certified or not.
 pub struct TargetFit {
@@ -61,14 +66,10 @@ pub fn fit<T: Target + ?Sized>(
     if !wanted {
         return by_rows(target, units, plan, given, listener);
     }
-    let before = by_gaussians(target, &plan, given.clone(), listener);
+    let before = by_gaussians(target, &units, &plan, given.clone(), listener);
     let few = dim.is_some_and(|dim| dim <= MOST_BY_ROWS);
     match before {
-        Err(error)
-            if rest == RestChoice::Auto
-                && !target.is_interrupt(&error)
-                && !error.is::<super::Interrupted>() =>
-        {
+        Err(error) if rest == RestChoice::Auto && !stopped(target, &error) && !error.is::<NotWorthIt>() => {
             let mut fitted = by_rows(target, units, plan, given, listener)?;
             fitted.notes.insert(0, format!("a Gaussian in place of the rows was tried first, but {error}"));
             Ok(fitted)
@@ -81,8 +82,9 @@ pub fn fit<T: Target + ?Sized>(
             }
             // Its posterior is where a pilot would lead, unless it is nowhere.
             let given = if is_somewhere(&first) { Some(first.draws.clone()) } else { given };
-            let second = by_rows(target, units, plan, given, listener)?;
-            Ok(better(first, second, "in its place"))
+            let before = first.rounds.len();
+            let second = by_rows(target, units, plan, given, &mut |step| listener(&after(step, before)));
+            Ok(beyond(target, first, second, "in its place"))
         }
     }
 }
@@ -114,14 +116,16 @@ fn by_rows<T: Target + ?Sized>(
 }
 
 fn by_gaussian<T: Target + ?Sized>(
-    target: &T,
+    (target, units): (&T, &Units),
     plan: Plan,
+    alone: f64,
     given: Option<Sample>,
     listener: &mut StepListener<'_>,
 ) -> Result<(TargetFit, bool), TargetError> {
-    let Some(mut scheme) = Expanded::new(target, plan) else {
+    let Some(scheme) = Expanded::new(target, units.clone(), plan) else {
         return Err("the model has no gradient".into());
     };
+    let mut scheme = scheme.beside(alone);
     let Fitted { best, rounds, notes, interrupted } = rounds(&mut scheme, given, listener)?;
     let Best { coreset, draws, verdict, .. } = best;
     let coreset = scheme.coreset(&coreset)?;
@@ -131,17 +135,66 @@ fn by_gaussian<T: Target + ?Sized>(
 /// A Gaussian alone; where V asks for it, up to k rows beside it, and more.
 fn by_gaussians<T: Target + ?Sized>(
     target: &T,
+    units: &Units,
     plan: &Plan,
     given: Option<Sample>,
     listener: &mut StepListener<'_>,
 ) -> Result<(TargetFit, bool), TargetError> {
     let alone = Plan { k: 0, max_k: 0, ..plan.clone() };
-    let (first, interrupted) = by_gaussian(target, alone, given, listener)?;
-    if interrupted || !strays(&first.verdict) || !is_somewhere(&first) {
+    let (mut first, interrupted) = by_gaussian((target, units), alone, f64::INFINITY, given, listener)?;
+    if interrupted || !strays(&first.verdict) {
         return Ok((first, interrupted));
     }
-    let (second, interrupted) = by_gaussian(target, plan.clone(), Some(first.draws.clone()), listener)?;
-    Ok((better(first, second, "with weighted rows beside it"), interrupted))
+    let variance = first.verdict.divergence.variance;
+    if !is_somewhere(&first) || variance > STRAYED {
+        first.notes.push(FAR.to_owned());
+        return Ok((first, interrupted));
+    }
+    let before = first.rounds.len();
+    let second =
+        by_gaussian((target, units), plan.clone(), variance, Some(first.draws.clone()), &mut |step| {
+            listener(&after(step, before))
+        });
+    let (second, interrupted) = match second {
+        Ok((second, interrupted)) => (Ok(second), interrupted),
+        Err(error) => {
+            let interrupted = stopped(target, &error);
+            (Err(error), interrupted)
+        }
+    };
+    Ok((beyond(target, first, second, "with weighted rows beside it"), interrupted))
+}
+
+/// A step of rounds that come after so many others.
+fn after(step: &Step, before: usize) -> Step {
+    let round = if step.round == 0 { 0 } else { before + step.round };
+    Step { round, ..step.clone() }
+}
+
+/// The better of a fit and another that went on from it; the first where the other came to nothing, with a note why.
+fn beyond<T: Target + ?Sized>(
+    target: &T,
+    mut first: TargetFit,
+    second: Result<TargetFit, TargetError>,
+    how: &str,
+) -> TargetFit {
+    let error = match second {
+        Ok(second) => return better(first, second, how),
+        Err(error) => error,
+    };
+    first.notes.push(if stopped(target, &error) {
+        "interrupted: the best so far".to_owned()
+    } else if error.is::<NotWorthIt>() {
+        format!("weighted rows {how} were not tried: {error}")
+    } else {
+        format!("weighted rows {how} were tried, but {error}")
+    });
+    first
+}
+
+/// Whether the user wished to stop.
+fn stopped<T: Target + ?Sized>(target: &T, error: &TargetError) -> bool {
+    target.is_interrupt(error) || error.is::<Interrupted>()
 }
 
 /// Whether V is more than an A allows.

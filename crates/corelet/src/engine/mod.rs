@@ -8,6 +8,7 @@
 
 #[cfg(feature = "sampling")]
 mod fit;
+mod forecast;
 mod gaussian;
 mod pass;
 mod plan;
@@ -21,6 +22,7 @@ mod units;
 
 #[cfg(feature = "sampling")]
 pub use fit::{TargetFit, fit, gaussian_first};
+pub use forecast::{Advice, Outlook, outlook};
 pub use gaussian::{Derivatives, Length, Slopes};
 #[cfg(feature = "sampling")]
 pub use gaussian::{Expanded, Expansion};
@@ -30,6 +32,6 @@ pub use pooled::{Fingerprint, PoolCoreset, Pooled};
 pub use review::review;
 pub use rounds::rounds;
 pub use sample::Sample;
-pub use scheme::{Best, Fitted, Interrupted, Pilot, Round, Scheme, Stage, Step, StepListener};
+pub use scheme::{Best, Fitted, Interrupted, NotWorthIt, Pilot, Round, Scheme, Stage, Step, StepListener};
 pub use target::{Rows, Target, TargetError, Wanted};
 pub use units::Units;

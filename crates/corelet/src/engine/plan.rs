@@ -2,6 +2,8 @@
 
 use thiserror::Error;
 
+use super::forecast::Advice;
+
 /// Posteriors whose means differ by more of a standard deviation, or whose standard deviations differ by more than a factor of
 /// [`MOVED_SCALE`], are in different places: an embedding by draws of the one says little about the other.
 pub(super) const MOVED_SHIFT: f64 = 0.5;
@@ -44,6 +46,8 @@ pub struct Plan {
     pub draws: Option<usize>,
     /// The seed of everything random but the sampler.
     pub seed: u64,
+    /// What is done about a forecast of the seconds that it takes.
+    pub advice: Advice,
 }
 
 /// A plan that cannot be carried out.

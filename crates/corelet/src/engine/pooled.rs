@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use rand::seq::index;
 
-use super::pass::{Pool, Seen, pass};
+use super::forecast::{CALL_COSTS, GRADIENT_COSTS, LEAPS, by_rows, seconds};
+use super::pass::{Pool, Seen, block_size, pass};
 use super::plan::{APART, LIKELIHOOD_DRAWS, Plan, STEP_COSTS, VERDICT_DRAWS};
 use super::{Interrupted, Pilot, Rows, Sample, Scheme, Target, TargetError, Units, Wanted};
 use crate::linalg::dot;
@@ -14,7 +15,7 @@ use crate::rows::Rest;
 use crate::study::{BuildSpecification, ChosenData, LogLikelihoodStudy, PooledLogLikelihoods};
 use crate::trust::policy::SCORED_DRAWS;
 use crate::trust::{Draws, Evidence, Mixing, Reason, Verdict, judge};
-use crate::words::Summary;
+use crate::words::{Forecast, Summary};
 
 /// Rows by whose mean log-likelihood data are known again.
 const FINGERPRINT_ROWS: usize = 1000;
@@ -25,6 +26,8 @@ pub struct Pooled<'t, T: Target + ?Sized> {
     units: Units,
     plan: Plan,
     passes: u64,
+    /// Rows of the last pilot.
+    pilot_rows: usize,
 }
 
 /// Weighted units of a target, and how they were chosen.
@@ -58,12 +61,26 @@ pub struct Fingerprint {
 impl<'t, T: Target + ?Sized> Pooled<'t, T> {
     /// A target whose units are chosen as planned.
     pub fn new(target: &'t T, units: Units, plan: Plan) -> Self {
-        Self { target, units, plan, passes: 0 }
+        Self { target, units, plan, passes: 0, pilot_rows: 0 }
     }
 
     fn draws_wanted(&self, k: usize, sample: Option<&Sample>) -> usize {
         let parameters = sample.map_or(self.target.parameters(), Sample::moving);
         self.plan.draws_at(k, parameters)
+    }
+
+    /// Seconds of the log-likelihood of all rows at one draw, by one block of a pass.
+    fn per_draw(&self, from: &Sample) -> Result<f64, TargetError> {
+        let some = from.thinned(self.draws_wanted(self.plan.k, Some(from)));
+        let blocks = self.units.blocks(block_size(some.len()));
+        let Some(first) = blocks.first() else { return Ok(0.0) };
+        let (place, rows) = (self.target.place(&some)?, self.units.rows_of(&Rows::Range(first.clone())));
+        let took = seconds(|| self.target.log_likelihoods(&place, &rows, &mut |_| {}))?;
+        let (share, at_once) = (
+            rows.len() as f64 / self.units.rows() as f64,
+            self.target.at_once().min(blocks.len().saturating_sub(1)).max(1),
+        );
+        Ok(took / share / some.len() as f64 / at_once as f64)
     }
 
     fn pass(&mut self, sample: Sample, size: usize, keep: &[usize]) -> Result<Seen, TargetError> {
@@ -162,6 +179,38 @@ impl<T: Target + ?Sized> Scheme for Pooled<'_, T> {
         self.target.final_steps() * k * STEP_COSTS <= self.units.rows() * self.draws_wanted(k, None)
     }
 
+    fn forecast(
+        &mut self,
+        from: Option<&Sample>,
+        pilot_seconds: f64,
+    ) -> Result<Option<Forecast>, TargetError> {
+        let Some(from) = from else { return Ok(None) };
+        let (parameters, rows) = (from.moving(), self.units.rows() as f64);
+        let per_draw = self.per_draw(from)?;
+        let (steps, pilot) = (self.target.final_steps() as f64, self.pilot_rows as f64);
+        // Of a tool's own chains the steps are known, of a user's function what it took on the rows of the pilot.
+        let chains = |k: f64| {
+            if steps > 0.0 {
+                steps * LEAPS * (GRADIENT_COSTS * per_draw * k / rows + CALL_COSTS)
+            } else {
+                pilot_seconds * (k / pilot.max(1.0)).max(1.0)
+            }
+        };
+        let per_unit = rows / self.units.len().max(1) as f64;
+        let (round, call) =
+            by_rows(&self.plan, parameters, self.units.len(), per_draw, |k| chains(k as f64 * per_unit));
+        Ok(Some(Forecast {
+            parameters,
+            units: self.units.len(),
+            groups: self.units.are_groups(),
+            k: self.plan.k,
+            max_k: self.plan.max_k,
+            round,
+            call,
+            full: (steps > 0.0 || pilot > 0.0).then(|| chains(rows)),
+        }))
+    }
+
     fn pilot(&mut self, rows: usize, k: usize) -> Result<Option<Pilot<Sample>>, TargetError> {
         let share = (rows as f64 / self.units.rows() as f64).min(1.0);
         let count = ((share * self.units.len() as f64).round() as usize).clamp(1, self.units.len());
@@ -169,6 +218,7 @@ impl<T: Target + ?Sized> Scheme for Pooled<'_, T> {
         let mut chosen = index::sample(&mut rng, self.units.len(), count).into_vec();
         chosen.sort_unstable();
         let (rows, weights) = self.units.expand(&chosen, &vec![1.0; count]);
+        self.pilot_rows = rows.len();
         let wanted = Wanted::Draws(self.draws_wanted(k, None));
         let draws = self.target.sample(&rows, &weights, None, wanted)?;
         let apart = draws.chained && Mixing::of_parameters(&draws.draws).r_hat > APART;

@@ -3,11 +3,16 @@
 //! A coreset built at draws of some posterior agrees with all rows there, to first and second order and beyond. Sampled, it
 //! leads nearer to the posterior of all rows, where the next one is built: a round is a Newton step on whole posteriors.
 
+use std::ops::ControlFlow;
 use std::time::Instant;
 
+use super::forecast::{Advice, Outlook, outlook};
 use super::plan::{APART, CONFIRMED, FALLS, LARGER_PILOT, LONGER, MOVED_SCALE, MOVED_SHIFT, STRAYED};
-use super::{Best, Fitted, Interrupted, Pilot, Plan, Round, Scheme, Stage, Step, StepListener, TargetError};
+use super::{
+    Best, Fitted, Interrupted, NotWorthIt, Pilot, Plan, Round, Scheme, Stage, Step, StepListener, TargetError,
+};
 use crate::trust::{Grade, Reason, TRUSTED_SHARE, TRUSTED_VARIANCE, Verdict};
+use crate::words::{Forecast, does_not_pay};
 
 /// Rounds until one is certified, or nothing helps; an interrupt ends with the best so far. `given` are draws to begin with in place
 /// of a pilot.
@@ -34,6 +39,7 @@ pub fn rounds<S: Scheme>(
         notes: Vec::new(),
         pilot_seconds: 0.0,
         pass_seconds: 0.0,
+        expected: None,
     };
     let mut interrupted = false;
     match under_way.run(given) {
@@ -73,14 +79,20 @@ struct UnderWay<'a, 'l, S: Scheme> {
     notes: Vec<String>,
     pilot_seconds: f64,
     pass_seconds: f64,
+    /// What was forecast, and when.
+    expected: Option<(Instant, Forecast)>,
 }
 
 impl<S: Scheme> UnderWay<'_, '_, S> {
     fn run(&mut self, given: Option<S::Draws>) -> Result<(), TargetError> {
+        self.forecast(given.as_ref())?;
         let mut from = match given {
             Some(draws) => Some(draws),
             None => self.pilot()?,
         };
+        if self.expected.is_none() {
+            self.forecast(from.as_ref())?;
+        }
         let mut seen = self.look_from(from.as_ref(), None)?;
         loop {
             let (coreset, new, mut seconds) = match self.coreset(seen.as_ref(), from.as_ref()) {
@@ -139,6 +151,23 @@ impl<S: Scheme> UnderWay<'_, '_, S> {
                 }
             }
         }
+    }
+
+    /// Tells what the rounds will take. An error where that is long and does not pay, unless it was asked for nevertheless.
+    fn forecast(&mut self, from: Option<&S::Draws>) -> Result<(), TargetError> {
+        if self.plan.advice == Advice::Silent {
+            return Ok(());
+        }
+        let Some(forecast) = self.scheme.forecast(from, self.pilot_seconds)? else { return Ok(()) };
+        self.expected = Some((Instant::now(), forecast));
+        let outlook = outlook(&forecast);
+        if outlook != Outlook::Pays {
+            self.notes.push(does_not_pay(&forecast));
+        }
+        if outlook == Outlook::Wasteful && self.plan.advice == Advice::Heeded {
+            return Err(Box::new(NotWorthIt(forecast)));
+        }
+        self.tell(Stage::Forecast, Some(forecast))
     }
 
     /// A coreset and draws of its posterior, with the seconds that each took.
@@ -209,7 +238,7 @@ impl<S: Scheme> UnderWay<'_, '_, S> {
         if !S::BY_DRAWS && verdict.reasons.iter().any(|reason| is_of_chains(*reason)) {
             return (Next::Stop, "the chains are at fault, which more points would not mend".to_owned());
         }
-        if self.k < most {
+        if self.k < most && (falls || self.scheme.grows(self.k, round.variance)) {
             let more = (2 * self.k).min(most);
             return (Next::MorePoints, format!("V is still large: {more} points"));
         }
@@ -218,6 +247,7 @@ impl<S: Scheme> UnderWay<'_, '_, S> {
         }
         let words = match self.k {
             0 => "V is still large, and no longer falls".to_owned(),
+            k if k < most => format!("V is still large, and {k} points beside the Gaussian do not halve it"),
             k => format!("V is still large with {k} points, the most allowed (max_k)"),
         };
         (Next::Stop, words)
@@ -240,7 +270,9 @@ impl<S: Scheme> UnderWay<'_, '_, S> {
         if !S::BY_DRAWS {
             return Ok(());
         }
-        if !is_final::<S>(&self.made[this.round], &this.verdict) {
+        // Of a posterior that is nowhere near, longer chains would say no more.
+        let lost = self.made[this.round].variance > STRAYED && !self.scheme.full_draws();
+        if !lost && !is_final::<S>(&self.made[this.round], &this.verdict) {
             let chains = self.chains(this, Stage::FinalChains)?;
             self.take(this, chains)?;
         }
@@ -340,30 +372,38 @@ impl<S: Scheme> UnderWay<'_, '_, S> {
         stage: Stage,
         work: impl FnOnce(&mut S, usize) -> Result<R, TargetError>,
     ) -> Result<(R, f64), TargetError> {
-        let last = self.made.last();
-        let step = Step {
-            stage,
-            round: if stage == Stage::Pilot {
-                0
-            } else {
-                self.made.len() + usize::from(stage < Stage::FinalChains)
-            },
-            k: self.k,
-            variance: last.map(|last| last.variance),
-            shift: last.map(|last| last.shift).filter(|shift| !shift.is_nan()),
-            remaining: self.remaining(stage),
-        };
-        if (self.listener)(&step).is_break() {
-            return Err(Box::new(Interrupted));
-        }
+        self.tell(stage, None)?;
         let clock = Instant::now();
         let result = work(self.scheme, self.k)?;
         Ok((result, clock.elapsed().as_secs_f64()))
     }
 
+    fn tell(&mut self, stage: Stage, forecast: Option<Forecast>) -> Result<(), TargetError> {
+        let last = self.made.last();
+        let step = Step {
+            stage,
+            round: match stage {
+                Stage::Forecast | Stage::Pilot => 0,
+                _ => self.made.len() + usize::from(stage < Stage::FinalChains),
+            },
+            k: self.k,
+            variance: last.map(|last| last.variance),
+            shift: last.map(|last| last.shift).filter(|shift| !shift.is_nan()),
+            remaining: self.remaining(stage),
+            forecast,
+        };
+        match (self.listener)(&step) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(()) => Err(Box::new(Interrupted)),
+        }
+    }
+
     /// A round more and one that only samples and looks, two where V is far off; from the pilot on where it is drawn again.
     fn remaining(&self, stage: Stage) -> Option<f64> {
         let Some(last) = self.made.last() else {
+            if let Some((when, forecast)) = &self.expected {
+                return Some((forecast.call - when.elapsed().as_secs_f64()).max(0.0));
+            }
             let known = self.pass_seconds > 0.0 && stage != Stage::Pilot;
             return known.then_some(2.0 * (self.pilot_seconds + self.pass_seconds) + self.pass_seconds);
         };

@@ -12,13 +12,15 @@ pub struct Sample {
     pub chained: bool,
     /// Draws at which the sampler diverged.
     pub diverged: usize,
+    /// The least energy Bayesian fraction of missing information of a chain, where it is known.
+    pub e_bfmi: Option<f64>,
 }
 
 impl Sample {
     /// Draws of `chains` chains with `dim` parameters, chains × draws × parameters, row-major.
     pub fn new(theta: Vec<f64>, dim: usize, chains: usize, chained: bool, diverged: usize) -> Self {
         let draws = Draws { theta, dim, chains: Some(chains.max(1)), log_weights: None };
-        Self { draws, chained, diverged }
+        Self { draws, chained, diverged, e_bfmi: None }
     }
 
     /// Number of chains.
@@ -55,6 +57,7 @@ impl Sample {
             draws: Draws { theta, ..self.draws.clone() },
             chained: self.chained && more.chained,
             diverged: self.diverged + more.diverged,
+            e_bfmi: [self.e_bfmi, more.e_bfmi].into_iter().flatten().reduce(f64::min),
         }
     }
 

@@ -7,6 +7,7 @@ use thiserror::Error;
 use super::plan::RESTARTS;
 use super::{Plan, TargetError};
 use crate::trust::{Reason, Verdict};
+use crate::words::{Forecast, does_not_pay};
 
 /// How a kind of model is approximated: what the rounds ask for.
 pub trait Scheme {
@@ -26,9 +27,31 @@ pub trait Scheme {
     /// Whether chains of full length cost no more than another pass over all rows, so that a round had better have them.
     fn full_length(&self, k: usize) -> bool;
 
+    /// Whether as many draws as were asked for are handed over even where the posterior is nowhere near.
+    fn full_draws(&self) -> bool {
+        true
+    }
+
+    /// Whether more than k points may do what k did not, with which V is this.
+    fn grows(&self, _k: usize, _variance: f64) -> bool {
+        true
+    }
+
     /// How often a pilot may be repeated on more rows.
     fn restarts(&self) -> usize {
         RESTARTS
+    }
+
+    /// What the rounds will take, from draws where there are some and the seconds that a pilot took; none where nothing can be said yet.
+    ///
+    /// # Errors
+    /// Those of the model.
+    fn forecast(
+        &mut self,
+        _from: Option<&Self::Draws>,
+        _pilot_seconds: f64,
+    ) -> Result<Option<Forecast>, TargetError> {
+        Ok(None)
     }
 
     /// Draws given some unweighted rows; none where coresets are built without draws.
@@ -127,9 +150,16 @@ pub struct Pilot<D> {
 #[error("stopped")]
 pub struct Interrupted;
 
+/// A fit of all rows would be clearly faster, and this one is long.
+#[derive(Debug, Clone, Copy, PartialEq, Error)]
+#[error("{}", does_not_pay(.0))]
+pub struct NotWorthIt(pub Forecast);
+
 /// What a fit does now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
+    /// Timing the model.
+    Forecast,
     /// Sampling some unweighted rows.
     Pilot,
     /// Choosing points.
@@ -150,6 +180,7 @@ impl Stage {
     /// In words.
     pub fn words(self) -> &'static str {
         match self {
+            Self::Forecast => "forecast",
             Self::Pilot => "pilot",
             Self::Building => "building",
             Self::Sampling => "sampling",
@@ -174,8 +205,10 @@ pub struct Step {
     pub variance: Option<f64>,
     /// By how much the last round moved the means, at most, in posterior standard deviations.
     pub shift: Option<f64>,
-    /// Seconds that it will still take, by what the rounds so far took.
+    /// Seconds that it will still take: as expected at first, then by what the rounds so far took.
     pub remaining: Option<f64>,
+    /// What it is expected to take, when that has just been found.
+    pub forecast: Option<Forecast>,
 }
 
 /// Hears where a fit stands, and says whether to go on.

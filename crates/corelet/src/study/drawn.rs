@@ -11,7 +11,7 @@ use crate::posterior::{
 };
 use crate::rows::{All, LogLikelihood, Memory, Observations, Rest, Weighted};
 use crate::trust::{Draws, Grade, Reason, Verdict, verdict};
-use crate::words::misfits;
+use crate::words::{headline, headline_with_rest, misfits};
 
 /// Draws on which a verdict rests at most; further ones are thinned.
 const VERDICT_DRAWS: usize = 4000;
@@ -25,6 +25,8 @@ pub struct Drawn {
     pub diagnostics: Diagnostics,
     /// The verdict on the coreset; none for the posterior of all rows.
     pub verdict: Option<Verdict>,
+    /// Whether a Gaussian stands beside the weighted rows.
+    pub has_rest: bool,
     /// How they were run.
     pub settings: SampleSettings,
     /// Seconds of the chains.
@@ -103,6 +105,7 @@ impl Study {
             chains,
             diagnostics,
             verdict,
+            has_rest: coreset.is_some_and(|coreset| coreset.rest().is_some()),
             settings: *settings,
             sample_seconds,
             verdict_seconds,
@@ -168,6 +171,12 @@ pub fn sample_kept_with_rest(
 }
 
 impl Drawn {
+    /// The first line of what is said of the verdict, on so many points of so many rows; none for the posterior of all rows.
+    pub fn headline(&self, points: usize, rows: usize) -> Option<String> {
+        let words = if self.has_rest { headline_with_rest } else { headline };
+        self.verdict.as_ref().map(|verdict| words(verdict, points, rows))
+    }
+
     /// A, B or C; none for the posterior of all rows.
     pub fn grade(&self) -> Option<Grade> {
         self.verdict.as_ref().map(|verdict| verdict.grade)

@@ -8,7 +8,7 @@ use super::{
     StudyError, unheard,
 };
 use crate::data::{Columns, DesignOptions, Source};
-use crate::engine::{Fitted, Interrupted, Pilot, Plan, Round, Sample, Scheme, TargetError, rounds};
+use crate::engine::{Advice, Fitted, Interrupted, Pilot, Plan, Round, Sample, Scheme, TargetError, rounds};
 use crate::model::BuiltIn;
 use crate::posterior::{SampleError, SampleSettings};
 use crate::trust::{Reason, Verdict};
@@ -76,8 +76,15 @@ impl Study {
         let k = asked.build.k.unwrap_or(FIRST_POINTS.min(units));
         let growth = if asked.build.max_kl.is_some() { 1 } else { GROWTH };
         let max_k = asked.max_k.unwrap_or(growth * k);
-        let plan =
-            Plan { k, max_k: max_k.max(k), pilot: 2, max_rounds: usize::MAX, draws: None, seed: asked.seed };
+        let plan = Plan {
+            k,
+            max_k: max_k.max(k),
+            pilot: 2,
+            max_rounds: usize::MAX,
+            draws: None,
+            seed: asked.seed,
+            advice: Advice::Silent,
+        };
         let listener = RefCell::new(listener);
         let mut known = Known { study: self, asked, plan, listener: &listener, last: None };
         let step = &mut |step: &crate::engine::Step| (listener.borrow_mut())(Progress::Round(step));

@@ -2,6 +2,7 @@
 
 mod certificate;
 mod estimates;
+mod forecast;
 mod numbers;
 mod priors;
 mod review;
@@ -10,6 +11,7 @@ mod verdict;
 
 pub use certificate::certified;
 pub use estimates::{Estimate, HEADS, cells, figures, table};
+pub use forecast::{Forecast, does_not_pay, expected};
 pub use numbers::{count, duration, judgement, number, optional, percent, plural};
 pub use priors::PriorGroup;
 pub use review::{misfits, reviewed};

@@ -417,8 +417,8 @@ impl Summary {
         }
         if self.points.undetermined > 0 {
             warnings.push(format!(
-                "the data say nothing of {} directions of the parameters: the Gaussian leaves them to the prior",
-                count(self.points.undetermined)
+                "the data say nothing of {} of the parameters: the Gaussian leaves them to the prior",
+                plural(self.points.undetermined, "direction")
             ));
         }
         match self.quality.coreset_fit {

@@ -171,7 +171,8 @@ pub(super) fn why(reason: Reason) -> &'static str {
         Reason::ParetoK => "a few draws would carry most of the importance weight (Pareto k above its limit)",
         Reason::EffectiveDraws => "fewer than 400 effective draws would remain after reweighting",
         Reason::Diverged => {
-            "more than one in a hundred draws diverged, so part of the posterior may be missing"
+            "more than one in a hundred draws diverged, or the energy of the chains moved slowly (E-BFMI below 0.3), so part of the posterior \
+             may be missing"
         }
         Reason::PilotNotMixed => {
             "the chains on unweighted rows stayed apart: several modes, or a difficult geometry"

@@ -16,7 +16,7 @@ const R_HAT_NOTICE: f64 = 1.01;
 const ESS_A_CHAIN: f64 = 100.0;
 
 /// An energy that moves less than this between draws explores the tails poorly (Betancourt 2016).
-const E_BFMI_LIMIT: f64 = 0.3;
+pub const E_BFMI_LIMIT: f64 = 0.3;
 
 /// The draws of one number, chain by chain.
 type ByChain<'a> = &'a [Vec<f64>];
@@ -71,7 +71,6 @@ impl Diagnostics {
     pub fn new(chains: &Chains) -> Self {
         let parameters: Vec<ParameterSummary> =
             (0..chains.dim).map(|j| ParameterSummary::new(&chains.parameter(j))).collect();
-        let energy_of = |chain: &super::Chain| e_bfmi(&chain.draws.stats.energy);
         let least = |of: fn(&ParameterSummary) -> f64| parameters.iter().map(of).fold(f64::INFINITY, nan_min);
         Self {
             chains: chains.chains.len(),
@@ -81,7 +80,7 @@ impl Diagnostics {
             r_hat: -least(|p| -p.r_hat),
             ess_bulk: least(|p| p.ess_bulk),
             ess_tail: least(|p| p.ess_tail),
-            e_bfmi: chains.chains.iter().map(energy_of).fold(f64::INFINITY, nan_min),
+            e_bfmi: chains.e_bfmi(),
             parameters,
         }
     }
@@ -280,6 +279,15 @@ fn valid(draws: ByChain<'_>) -> bool {
 }
 
 /// Σ(Eₜ − Eₜ₋₁)²/Σ(Eₜ − Ē)².
+impl Chains {
+    /// The least energy Bayesian fraction of missing information of a chain: E(Eₜ − Eₜ₋₁)²/Var E. Where it is below [`E_BFMI_LIMIT`], fresh
+    /// momenta hardly reach the levels of energy that the posterior has, as in the neck of a funnel.
+    pub fn e_bfmi(&self) -> f64 {
+        let energy_of = |chain: &super::Chain| e_bfmi(&chain.draws.stats.energy);
+        self.chains.iter().map(energy_of).fold(f64::INFINITY, nan_min)
+    }
+}
+
 fn e_bfmi(energy: &[f64]) -> f64 {
     let centre = mean(energy);
     let moves: f64 = energy.windows(2).map(|pair| (pair[1] - pair[0]).powi(2)).sum();

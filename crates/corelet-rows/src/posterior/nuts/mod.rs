@@ -15,7 +15,8 @@ pub use arviz::{ArvizGroup, write_arviz};
 pub use chain::{Coordinates, sample, sample_density};
 pub use chains::{Chain, Chains, Phase, Stats};
 pub use diagnostics::{
-    Diagnostics, ParameterSummary, R_HAT_LIMIT, effective_sample_size, ess_bulk, ess_tail, r_hat,
+    Diagnostics, E_BFMI_LIMIT, ParameterSummary, R_HAT_LIMIT, effective_sample_size, ess_bulk, ess_tail,
+    r_hat,
 };
 pub use normal::normal_quantile;
 pub use weighted::{Marginal, resample, systematic};

@@ -20,12 +20,12 @@ pub(super) fn pairs(k: usize, dim: usize) -> usize {
     dim + PAIRS_A_ROW * k + 100
 }
 
-/// Up to k rows, whose odd parts beyond the linear one at centre ± shift add up to those of all.
+/// Up to k rows, or groups of them, whose odd parts beyond the linear one at centre ± shift add up to those of all.
 ///
 /// # Errors
 /// Those of the model and the solver.
 pub(super) fn choose<T: Target + ?Sized>(
-    target: &T,
+    (target, units): (&T, &Units),
     model: &dyn Derivatives,
     (centre, shifts): (&[f64], &[f64]),
     (k, plan, index): (usize, &Plan, u64),
@@ -36,9 +36,8 @@ pub(super) fn choose<T: Target + ?Sized>(
         points.extend(centre.iter().zip(shift).map(|(c, d)| c + d));
         points.extend(centre.iter().zip(shift).map(|(c, d)| c - d));
     }
-    let units = Units::of_rows(target.rows());
     let pool = Pool { size: plan.pool_at(k), keep: &[], seed: plan.seed, index, strict: false };
-    let seen = pass(target, &units, model.constrained(&points, None)?, &pool)?;
+    let seen = pass(target, units, model.constrained(&points, None)?, &pool)?;
     let finite = |pair: usize| seen.totals[2 * pair..2 * pair + 2].iter().all(|x| x.is_finite());
     let kept: Vec<usize> = (0..seen.totals.len() / 2).filter(|&pair| finite(pair)).collect();
     let odd = |values: &[f64]| -> Vec<f64> {

@@ -126,7 +126,10 @@ pub(super) fn chains<T: Target + ?Sized>(
         return Err(error);
     }
     match found {
-        Ok(found) => surrogate.model.constrained(&found.theta(), Some(&found)),
+        Ok(found) => {
+            let sample = surrogate.model.constrained(&found.theta(), Some(&found))?;
+            Ok(Sample { e_bfmi: Some(found.e_bfmi()), ..sample })
+        }
         Err(SampleError::Stopped) => {
             let error = stopped.into_inner().unwrap_or_else(PoisonError::into_inner);
             Err(error.unwrap_or_else(|| Box::new(Interrupted)))

@@ -14,10 +14,12 @@ const STEP: f64 = 0.3;
 /// Steps before anything is known of the scale.
 const FIRST_STEP: f64 = 1e-3;
 /// Gradients of all rows that the mean of the Hessian may take, and the pairs that are enough.
-const HESSIAN_GRADIENTS: usize = 600;
+pub(super) const HESSIAN_GRADIENTS: usize = 600;
 const HESSIAN_PAIRS: usize = 25;
 /// By how much a Hessian with zeros by structure may miss a difference along a direction in which all coordinates move.
 const PROBED: f64 = 0.02;
+/// The share of a direction's precision to which differences of gradients know that of the likelihood.
+const KNOWN_TO: f64 = 1e-6;
 /// The least curvature of the posterior in any direction, relative to the scale of its coordinates, that coordinates are chosen by.
 const FLAT: f64 = 1e-6;
 
@@ -93,6 +95,9 @@ impl<'m> Expander<'m> {
         }
         let hessian = self.mean_hessian(rows, &centre, shifts)?;
         let prior_hessian = self.prior_hessian(&centre)?;
+        if !finite(&hessian) || !finite(&prior_hessian) {
+            return Err(self.not_finite_near(&centre)?);
+        }
         let totals = slopes.values.iter().skip(1).step_by(2).copied().collect();
         Ok(About { centre, gradient, hessian, prior_hessian, totals })
     }
@@ -201,6 +206,28 @@ impl<'m> Expander<'m> {
             .into())
     }
 
+    /// The same of the first point beside the centre, as differences take them, at which a gradient is not finite.
+    fn not_finite_near(&self, centre: &[f64]) -> Result<TargetError, TargetError> {
+        let Some(Known { likelihood, prior, steps }) = &self.known else { return Err("no structure".into()) };
+        let dim = centre.len().max(1);
+        let first_of = |points: &[f64], gradients: &[f64]| {
+            let at = gradients.iter().position(|x| !x.is_finite())?;
+            Some((points[at / dim * dim..][..dim].to_vec(), at % dim))
+        };
+        let points = likelihood.points(centre, steps);
+        if let Some((point, _)) = first_of(&points, &self.all_rows(&points)?.gradients) {
+            return self.not_finite(&point);
+        }
+        let points = prior.points(centre, steps);
+        let which =
+            first_of(&points, &self.model.log_prior(&points)?.gradients).map_or(0, |(_, which)| which);
+        Ok(format!(
+            "the gradient of the log prior by {} is not finite near the mode",
+            self.model.names()?[which]
+        )
+        .into())
+    }
+
     /// Names the coordinate and the first row whose gradient is not finite, by halving the rows that may be at fault.
     pub(super) fn not_finite(&self, at: &[f64]) -> Result<TargetError, TargetError> {
         let names = self.model.names()?;
@@ -290,7 +317,8 @@ impl About {
             .map(|(likelihood, prior)| -likelihood - prior)
             .collect();
         let under = positive(&self.centre, &precision)?;
-        let (rest, undetermined) = Rest::of(&under, self.gradient.clone(), self.hessian.clone())?;
+        let (rest, undetermined) =
+            Rest::known_to(&under, self.gradient.clone(), self.hessian.clone(), KNOWN_TO)?;
         if undetermined == 0 {
             return Ok((rest, under, 0));
         }

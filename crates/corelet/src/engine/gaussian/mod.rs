@@ -10,6 +10,8 @@ mod chains;
 #[cfg(feature = "sampling")]
 mod climb;
 #[cfg(feature = "sampling")]
+mod cost;
+#[cfg(feature = "sampling")]
 mod curvature;
 mod derivatives;
 #[cfg(feature = "sampling")]

@@ -8,7 +8,7 @@ use super::derivatives::{Derivatives, Slopes};
 use crate::random::Stream;
 
 /// Points from which climbs begin, as many as a pilot has chains.
-const STARTS: usize = 4;
+pub(super) const STARTS: usize = 4;
 /// Rows of the sample on which they climb first: enough to tell modes apart that all rows would.
 pub(super) const SAMPLE: usize = 20_000;
 /// Steps of one climb, and what a last step may rise by, in nats: what is beyond is found by Newton steps.

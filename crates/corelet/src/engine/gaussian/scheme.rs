@@ -2,24 +2,25 @@
 
 use std::sync::Arc;
 
-use super::super::plan::{Plan, VERDICT_DRAWS};
-use super::super::{Interrupted, Pilot, PoolCoreset, Sample, Scheme, Target, TargetError, Wanted};
+use super::super::plan::{FALLS, Plan, VERDICT_DRAWS};
+use super::super::{Interrupted, Pilot, PoolCoreset, Sample, Scheme, Target, TargetError, Units, Wanted};
 use super::beside::{choose, pairs};
 use super::chains::{Surrogate, chains};
+use super::cost::forecast;
 use super::derivatives::Derivatives;
 use super::expand::{About, Expander};
 use super::modes::{sample_of, summits};
 use super::sparse::Whitened;
-use crate::posterior::Gaussian;
+use crate::posterior::{E_BFMI_LIMIT, Gaussian};
 use crate::rows::Rest;
 use crate::study::{ChosenData, gaussian_alone};
 use crate::trust::policy::SCORED_DRAWS;
 use crate::trust::{Evidence, Reason, Scores, Verdict, judge};
-use crate::words::Summary;
+use crate::words::{Forecast, Summary};
 
 /// Pairs of points over which slopes are averaged: first, where the centre will move, and later, where V is measured at them too.
-const FIRST_PAIRS: usize = 50;
-const PAIRS: usize = 250;
+pub(super) const FIRST_PAIRS: usize = 50;
+pub(super) const PAIRS: usize = 250;
 /// Draws of the chains before the first verdict.
 const FIRST_DRAWS: usize = 200;
 /// Draws at which the last verdict looks first.
@@ -39,6 +40,7 @@ const HALVINGS: usize = 6;
 /// A target whose log-likelihood is replaced by a Gaussian.
 pub struct Expanded<'t, T: Target + ?Sized> {
     target: &'t T,
+    units: Units,
     model: &'t dyn Derivatives,
     expander: Expander<'t>,
     plan: Plan,
@@ -46,6 +48,8 @@ pub struct Expanded<'t, T: Target + ?Sized> {
     last: Option<(Vec<f64>, f64)>,
     /// Whether there is a second mode that may matter.
     rival: bool,
+    /// V of the Gaussian alone, where rows are chosen beside it.
+    alone: f64,
     /// How often chains were run, for their seeds.
     runs: u64,
 }
@@ -62,9 +66,11 @@ pub struct Expansion {
     beside: Option<Arc<Beside>>,
 }
 
-/// Rows beside the Gaussian.
+/// Rows beside the Gaussian, or groups of them.
 #[derive(Debug)]
 struct Beside {
+    units: Vec<usize>,
+    unit_weights: Vec<f64>,
     rows: Vec<usize>,
     weights: Vec<f64>,
     summary: Summary,
@@ -88,11 +94,27 @@ pub struct Looked {
 
 impl<'t, T: Target + ?Sized> Expanded<'t, T> {
     /// With up to `plan.k` rows beside the Gaussian. None where the model has no gradient.
-    pub fn new(target: &'t T, plan: Plan) -> Option<Self> {
+    pub fn new(target: &'t T, units: Units, plan: Plan) -> Option<Self> {
         let model = target.derivatives()?;
         let sample = sample_of(target.rows(), plan.seed);
         let expander = Expander::new(model, target.rows(), sample);
-        Some(Self { target, model, expander, plan, last: None, rival: false, runs: 0 })
+        Some(Self {
+            target,
+            units,
+            model,
+            expander,
+            plan,
+            last: None,
+            rival: false,
+            alone: f64::INFINITY,
+            runs: 0,
+        })
+    }
+
+    /// The same, where V of the Gaussian alone is known: rows beside it have to halve that.
+    #[must_use]
+    pub fn beside(self, alone: f64) -> Self {
+        Self { alone, ..self }
     }
 
     fn dim(&self) -> usize {
@@ -154,18 +176,25 @@ impl<'t, T: Target + ?Sized> Expanded<'t, T> {
     /// # Errors
     /// Those of the model.
     pub(crate) fn coreset(&self, expansion: &Expansion) -> Result<PoolCoreset, TargetError> {
-        let (rows, weights) = expansion
-            .rows()
-            .map_or_else(Default::default, |(rows, weights)| (rows.to_vec(), weights.to_vec()));
+        let beside = expansion.beside.as_ref();
+        let (rows, row_weights) =
+            beside.map_or_else(Default::default, |beside| (beside.rows.clone(), beside.weights.clone()));
+        let (units, weights) = beside
+            .map_or_else(Default::default, |beside| (beside.units.clone(), beside.unit_weights.clone()));
         let summary = match &expansion.beside {
+            Some(beside) if self.units.are_groups() => beside
+                .summary
+                .clone()
+                .of_groups(self.units.rows(), self.units.len(), beside.units.len())
+                .with_rest(true, expansion.undetermined),
             Some(beside) => beside.summary.clone().with_rest(true, expansion.undetermined),
             None => gaussian_alone(self.target.rows(), self.plan.seed, expansion.undetermined),
         };
         Ok(PoolCoreset {
-            units: rows.clone(),
-            weights: weights.clone(),
+            units,
+            weights,
             rows,
-            row_weights: weights,
+            row_weights,
             summary,
             fingerprint: None,
             rest: Some((self.model.names()?, expansion.rest.clone())),
@@ -185,14 +214,16 @@ impl<'t, T: Target + ?Sized> Expanded<'t, T> {
         self.runs += 1;
         let at = (&seen.about.centre[..], &seen.choosing[..]);
         let ChosenData { coreset, summary, .. } =
-            choose(self.target, self.model, at, (k, &self.plan, self.runs))?;
-        let rows = (&coreset.rows[..], &coreset.weights[..]);
-        let chosen = self.expander.about_those(Some(rows), seen.about.centre.clone(), &seen.shifts)?;
+            choose((self.target, &self.units), self.model, at, (k, &self.plan, self.runs))?;
+        let (rows, weights) = self.units.expand(&coreset.rows, &coreset.weights);
+        let chosen =
+            self.expander.about_those(Some((&rows, &weights)), seen.about.centre.clone(), &seen.shifts)?;
         let Some((rest, scale)) = seen.about.less(&chosen, &alone.rest, &alone.near) else {
             return Ok(alone);
         };
-        let weights = coreset.weights.iter().map(|weight| scale * weight).collect();
-        let beside = Beside { rows: coreset.rows, weights, summary };
+        let scaled = |weights: &[f64]| weights.iter().map(|weight| scale * weight).collect();
+        let (unit_weights, weights) = (scaled(&coreset.weights), scaled(&weights));
+        let beside = Beside { units: coreset.rows, unit_weights, rows, weights, summary };
         Ok(Expansion { rest: Arc::new(rest), beside: Some(Arc::new(beside)), ..alone })
     }
 
@@ -236,6 +267,10 @@ impl<'t, T: Target + ?Sized> Expanded<'t, T> {
         if !sample.chained {
             found.push(Reason::NoChains);
         }
+        // A funnel's neck is passed by without many divergences: the prior is exact here, and funnels are.
+        if sample.e_bfmi.is_some_and(|fraction| fraction < E_BFMI_LIMIT) {
+            found.push(Reason::Diverged);
+        }
         if self.rival {
             found.push(Reason::SecondMode);
         }
@@ -264,7 +299,7 @@ impl<T: Target + ?Sized> Scheme for Expanded<'_, T> {
     type Seen = Looked;
 
     fn units(&self) -> usize {
-        self.target.rows()
+        self.units.len()
     }
 
     fn plan(&self) -> &Plan {
@@ -278,6 +313,19 @@ impl<T: Target + ?Sized> Scheme for Expanded<'_, T> {
 
     fn restarts(&self) -> usize {
         0
+    }
+
+    fn full_draws(&self) -> bool {
+        false
+    }
+
+    fn grows(&self, _k: usize, variance: f64) -> bool {
+        // Rows that did not halve what the Gaussian leaves over have overfitted the draws they were chosen at, and more would too.
+        variance < FALLS * self.alone
+    }
+
+    fn forecast(&mut self, _from: Option<&Sample>, _pilot: f64) -> Result<Option<Forecast>, TargetError> {
+        forecast(self.model, &self.units, &self.plan)
     }
 
     fn pilot(&mut self, _rows: usize, _k: usize) -> Result<Option<Pilot<Sample>>, TargetError> {
@@ -351,7 +399,7 @@ impl<T: Target + ?Sized> Scheme for Expanded<'_, T> {
     }
 
     fn points(coreset: &Expansion) -> usize {
-        coreset.rows().map_or(0, |(rows, _)| rows.len())
+        coreset.beside.as_ref().map_or(0, |beside| beside.units.len())
     }
 
     fn moved(new: &Sample, old: &Sample) -> (f64, f64) {

@@ -1,25 +1,67 @@
 //! Symmetric matrices with many zeros, as hierarchical models have them, and the coordinates in which a Gaussian is N(0, I).
 
-use crate::linalg::{Cholesky, LinalgError, row_major};
+use crate::linalg::{Cholesky, LinalgError, dot, row_major};
 use crate::posterior::Coordinates;
+
+/// The share of a line's entries from which on it is kept whole: zeros among neighbours cost less than to look places up.
+const WHOLE: f64 = 0.3;
+
+/// One line or column of a matrix.
+#[derive(Debug, Clone)]
+enum Line {
+    /// The entries that are not zero, with their places.
+    Some(Vec<(usize, f64)>),
+    /// All entries from this place on.
+    Whole(usize, Vec<f64>),
+}
+
+impl Line {
+    /// Of entries that stand from `begin` on.
+    fn of(begin: usize, entries: impl Iterator<Item = f64>) -> Self {
+        let whole: Vec<f64> = entries.collect();
+        let filled = whole.iter().filter(|x| **x != 0.0).count();
+        if filled as f64 > WHOLE * whole.len() as f64 {
+            return Self::Whole(begin, whole);
+        }
+        Self::Some((begin..).zip(whole).filter(|(_, x)| *x != 0.0).collect())
+    }
+
+    /// Its product with x.
+    fn dot(&self, x: &[f64]) -> f64 {
+        match self {
+            Self::Some(entries) => entries.iter().map(|&(i, a)| a * x[i]).sum(),
+            Self::Whole(begin, entries) => dot(entries, &x[*begin..][..entries.len()]),
+        }
+    }
+
+    /// Takes c times it from x.
+    fn take_from(&self, x: &mut [f64], c: f64) {
+        match self {
+            Self::Some(entries) => entries.iter().for_each(|&(i, a)| x[i] -= a * c),
+            Self::Whole(begin, entries) => {
+                x[*begin..].iter_mut().zip(entries).for_each(|(x, a)| *x -= a * c);
+            }
+        }
+    }
+}
 
 /// The entries of a matrix that are not zero, line by line.
 #[derive(Debug, Clone)]
 pub(super) struct Sparse {
-    lines: Vec<Vec<(usize, f64)>>,
+    lines: Vec<Line>,
 }
 
 impl Sparse {
     /// Of a row-major matrix.
     pub(super) fn of(matrix: &[f64], dim: usize) -> Self {
-        let line = |line: &[f64]| line.iter().copied().enumerate().filter(|(_, x)| *x != 0.0).collect();
+        let line = |line: &[f64]| Line::of(0, line.iter().copied());
         Self { lines: matrix.chunks_exact(dim.max(1)).map(line).collect() }
     }
 
     /// Its product with x.
     pub(super) fn multiply(&self, x: &[f64], out: &mut [f64]) {
         for (out, line) in out.iter_mut().zip(&self.lines) {
-            *out = line.iter().map(|&(j, a)| a * x[j]).sum();
+            *out = line.dot(x);
         }
     }
 }
@@ -33,7 +75,7 @@ pub(super) struct Whitened {
     order: Vec<usize>,
     diagonal: Vec<f64>,
     /// Below the diagonal, column by column.
-    columns: Vec<Vec<(usize, f64)>>,
+    columns: Vec<Line>,
 }
 
 impl Whitened {
@@ -48,10 +90,7 @@ impl Whitened {
         order.sort_by_key(|&i| (entries(i), i));
         let permuted = row_major(dim, |i, j| precision[order[i] * dim + order[j]]);
         let factor = Cholesky::new(&permuted, dim)?.factor();
-        let column = |j: usize| {
-            let below = (j + 1..dim).map(|i| (i, factor[i * dim + j]));
-            below.filter(|(_, x)| *x != 0.0).collect()
-        };
+        let column = |j: usize| Line::of(j + 1, (j + 1..dim).map(|i| factor[i * dim + j]));
         Ok(Self {
             mean: mean.to_vec(),
             diagonal: (0..dim).map(|j| factor[j * dim + j]).collect(),
@@ -70,7 +109,7 @@ impl Coordinates for Whitened {
         // Lᵀx = z from below.
         let mut x = z.to_vec();
         for j in (0..x.len()).rev() {
-            let known: f64 = self.columns[j].iter().map(|&(i, l)| l * x[i]).sum();
+            let known = self.columns[j].dot(&x);
             x[j] = (x[j] - known) / self.diagonal[j];
         }
         let begin = theta.len();
@@ -86,7 +125,7 @@ impl Coordinates for Whitened {
         for (j, column) in self.columns.iter().enumerate() {
             gradient[j] /= self.diagonal[j];
             let solved = gradient[j];
-            column.iter().for_each(|&(i, l)| gradient[i] -= l * solved);
+            column.take_from(gradient, solved);
         }
     }
 }
@@ -94,7 +133,7 @@ impl Coordinates for Whitened {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::linalg::{dot, multiply};
+    use crate::linalg::multiply;
 
     /// An arrow: three coordinates meet all others, which meet nobody else.
     fn arrow(dim: usize) -> Vec<f64> {
@@ -116,7 +155,11 @@ mod tests {
         let precision = arrow(dim);
         let mean: Vec<f64> = (0..dim).map(|i| 0.1 * i as f64).collect();
         let Ok(white) = Whitened::new(&mean, &precision) else { panic!("no factor") };
-        assert_eq!(white.columns.iter().map(Vec::len).sum::<usize>(), 3 * (dim - 3) + 3);
+        let filled = |line: &Line| match line {
+            Line::Some(entries) => entries.len(),
+            Line::Whole(_, entries) => entries.iter().filter(|x| **x != 0.0).count(),
+        };
+        assert_eq!(white.columns.iter().map(filled).sum::<usize>(), 3 * (dim - 3) + 3);
         let z: Vec<f64> = (0..dim).map(|i| ((i * 7 % 11) as f64 - 5.0) / 5.0).collect();
         let mut theta = Vec::new();
         white.push_theta(&z, &mut theta);

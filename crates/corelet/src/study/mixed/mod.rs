@@ -23,12 +23,12 @@ use super::{
 };
 use crate::data::{Dataset, Outcome};
 use crate::engine::{
-    Best, Fitted, Interrupted, Plan, PoolCoreset, Pooled, Round, Sample, Target, TargetError, Units, Wanted,
-    rounds,
+    Advice, Best, Fitted, Interrupted, Plan, PoolCoreset, Pooled, Round, Sample, Target, TargetError, Units,
+    Wanted, rounds,
 };
 use crate::mixed::{
-    EffectScale, GroupEffects, GroupTarget, KeptPrior, MixedModel, MixedPrior, Quadrature, RandomEffects, SdPrior,
-    random_effects,
+    EffectScale, GroupEffects, GroupTarget, KeptPrior, MixedModel, MixedPrior, Quadrature, RandomEffects,
+    SdPrior, random_effects,
 };
 use crate::model::mixed::{Mixed, MixedError, Nodes};
 use crate::model::{Model, TargetScale};
@@ -330,7 +330,15 @@ impl MixedStudy {
             return self.all_groups(&target);
         }
         let max_k = asked.max_k.unwrap_or(GROWTH * k).max(k).min(all);
-        let plan = Plan { k, max_k, pilot: 2, max_rounds: ROUNDS, draws: None, seed: asked.seed };
+        let plan = Plan {
+            k,
+            max_k,
+            pilot: 2,
+            max_rounds: ROUNDS,
+            draws: None,
+            seed: asked.seed,
+            advice: Advice::Silent,
+        };
         let draws = plan.draws_at(k, laplace.dim());
         let shifts = laplace.shifts(draws, asked.seed, Stream::Build);
         let theta =

@@ -1,0 +1,156 @@
+//! What a fit of all rows and a fit by a coreset will take, from a few timed evaluations.
+//!
+//! Counts of evaluations come from what the rounds do, seconds from one evaluation of each kind; the two are good to a factor of two or three,
+//! and so nothing is refused that is not clearly slower.
+
+use std::time::Instant;
+
+use super::Plan;
+use crate::words::Forecast;
+
+/// Gradients that a step of a chain takes in coordinates scaled one by one, as samplers have them: a tree of depth 4.
+pub(super) const LEAPS: f64 = 15.0;
+/// The same in coordinates in which the posterior is white: a tree of depth 3.
+pub(super) const WHITE_LEAPS: f64 = 7.0;
+/// Log-likelihoods of a row that cost as much as their gradient, by automatic differentiation.
+pub(super) const GRADIENT_COSTS: f64 = 3.0;
+/// What a call of a model costs beside its rows, in seconds.
+pub(super) const CALL_COSTS: f64 = 2e-5;
+/// Seconds to choose one of k points among one candidate at one draw.
+const CHOICE_COSTS: f64 = 3e-10;
+/// Rounds where k points are enough: one at the draws of a pilot, which moves, one where it leads, and the final look.
+const ROUNDS: f64 = 3.0;
+/// Rounds with each number of points where they are not.
+const ROUNDS_EACH: f64 = 2.0;
+/// An evaluation that took longer than this may have been compiled in it, and is timed again.
+const SUSPECT: f64 = 0.05;
+/// A call that is slower than a fit of all rows by less than this factor is not said to be: estimates are no better.
+const CLEARLY: f64 = 2.0;
+/// Seconds that nobody minds.
+const FELT: f64 = 5.0;
+/// Seconds that are worth a question before they are spent.
+const LONG: f64 = 30.0;
+
+/// What is done about a forecast.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Advice {
+    /// There is none.
+    #[default]
+    Silent,
+    /// It is told.
+    Told,
+    /// A long fit that does not pay is refused.
+    Heeded,
+}
+
+/// What a forecast comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outlook {
+    /// A coreset pays, or is too quick for anybody to mind.
+    Pays,
+    /// A fit of all rows would be clearly faster, and this one is not long either.
+    Slower,
+    /// A fit of all rows would be clearly faster, and this one is long.
+    Wasteful,
+}
+
+/// Whether a coreset pays.
+pub fn outlook(forecast: &Forecast) -> Outlook {
+    let Forecast { call, full, .. } = *forecast;
+    match full {
+        Some(full) if call > CLEARLY * full && call > LONG => Outlook::Wasteful,
+        Some(full) if call > CLEARLY * full && call > FELT => Outlook::Slower,
+        _ => Outlook::Pays,
+    }
+}
+
+/// Seconds of some work, without what was compiled at the first call.
+///
+/// # Errors
+/// Those of the work.
+pub(super) fn seconds<E>(mut work: impl FnMut() -> Result<(), E>) -> Result<f64, E> {
+    let mut timed = || -> Result<f64, E> {
+        let clock = Instant::now();
+        work()?;
+        Ok(clock.elapsed().as_secs_f64())
+    };
+    let first = timed()?;
+    Ok(if first > SUSPECT { first.min(timed()?) } else { first })
+}
+
+/// Seconds to choose k points among so many candidates at so many draws.
+pub(super) fn choosing(k: usize, candidates: usize, draws: usize) -> f64 {
+    CHOICE_COSTS * (k * candidates * draws) as f64
+}
+
+/// Seconds of one round, and of the rounds to be expected, of weighted rows in place of all: a pass at the draws that k points take, their
+/// choice, and chains on them.
+pub(super) fn by_rows(
+    plan: &Plan,
+    parameters: usize,
+    units: usize,
+    per_draw: f64,
+    chains: impl Fn(usize) -> f64,
+) -> (f64, f64) {
+    let round = |k: usize| {
+        let draws = plan.draws_at(k, parameters);
+        draws as f64 * per_draw + choosing(k, plan.pool_at(k).min(units), draws) + chains(k)
+    };
+    // k weights match slope and curvature of the log-likelihood where they are no fewer than these.
+    let needed = parameters * (parameters + 3) / 2;
+    if needed <= plan.k {
+        return (round(plan.k), ROUNDS * round(plan.k));
+    }
+    let (mut k, mut all) = (plan.k, 0.0);
+    loop {
+        all += ROUNDS_EACH * round(k);
+        if k >= plan.max_k || k >= needed {
+            return (round(plan.k), all);
+        }
+        k = (2 * k).min(plan.max_k);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(k: usize, max_k: usize) -> Plan {
+        Plan { k, max_k, pilot: 1000, max_rounds: 10, draws: None, seed: 0, advice: Advice::Heeded }
+    }
+
+    #[test]
+    fn only_what_is_clearly_slower_and_long_is_wasteful() {
+        let of = |call: f64, full: Option<f64>| {
+            let forecast =
+                Forecast { parameters: 1, units: 9, groups: false, k: 1, max_k: 1, round: 1.0, call, full };
+            outlook(&forecast)
+        };
+        assert_eq!(of(1e4, None), Outlook::Pays);
+        assert_eq!(of(4.0, Some(0.01)), Outlook::Pays);
+        assert_eq!(of(100.0, Some(60.0)), Outlook::Pays);
+        assert_eq!(of(20.0, Some(5.0)), Outlook::Slower);
+        assert_eq!(of(100.0, Some(40.0)), Outlook::Wasteful);
+    }
+
+    /// Rounds grow with the draws, and with the doublings where k points are too few for the parameters.
+    #[test]
+    fn more_parameters_take_more_rounds() {
+        let chains = |_| 1.0;
+        let (round, few) = by_rows(&plan(300, 1200), 5, 100_000, 1e-3, chains);
+        assert!((few / round - ROUNDS).abs() < 1e-12 && (1.5..2.0).contains(&round), "{round} {few}");
+        let (same, many) = by_rows(&plan(300, 1200), 40, 100_000, 1e-3, chains);
+        assert!(same > round - 1e-12 && many > 2.0 * few, "{same} {many}");
+    }
+
+    #[test]
+    fn what_is_compiled_at_first_is_not_counted() {
+        let mut calls = 0;
+        let found = seconds(|| -> Result<(), ()> {
+            calls += 1;
+            std::thread::sleep(std::time::Duration::from_millis(if calls == 1 { 100 } else { 1 }));
+            Ok(())
+        });
+        assert!(calls == 2 && found.is_ok_and(|found| found < 0.1));
+    }
+}
