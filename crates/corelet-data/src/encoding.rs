@@ -11,6 +11,7 @@ use super::collinear::ScaledColumns;
 use super::error::{DataError, excerpt, list, list_names};
 use super::features::{Cells, Feature, TextLevels};
 use super::fill::Encoder;
+use super::kept_rows::KeptRows;
 use super::levels::{Level, Levels};
 use super::options::Beside;
 use super::place::Place;
@@ -37,6 +38,9 @@ pub struct Encoding {
     /// The column of the offset, where there is one.
     #[serde(default)]
     pub(super) offset: Option<String>,
+    /// The column of the weights, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) weights: Option<String>,
     /// What counts as missing besides an empty cell, `NA`, `NaN` and `null`.
     pub(super) missing: Vec<String>,
 }
@@ -73,6 +77,14 @@ pub enum Besides {
     Exposure,
     /// Target and whatever stands beside it.
     Target,
+    /// These and the weights: rows that a model is fitted to.
+    Weighted,
+}
+
+impl Besides {
+    fn target(self) -> bool {
+        matches!(self, Self::Target | Self::Weighted)
+    }
 }
 
 impl Encoding {
@@ -132,26 +144,46 @@ impl Encoding {
         levels: &[TextLevels],
         standardisation: &Standardisation,
     ) -> Result<(Observations, Vec<String>), DataError> {
-        let encoded = self.encode_all(source, besides, unseen, levels, standardisation);
-        encoded.map_err(|error| source.located(error))
+        let asked = Policy { besides, unseen, drop_missing: false };
+        let encoded = self.encode_all(source, &asked, levels, standardisation);
+        let (rows, _, notes) = encoded.map_err(|error| source.located(error))?;
+        Ok((rows, notes))
+    }
+
+    /// Rows that a model is fitted to, with target and weights, and which rows of the source they are: all, or with `drop_missing` those
+    /// in which no cell is missing.
+    ///
+    /// # Errors
+    /// See [`encode`](Self::encode).
+    pub fn encode_data(
+        &self,
+        source: &Source<'_>,
+        drop_missing: bool,
+        levels: &[TextLevels],
+        standardisation: &Standardisation,
+    ) -> Result<(Observations, KeptRows), DataError> {
+        let asked = Policy { besides: Besides::Weighted, unseen: Unseen::Error, drop_missing };
+        let encoded = self.encode_all(source, &asked, levels, standardisation);
+        let (rows, kept, _) = encoded.map_err(|error| source.located(error))?;
+        Ok((rows, kept))
     }
 
     fn encode_all(
         &self,
         source: &Source<'_>,
-        besides: Besides,
-        unseen: Unseen,
+        &Policy { besides, unseen, drop_missing }: &Policy,
         levels: &[TextLevels],
         standardisation: &Standardisation,
-    ) -> Result<(Observations, Vec<String>), DataError> {
+    ) -> Result<(Observations, KeptRows, Vec<String>), DataError> {
         let columns = Columns::of(self, source, besides)?;
         let markers = Markers::new(&self.missing);
         let watch = &mut |_: &_| ControlFlow::Continue(());
         let survey = survey(source.reader(), &columns.asked, &markers, watch)?;
         if survey.rows.total() == 0 {
-            return Ok((Observations { dim: self.names.len(), ..Observations::default() }, Vec::new()));
+            let none = Observations { dim: self.names.len(), ..Observations::default() };
+            return Ok((none, survey.rows, Vec::new()));
         }
-        let known = Known { encoding: self, levels, unseen };
+        let known = Known { encoding: self, levels, unseen, drop_missing };
         let notes = columns.check(&known, source.name(), &survey)?;
         let kinds = columns.asked.iter().zip(&survey.columns);
         let wanted: Vec<Wanted> =
@@ -170,12 +202,13 @@ impl Encoding {
             storage: &Storage::default(),
             target: code.unwrap_or(TargetCode::None),
             // Weights are those of a fit, and a coreset's have them in them.
-            singles: [columns.target, columns.beside, None, columns.offset],
+            singles: [columns.target, columns.beside, columns.weights, columns.offset],
             groups_position: None,
         };
         // Nothing is to be learnt of their correlations.
         let none = ScaledColumns { dim: features.len(), columns: vec![], centre: vec![], scale: vec![] };
-        Ok((encoder.rows(&none, standardisation, survey.looks + 1, watch)?.observations, notes))
+        let filled = encoder.rows(&none, standardisation, survey.looks + 1, watch)?;
+        Ok((filled.observations, survey.rows, notes))
     }
 }
 
@@ -224,6 +257,14 @@ struct Known<'a> {
     encoding: &'a Encoding,
     levels: &'a [TextLevels],
     unseen: Unseen,
+    drop_missing: bool,
+}
+
+/// What is read of the rows, and what becomes of those that the design could not have had.
+struct Policy {
+    besides: Besides,
+    unseen: Unseen,
+    drop_missing: bool,
 }
 
 /// The columns that are read, by name and by their place among those asked for.
@@ -232,13 +273,14 @@ struct Columns {
     asked: Vec<Asked>,
     target: Option<usize>,
     beside: Option<usize>,
+    weights: Option<usize>,
     offset: Option<usize>,
 }
 
 impl Columns {
     fn of(encoding: &Encoding, source: &Source<'_>, besides: Besides) -> Result<Self, DataError> {
         let (names, asked) = (Vec::new(), Vec::new());
-        let mut columns = Self { names, asked, target: None, beside: None, offset: None };
+        let mut columns = Self { names, asked, target: None, beside: None, weights: None, offset: None };
         for made in &encoding.features {
             match made {
                 Made::Number(column) | Made::Bool(column) => columns.ask(source, column, None)?,
@@ -246,14 +288,17 @@ impl Columns {
                 Made::Ones => continue,
             };
         }
-        if let (Some(target), Besides::Target) = (&encoding.target, besides) {
+        if let Some(target) = encoding.target.as_ref().filter(|_| besides.target()) {
             let text = target.code.is_text().then_some(Kind::Text);
             columns.target = Some(columns.ask(source, &target.column, text)?);
         }
         if let Some((column, beside)) = &encoding.beside
-            && (besides == Besides::Target || besides == Besides::Exposure && *beside == Beside::Exposure)
+            && (besides.target() || besides == Besides::Exposure && *beside == Beside::Exposure)
         {
             columns.beside = Some(columns.ask(source, column, None)?);
+        }
+        if let Some(column) = encoding.weights.as_ref().filter(|_| besides == Besides::Weighted) {
+            columns.weights = Some(columns.ask(source, column, None)?);
         }
         if let Some(column) = &encoding.offset {
             columns.offset = Some(columns.ask(source, column, None)?);
@@ -304,7 +349,7 @@ impl Columns {
             .filter(|(_, found)| found.missing > 0)
             .map(|(name, found)| format!("{} in '{name}'", found.missing))
             .collect();
-        if !gaps.is_empty() {
+        if !gaps.is_empty() && !known.drop_missing {
             let (affected, rows) = (survey.rows.total() - survey.rows.len(), survey.rows.total());
             let columns = list(gaps.into_iter());
             return Err(DataError::Gaps { file: file.to_owned(), affected, rows, columns });
@@ -333,6 +378,9 @@ impl Columns {
         }
         if let Some(place) = self.offset {
             of(place).numbers("the offset")?;
+        }
+        if let Some(place) = self.weights {
+            of(place).positive("the weights")?;
         }
         if let (Some(place), Some((_, beside))) = (self.beside, &encoding.beside) {
             of(place).beside(*beside)?;

@@ -138,6 +138,7 @@ impl Examination<'_> {
                 labels: if classes { target.labels() } else { Vec::new() },
             }),
             offset: options.columns.offset.clone(),
+            weights: options.columns.weights.clone(),
             beside: options.columns.beside().map(|(column, what)| (column.clone(), what)),
             missing: options.missing.clone(),
         }

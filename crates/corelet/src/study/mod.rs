@@ -3,6 +3,8 @@
 //! A front end turns flags or keywords into a [`Specification`], hears of [`Progress`], and words what comes back.
 
 mod assign;
+#[cfg(feature = "sampling")]
+mod blocks;
 mod build;
 #[cfg(feature = "sampling")]
 mod certify;
@@ -28,9 +30,13 @@ mod resolved;
 #[cfg(feature = "sampling")]
 mod review;
 mod specification;
+#[cfg(feature = "sampling")]
+mod update;
 mod weights;
 
 pub use assign::{Parameters, PriorError};
+#[cfg(feature = "sampling")]
+pub use blocks::{Block, Blocks, Part};
 pub use build::Chosen;
 pub use compare::{Cell, Comparison};
 #[cfg(feature = "sampling")]
@@ -58,6 +64,8 @@ pub use resolved::Resolved;
 #[cfg(feature = "sampling")]
 pub use review::ReviewSettings;
 pub use specification::{BuildSpecification, ModelSpecification, Specification, UsageError};
+#[cfg(feature = "sampling")]
+pub use update::{UpdateSpecification, Updated};
 
 use self::assign::some_of;
 use self::loose::loose_levels;
@@ -154,6 +162,8 @@ pub struct Study {
     warnings: Vec<String>,
     read_seconds: f64,
     full: OnceLock<Full>,
+    /// So many rows in front stand for others: no sample of outcomes.
+    stand_ins: usize,
 }
 
 /// The fit of all rows.
@@ -332,6 +342,7 @@ impl Study {
             warnings,
             read_seconds,
             full,
+            stand_ins: 0,
         };
         study.judge_prior();
         Ok(study)

@@ -100,8 +100,9 @@ impl Study {
         let Some(kind) = self.outcomes() else { return Ok(None) };
         let few = draws.thinned(QUICK_DRAWS);
         let mut checks = Checks::new(kind, few.len());
-        let stride = self.rows.len().div_ceil(QUICK_ROWS).max(1);
-        let ids: Vec<usize> = (0..self.rows.len()).step_by(stride).collect();
+        let all = self.stand_ins..self.rows.len();
+        let stride = all.len().div_ceil(QUICK_ROWS).max(1);
+        let ids: Vec<usize> = all.step_by(stride).collect();
         let model = self.rows.bind(self.rows.fetch(&ids)?)?;
         self.check_block(&model, &few, (0, seed), &mut checks)?;
         Ok(Some(checks.finish(self.rows.dim())))

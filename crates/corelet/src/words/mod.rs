@@ -6,6 +6,8 @@ mod numbers;
 mod priors;
 mod review;
 mod summary;
+#[cfg(feature = "sampling")]
+mod update;
 mod verdict;
 
 pub use certificate::certified;
@@ -14,4 +16,6 @@ pub use numbers::{count, duration, judgement, number, optional, percent, plural}
 pub use priors::PriorGroup;
 pub use review::{misfits, reviewed};
 pub use summary::{Judged, NamedShift, Seconds, Subject, Summary};
+#[cfg(feature = "sampling")]
+pub use update::updated;
 pub use verdict::{another_mode, headline, headline_with_rest, lines};
