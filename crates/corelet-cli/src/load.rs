@@ -8,6 +8,7 @@ use std::time::Instant;
 use anyhow::Context;
 use corelet::coreset::{Coreset, RestChoice};
 use corelet::data::{Bytes, Dataset, Extra, Reading, Source, is_standard_output, read_coreset, write_rows};
+use corelet::review::By;
 use corelet::rows::Rest;
 use corelet::study::{Drawn, Progress, Specification, Study, StudyError, rest_of};
 use corelet::words::{Summary, count, duration};
@@ -166,6 +167,12 @@ impl Opened {
         let mut metadata = frame.metadata(summary, self.study.resolved(), coreset.rest.as_deref())?;
         metadata.extend([self.study.blocks(drawn, coreset.rows.len()).metadata()?]);
         Ok(write_rows(&self.source.cells(&rows)?, &[("weight", weights)], &metadata, path)?)
+    }
+
+    /// The rows by the levels of a column of the data.
+    pub(crate) fn by(&self, column: &str) -> anyhow::Result<By> {
+        let rows: Vec<usize> = self.study.frame().rows.iter().collect();
+        Ok(By::of(column, &self.source.column(column)?, &rows))
     }
 
     /// Says what the user should know about data, model and fit.

@@ -32,6 +32,8 @@ pub enum Stream {
     Modes = 12,
     /// Draws of outcomes that observed ones are compared with, a stream a row.
     Checks = 13,
+    /// Draws of a Gaussian that a bridge leads to.
+    Evidence = 14,
 }
 
 impl Stream {

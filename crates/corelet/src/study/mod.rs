@@ -13,6 +13,8 @@ mod compare;
 mod drawn;
 mod error;
 #[cfg(feature = "sampling")]
+mod evidence;
+#[cfg(feature = "sampling")]
 mod fit;
 mod frame;
 mod given;

@@ -14,7 +14,7 @@ pub use certificate::certified;
 pub use estimates::{Estimate, HEADS, cells, figures, table};
 pub use numbers::{count, duration, judgement, number, optional, percent, plural};
 pub use priors::PriorGroup;
-pub use review::{misfits, reviewed};
+pub use review::{misfits, misfits_by_level, reviewed};
 pub use summary::{Judged, NamedShift, Seconds, Subject, Summary};
 #[cfg(feature = "sampling")]
 pub use update::updated;
