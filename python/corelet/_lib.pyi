@@ -21,7 +21,7 @@ def review(
     data: Data,
     keywords: Mapping[str, object],
     draws: Mapping[str, object],
-    settings: tuple[int, int, bool, int],
+    settings: tuple[int, int, bool, int, Optional[str], bool],
     execution: Execution,
 ) -> dict[str, Any]: ...
 def update(

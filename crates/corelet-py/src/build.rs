@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use corelet::data::{Dataset, Reading, Source};
 use corelet::rows::{Observations, Rest};
-use corelet::study::{BuildSpecification, Chosen, Specification, Study};
+use corelet::study::{BuildSpecification, Chosen, Drawn, Specification, Study};
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;

@@ -6,7 +6,7 @@ use corelet::data::{Column, Columns, DesignOptions, Source, Table, Values};
 use corelet::model::BuiltIn;
 use corelet::posterior::{Density, SampleSettings};
 use corelet::random::Stream;
-use corelet::rows::{All, At, LogLikelihood, Rows};
+use corelet::rows::{All, At, LogLikelihood};
 use corelet::study::{ModelSpecification, Specification, Study, unheard};
 use corelet::trust::Draws;
 use rand::{RngExt, SeedableRng};
