@@ -8,7 +8,9 @@ use corelet::data::{Format, Unseen};
 use corelet::embed::Choice;
 use corelet::mixed::{MixedSpecification, RandomEffects, SdPrior};
 use corelet::posterior::SampleSettings;
-use corelet::study::{BuildSpecification, PredictedKind, PredictionSettings, Specification, UpdateSpecification};
+use corelet::study::{
+    BuildSpecification, PredictedKind, PredictionSettings, Specification, UpdateSpecification,
+};
 
 use crate::args::{ChooseArgs, ModelArgs, RestArg, positive_count, positive_number};
 use crate::args_data::DataArgs;

@@ -235,7 +235,12 @@ fn to_json(study: &Study, review: &Review, difference: Option<Difference>) -> an
         dispersion: checks.and_then(|checks| checks.dispersion).map(|(ratio, _)| ratio),
         zeros: checks.and_then(|checks| checks.zeros),
         pit: checks.map(|checks| checks.pit.clone()).unwrap_or_default(),
-        misfits: checks.map(misfits).unwrap_or_default().into_iter().chain(misfits_by_level(&review.by)).collect(),
+        misfits: checks
+            .map(misfits)
+            .unwrap_or_default()
+            .into_iter()
+            .chain(misfits_by_level(&review.by))
+            .collect(),
         by: review.by.iter().map(Level::of).collect(),
         log_evidence: review.evidence.map(|evidence| (evidence.log, evidence.se)),
         parameters: parameters.collect(),

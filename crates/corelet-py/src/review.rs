@@ -145,7 +145,11 @@ fn fields<'py>(
 }
 
 /// What the Python class `Fits` is made of.
-fn check_fields<'py>(py: Python<'py>, checked: &Checked, misfits: Vec<String>) -> PyResult<Bound<'py, PyDict>> {
+fn check_fields<'py>(
+    py: Python<'py>,
+    checked: &Checked,
+    misfits: Vec<String>,
+) -> PyResult<Bound<'py, PyDict>> {
     let checks = PyDict::new(py);
     checks.set_item("misfits", misfits)?;
     checks.set_item("n", checked.rows)?;

@@ -51,7 +51,8 @@ pub(crate) fn update<'py>(
         kept.update(rows, earlier, &asked, &mut |progress| control.heard(progress))
             .map_err(|error| Failure::of(&name, &error))
     })?;
-    let fresh: Vec<usize> = result.rows.iter().filter(|row| **row >= own).map(|row| of.file_row(row - own)).collect();
+    let fresh: Vec<usize> =
+        result.rows.iter().filter(|row| **row >= own).map(|row| of.file_row(row - own)).collect();
     let cells = source.cells(&fresh).map_err(|error| Failure::new(&error))?;
     let answer = PyDict::new(py);
     let coreset = fields(py, &result)?;
@@ -63,7 +64,8 @@ pub(crate) fn update<'py>(
     answer.set_item("dropped", dropped(&of))?;
     let mut lines = updated(&result);
     let verdict = drawn_fields(py, &result.study, &result.drawn, result.rows.len())?;
-    let said: Vec<String> = verdict.get_item("lines")?.map_or_else(|| Ok(Vec::new()), |lines| lines.extract())?;
+    let said: Vec<String> =
+        verdict.get_item("lines")?.map_or_else(|| Ok(Vec::new()), |lines| lines.extract())?;
     lines.splice(..0, said);
     verdict.set_item("lines", lines)?;
     answer.set_item("verdict", verdict)?;

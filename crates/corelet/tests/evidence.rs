@@ -56,7 +56,8 @@ fn exact(study: &Study) -> f64 {
     let mut sum = 0.0;
     for i in 0..rows.len() {
         let x = rows.wide_row(i);
-        let gain: Vec<f64> = (0..dim).map(|a| (0..dim).map(|b| covariance[a * dim + b] * x[b]).sum()).collect();
+        let gain: Vec<f64> =
+            (0..dim).map(|a| (0..dim).map(|b| covariance[a * dim + b] * x[b]).sum()).collect();
         let variance = 0.64 + x.iter().zip(&gain).map(|(x, g)| x * g).sum::<f64>();
         let off = rows.target(i).0 - x.iter().zip(&mean).map(|(x, m)| x * m).sum::<f64>();
         sum -= 0.5 * (off * off / variance + (std::f64::consts::TAU * variance).ln());
@@ -142,8 +143,9 @@ fn the_standard_error_is_honest() {
     let posterior = study.full(&mut unheard).unwrap().posterior.clone();
     let of = |seed: u64| {
         let shifts = posterior.shifts(1000, seed, Stream::HeldOut);
-        let theta: Vec<f64> =
-            (0..1000).flat_map(|s| posterior.mean.iter().zip(shifts.row(s)).map(|(m, d)| m + d).collect::<Vec<f64>>()).collect();
+        let theta: Vec<f64> = (0..1000)
+            .flat_map(|s| posterior.mean.iter().zip(shifts.row(s)).map(|(m, d)| m + d).collect::<Vec<f64>>())
+            .collect();
         let found = study.evidence(&Draws { theta, ..draws.clone() }, None, seed).unwrap().unwrap();
         (found.log - truth) / found.se
     };

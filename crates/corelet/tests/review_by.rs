@@ -66,7 +66,8 @@ fn each_level_has_the_sums_of_its_rows() {
         assert_eq!(review.by.len(), 4);
         let all = review.checks.as_ref().unwrap();
         for (level, (label, checked)) in review.by.iter().enumerate() {
-            let own: Vec<f64> = y.iter().zip(&codes).filter(|(_, code)| **code == level as u32).map(|(y, _)| *y).collect();
+            let own: Vec<f64> =
+                y.iter().zip(&codes).filter(|(_, code)| **code == level as u32).map(|(y, _)| *y).collect();
             assert_eq!((label.as_str(), checked.rows), (["a", "b", "c", "d"][level], own.len()));
             let (mean, expected, sd) = checked.mean.unwrap();
             assert!((mean - own.iter().sum::<f64>() / own.len() as f64).abs() < 1e-12);

@@ -110,7 +110,13 @@ fn truth(updated: &Updated, all: &Observations) -> (f64, f64) {
     let draws = Draws::from_chains(&updated.drawn.chains, 2000);
     let judged = verdict(&memory, &prior, &weighted, &draws, 0).unwrap();
     let full = laplace(&All(&memory), &prior, None, &LaplaceSettings::default()).unwrap().posterior;
-    let off = draws.mean().iter().zip(&full.mean).zip(full.sds()).map(|((a, b), sd)| ((a - b) / sd).abs()).fold(0.0, f64::max);
+    let off = draws
+        .mean()
+        .iter()
+        .zip(&full.mean)
+        .zip(full.sds())
+        .map(|((a, b), sd)| ((a - b) / sd).abs())
+        .fold(0.0, f64::max);
     (judged.divergence.variance, off)
 }
 
@@ -175,7 +181,8 @@ fn another_regime_takes_the_grade_away_until_the_earlier_rows_are_there() {
     // All rows at hand say how good it really is: V on all of them, and nothing rests on an older certificate.
     let seen = update(&kept, other(), Some(of(3000, 1, SLOPES)), RestChoice::Auto);
     let judged = seen.drawn.verdict.as_ref().unwrap();
-    let unlike = |reason: &Reason| !matches!(reason, Reason::Drifted | Reason::Uncertified | Reason::Inherited);
+    let unlike =
+        |reason: &Reason| !matches!(reason, Reason::Drifted | Reason::Uncertified | Reason::Inherited);
     assert!(judged.reasons.iter().all(unlike) && seen.carried.is_none(), "{:?}", judged.reasons);
     assert!(judged.divergence.variance > new.drawn.verdict.as_ref().unwrap().divergence.variance);
     assert_eq!((seen.blocks.blocks.len(), seen.blocks.rows()), (1, 12_000));
@@ -186,7 +193,16 @@ fn another_regime_takes_the_grade_away_until_the_earlier_rows_are_there() {
 fn a_coreset_that_was_never_judged_certifies_nothing() {
     let of = |n, seed| table(n, seed, SLOPES, BuiltIn::Logistic, &KINDS);
     let mut kept = fitted(of(3000, 1), BuiltIn::Logistic, RestChoice::Auto, 100);
-    kept.blocks = Blocks { blocks: kept.blocks.blocks.iter().cloned().map(|block| corelet::study::Block { grade: None, ..block }).collect(), ..kept.blocks };
+    kept.blocks = Blocks {
+        blocks: kept
+            .blocks
+            .blocks
+            .iter()
+            .cloned()
+            .map(|block| corelet::study::Block { grade: None, ..block })
+            .collect(),
+        ..kept.blocks
+    };
     let new = update(&kept, of(1000, 2), None, RestChoice::Auto);
     assert!(new.drawn.verdict.as_ref().unwrap().reasons.contains(&Reason::Uncertified));
     let seen = update(&kept, of(1000, 2), Some(of(3000, 1)), RestChoice::Auto);

@@ -165,7 +165,8 @@ pub(crate) fn outcomes(checked: &Checked) -> anyhow::Result<Option<(Drawing, Str
         ("place among drawn outcomes", "rows, over a level share", marks, words)
     } else if !checked.calibration.is_empty() {
         let bins = &checked.calibration;
-        let of = |shift: f64| bins.iter().map(|bin| (bin.predicted, bin.observed + shift * bin.error)).collect();
+        let of =
+            |shift: f64| bins.iter().map(|bin| (bin.predicted, bin.observed + shift * bin.error)).collect();
         let mut observed = Curve::line(of(0.0), own_style(), "observed");
         observed.markers = true;
         let marks = vec![

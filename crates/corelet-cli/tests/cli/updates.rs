@@ -33,7 +33,8 @@ fn months_are_added_one_by_one() {
     let place = months();
     let model = "--model poisson --features a,b,kind --target count --exposure hours";
     place.succeed(&format!("fit one.csv {model} -k 80 -o one.parquet --coreset core1.parquet {CHAINS}"));
-    let said = place.succeed(&format!("update core1.parquet two.csv -o core2.parquet --json two.json {CHAINS}"));
+    let said =
+        place.succeed(&format!("update core1.parquet two.csv -o core2.parquet --json two.json {CHAINS}"));
     assert!(said.contains("1 500 new, with 3 000 that came before in 1 block"), "{said}");
     assert!(said.contains("rest on their certificate"), "{said}");
     assert_eq!(grade(&place, "two.json"), "A");
@@ -87,8 +88,14 @@ fn what_cannot_be_added_leaves_no_file() {
         ("update core.csv two.csv -o out.parquet", "does not say how its rows were encoded"),
         ("update core.parquet two.csv -o out.csv", "CSV has no place"),
         ("update core.parquet two.csv -o core.parquet", "overwrite an input"),
-        ("update core.parquet two.csv --old three.csv -o out.parquet", "1500 rows, and the coreset stands for 3000"),
-        ("update core.parquet two.csv --old two.csv three.csv -o out.parquet", "are others than those that were added"),
+        (
+            "update core.parquet two.csv --old three.csv -o out.parquet",
+            "1500 rows, and the coreset stands for 3000",
+        ),
+        (
+            "update core.parquet two.csv --old two.csv three.csv -o out.parquet",
+            "are others than those that were added",
+        ),
     ] {
         let output = place.run(line);
         let said = stderr(&output);

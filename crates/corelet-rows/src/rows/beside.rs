@@ -107,11 +107,8 @@ mod tests {
             let rows = Observations::new(&features, 2, target.clone());
             Memory::new(Arc::new(Logistic::model(rows).unwrap()))
         };
-        let rest = Rest {
-            centre: vec![0.2, -0.1],
-            gradient: vec![0.5, 1.0],
-            curvature: vec![-3.0, 0.5, 0.5, -2.0],
-        };
+        let rest =
+            Rest { centre: vec![0.2, -0.1], gradient: vec![0.5, 1.0], curvature: vec![-3.0, 0.5, 0.5, -2.0] };
         let both = Beside::new(Box::new(bare()), Arc::new(rest.clone())).unwrap();
         let theta = [0.4, 0.3];
         let (with, without) = (

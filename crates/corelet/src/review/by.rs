@@ -33,7 +33,8 @@ impl By {
             }
             Values::Text { codes, levels } => {
                 let names: Vec<String> = levels.iter().cloned().chain(["missing".to_owned()]).collect();
-                let code = |&row: &usize| if codes[row] == MISSING { levels.len() as u32 } else { codes[row] };
+                let code =
+                    |&row: &usize| if codes[row] == MISSING { levels.len() as u32 } else { codes[row] };
                 used(&names, file_rows.iter().map(code).collect())
             }
         };
@@ -79,7 +80,13 @@ fn of_numbers(values: &[f64]) -> (Vec<String>, Vec<u32>) {
         sorted[before]
     };
     let mut labels: Vec<String> = (0..ends.len())
-        .map(|at| if first(at) == ends[at] { format!("{}", ends[at]) } else { format!("{} to {}", short(first(at)), short(ends[at])) })
+        .map(|at| {
+            if first(at) == ends[at] {
+                format!("{}", ends[at])
+            } else {
+                format!("{} to {}", short(first(at)), short(ends[at]))
+            }
+        })
         .collect();
     if missing {
         labels.push("missing".to_owned());
@@ -111,7 +118,8 @@ mod tests {
         let rows = |code: u32| by.codes.iter().filter(|c| **c == code).count();
         assert!((0..10).all(|code| rows(code) == 100));
         // Mostly one number: ranges that would be empty are none.
-        let spike = Values::Number { values: (0..1000).map(|i| f64::from(i.max(800))).collect(), integer: true };
+        let spike =
+            Values::Number { values: (0..1000).map(|i| f64::from(i.max(800))).collect(), integer: true };
         let by = By::of("x", &spike, &(0..1000).collect::<Vec<_>>());
         assert_eq!((by.labels[0].as_str(), by.labels.len()), ("800", 3));
     }

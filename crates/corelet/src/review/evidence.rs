@@ -33,7 +33,8 @@ pub fn bridge(posterior: &[f64], weights: &[f64], proposal: &[f64], inflation: f
     let (at_posterior, at_proposal): (Vec<f64>, Vec<f64>) =
         (posterior.iter().map(ratio).collect(), proposal.iter().map(ratio).collect());
     // p/(s₁p + s₂rg) and rg/(s₁p + s₂rg) as functions of p/g; an infinite ratio has the limit.
-    let of_p = |q: f64, r: f64| if q.is_infinite() { 1.0 / share } else { q / (share * q + (1.0 - share) * r) };
+    let of_p =
+        |q: f64, r: f64| if q.is_infinite() { 1.0 / share } else { q / (share * q + (1.0 - share) * r) };
     let of_g = |q: f64, r: f64| r / (share * q + (1.0 - share) * r);
     let mean_p = |r: f64| at_proposal.iter().map(|&q| of_p(q, r)).sum::<f64>() / at_proposal.len() as f64;
     let mean_g = |r: f64| at_posterior.iter().zip(weights).map(|(&q, w)| w * of_g(q, r)).sum::<f64>();
@@ -52,11 +53,8 @@ pub fn bridge(posterior: &[f64], weights: &[f64], proposal: &[f64], inflation: f
     let (of_proposal, of_posterior) = (mean_p(r), mean_g(r));
     let first: f64 = at_proposal.iter().map(|&q| (of_p(q, r) / of_proposal - 1.0).powi(2)).sum();
     let first = first / (at_proposal.len() as f64).powi(2);
-    let second: f64 = at_posterior
-        .iter()
-        .zip(weights)
-        .map(|(&q, w)| (w * (of_g(q, r) / of_posterior - 1.0)).powi(2))
-        .sum();
+    let second: f64 =
+        at_posterior.iter().zip(weights).map(|(&q, w)| (w * (of_g(q, r) / of_posterior - 1.0)).powi(2)).sum();
     let se = (first + inflation.max(1.0) * second).sqrt();
     let evidence = Evidence { log: centre + r.ln(), se, draws };
     (evidence.log.is_finite() && evidence.se.is_finite()).then_some(evidence)

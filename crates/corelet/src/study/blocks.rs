@@ -159,7 +159,12 @@ impl Block {
         let grade = judged.filter(|_| under.is_some()).map(|(verdict, _)| verdict.grade);
         let sd = judged.map_or(0.0, |(verdict, _)| verdict.divergence.variance_upper.max(0.0).sqrt());
         // Infinity is no number of JSON.
-        Self { parts, grade: grade.filter(|_| sd.is_finite()), sd: if sd.is_finite() { sd } else { 0.0 }, under }
+        Self {
+            parts,
+            grade: grade.filter(|_| sd.is_finite()),
+            sd: if sd.is_finite() { sd } else { 0.0 },
+            under,
+        }
     }
 }
 
@@ -228,7 +233,8 @@ fn growth(shift: f64, scale: f64) -> f64 {
     // Four nodes are exact for the squares of cubics.
     let root = 6f64.sqrt();
     let nodes = [(3.0 - root, (3.0 + root) / 12.0), (3.0 + root, (3.0 - root) / 12.0)];
-    let places = nodes.iter().flat_map(|&(square, weight)| [(square.sqrt(), weight), (-square.sqrt(), weight)]);
+    let places =
+        nodes.iter().flat_map(|&(square, weight)| [(square.sqrt(), weight), (-square.sqrt(), weight)]);
     let at: Vec<([f64; 3], f64)> = places
         .map(|(node, weight)| {
             let z = shift + scale.max(0.0).sqrt() * node;
@@ -238,7 +244,10 @@ fn growth(shift: f64, scale: f64) -> f64 {
     let mean = |of: &dyn Fn(&[f64; 3]) -> f64| at.iter().map(|(h, weight)| weight * of(h)).sum::<f64>();
     let means: Vec<f64> = (0..3).map(|j| mean(&|h| h[j])).collect();
     let covariance = row_major(3, |i, j| mean(&|h| (h[i] - means[i]) * (h[j] - means[j])));
-    symmetric_eigenvalues(&covariance, 3).ok().and_then(|values| values.last().copied()).unwrap_or(f64::INFINITY)
+    symmetric_eigenvalues(&covariance, 3)
+        .ok()
+        .and_then(|values| values.last().copied())
+        .unwrap_or(f64::INFINITY)
 }
 
 #[cfg(test)]

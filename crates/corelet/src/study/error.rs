@@ -122,7 +122,9 @@ pub enum StudyError {
     #[error("there is no new row to add")]
     NoNewRow,
     /// An update with rows that are in.
-    #[error("these {rows} rows are in the coreset already: they have been added before, or it was built on them")]
+    #[error(
+        "these {rows} rows are in the coreset already: they have been added before, or it was built on them"
+    )]
     AlreadyIn {
         /// How many.
         rows: usize,

@@ -140,7 +140,11 @@ pub fn rest_of(coreset: &CoresetFile, file: &str) -> Result<Option<Arc<Rest>>, S
 }
 
 /// What a file says under a key.
-fn note<T: DeserializeOwned>(notes: &BTreeMap<String, String>, file: &str, key: &str) -> Result<T, StudyError> {
+fn note<T: DeserializeOwned>(
+    notes: &BTreeMap<String, String>,
+    file: &str,
+    key: &str,
+) -> Result<T, StudyError> {
     let refused = |reason: String| StudyError::NotKept { file: file.to_owned(), reason };
     let text = notes.get(key).ok_or_else(|| {
         refused(

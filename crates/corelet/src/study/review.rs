@@ -97,9 +97,9 @@ impl Study {
         review.checks = checks.map(|checks| checks.finish(expected));
         if let Some(by) = &settings.by {
             // Parameters are fitted to all rows and not to those of a level.
-            let named = apart.into_iter().map(|(code, checks): (u32, Checks)| {
-                (by.labels[code as usize].clone(), checks.finish(0))
-            });
+            let named = apart
+                .into_iter()
+                .map(|(code, checks): (u32, Checks)| (by.labels[code as usize].clone(), checks.finish(0)));
             review.by = named.collect();
         }
         if settings.evidence {

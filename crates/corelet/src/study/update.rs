@@ -7,9 +7,7 @@ use sparse_nnls::Info;
 
 use super::blocks::{Block, Blocks, Part};
 use super::frame::Lineage;
-use super::{
-    BuildSpecification, Drawn, Frame, KeptCoreset, Listener, Progress, Study, StudyError, unheard,
-};
+use super::{BuildSpecification, Drawn, Frame, KeptCoreset, Listener, Progress, Study, StudyError, unheard};
 use crate::coreset::{BuildError, BuildOptions, RestChoice, RoundOptions, build_in_rounds};
 use crate::data::{KeptRows, Standardisation};
 use crate::embed::Description;
@@ -278,11 +276,7 @@ impl Update<'_> {
     }
 
     /// The coreset joined with the new block, or built anew where that has become too large and does as well; sampled and judged.
-    fn best(
-        &self,
-        union: &Study,
-        listener: &mut Listener<'_>,
-    ) -> Result<(Points, Drawn, bool), StudyError> {
+    fn best(&self, union: &Study, listener: &mut Listener<'_>) -> Result<(Points, Drawn, bool), StudyError> {
         let joined = self.joined(union, listener)?;
         if joined.rows.len() <= MOST_GROWTH * self.reference() {
             let drawn = self.judged(union, &joined, listener)?;
@@ -333,7 +327,8 @@ impl Update<'_> {
     /// The coreset with some of the new rows, whose weights are multiples of their own, and a Gaussian for the others.
     fn beside(&self, rows: &[usize], multiples: &[f64], rest: Option<&Rest>) -> Points {
         let first = self.kept.rows.len();
-        let new = rows.iter().zip(multiples).map(|(&row, multiple)| (first + row, multiple * self.new.weight(row)));
+        let new =
+            rows.iter().zip(multiples).map(|(&row, multiple)| (first + row, multiple * self.new.weight(row)));
         let old = self.kept.weights.iter().copied().enumerate();
         let (rows, weights) = old.chain(new.filter(|(_, weight)| *weight > 0.0)).unzip();
         let rest = match (&self.kept.rest, rest) {
@@ -368,9 +363,8 @@ impl Update<'_> {
                 BuildOptions { k, seed: self.asked.seed, rest, enough: Some(aim), ..BuildOptions::default() };
             let held_out = HeldOut::new(&rows, &joint, options.seed);
             let problem = Problem { rows: &rows, prior: &prior };
-            let mut callback = |info: &Info| {
-                listener(Progress::Choosing { info, run: (1, 1), method: &options.method })
-            };
+            let mut callback =
+                |info: &Info| listener(Progress::Choosing { info, run: (1, 1), method: &options.method });
             build_in_rounds(problem, &joint, &held_out, &options, &RoundOptions::default(), &mut callback)
         };
         let built = match build(self.rest(), listener) {

@@ -35,7 +35,10 @@ pub fn reviewed(review: &Review, names: &[String], file_row: &dyn Fn(usize) -> u
     }
     lines.extend(by_level(&review.by));
     if let Some(Evidence { log, se, draws }) = review.evidence {
-        lines.push(format!("  log evidence   {log:.2} ± {se:.2}, by bridge sampling from {} draws", count(draws)));
+        lines.push(format!(
+            "  log evidence   {log:.2} ± {se:.2}, by bridge sampling from {} draws",
+            count(draws)
+        ));
     }
     lines.extend(driven(&review.influence.each, review.influence.clusters, names, file_row));
     lines
@@ -225,12 +228,19 @@ pub fn misfits_by_level(by: &[(String, Checked)]) -> Vec<String> {
     let of = |(label, checked): &(String, Checked)| {
         let mut found = misfits(checked);
         if let Some((mean, expected, sd)) = checked.mean {
-            let limit =
-                if checked.kind == Outcomes::Binary { FAR_PROBABILITY } else { FAR_MEAN * expected.abs().max(sd) };
+            let limit = if checked.kind == Outcomes::Binary {
+                FAR_PROBABILITY
+            } else {
+                FAR_MEAN * expected.abs().max(sd)
+            };
             if (mean - expected).abs() > limit.max(SIGNIFICANT * sd) {
                 found.insert(
                     0,
-                    format!("outcomes are {} on average, where the model expects {}", number(mean), number(expected)),
+                    format!(
+                        "outcomes are {} on average, where the model expects {}",
+                        number(mean),
+                        number(expected)
+                    ),
                 );
             }
         }

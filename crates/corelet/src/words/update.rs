@@ -8,7 +8,8 @@ pub fn updated(updated: &Updated) -> Vec<String> {
     let Blocks { blocks, .. } = &updated.blocks;
     let parts: Vec<usize> = updated.blocks.parts().map(|part| part.rows).collect();
     let new = parts.last().copied().unwrap_or_default();
-    let anew = if updated.compressed { "; built anew from its own weighted rows and the new ones" } else { "" };
+    let anew =
+        if updated.compressed { "; built anew from its own weighted rows and the new ones" } else { "" };
     let mut lines = vec![format!(
         "  rows           {} new, with {} that came before in {}{anew}",
         count(new),
