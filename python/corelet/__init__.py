@@ -18,7 +18,7 @@ from ._build import build
 from ._certify import certify
 from ._review import review, review_model
 from .results.certificate import Certificate
-from .results.review import Compared, Influence, Loo, Review, compare
+from .results.review import Compared, Evidence, Influence, Loo, Review, compare
 from .results.coreset import Coreset, Quality
 from ._fit import Fit, FitProgress, Round, fit_model
 from ._known import fit
@@ -43,6 +43,7 @@ __all__ = [
     "CoresetClassifier",
     "CoresetRegressor",
     "CoresetSelector",
+    "Evidence",
     "Fit",
     "FitProgress",
     "Influence",

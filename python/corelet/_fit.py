@@ -124,6 +124,23 @@ class Fit:
         keywords.setdefault("idata", self.draws)
         return self.coreset.predict(new, **keywords)
 
+    def update(self, new: Any, y: Any = None, **keywords: Any) -> Fit:
+        """The fit of these rows and of new ones: see `Coreset.update`, whose keywords it takes. For models that Corelet knows."""
+        began = time.perf_counter()
+        coreset = self.coreset.update(new, y, **keywords)
+        verdict = coreset.quality.verdict
+        assert verdict is not None
+        return Fit(
+            verdict=verdict,
+            coreset=coreset,
+            rounds=[],
+            draws=verdict.draws["posterior"],
+            seconds=time.perf_counter() - began,
+            notes=list(coreset.warnings),
+            _draws=Draws.of(verdict.draws["posterior"]),
+            _convert=lambda *_: verdict.idata,
+        )
+
     def plot(self, names: Optional[Sequence[str]] = None, axes: Any = None) -> Any:
         """Marginal posteriors with means and 90 % intervals, by matplotlib: of these parameters, or of the first twelve. The axes."""
         estimates = self._estimates

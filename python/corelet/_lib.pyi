@@ -21,7 +21,15 @@ def review(
     data: Data,
     keywords: Mapping[str, object],
     draws: Mapping[str, object],
-    settings: tuple[int, int, bool, int],
+    settings: tuple[int, int, bool, int, Optional[str], bool],
+    execution: Execution,
+) -> dict[str, Any]: ...
+def update(
+    data: Data,
+    earlier: Optional[Data],
+    coreset: tuple[Optional[Mapping[str, object]], NDArray[np.float64], Mapping[str, str]],
+    asked: tuple[str, bool],
+    chains: Mapping[str, object],
     execution: Execution,
 ) -> dict[str, Any]: ...
 def review_target(bridge: object, given: Mapping[str, object], execution: Execution) -> dict[str, Any]: ...

@@ -33,6 +33,8 @@ def review(
     most: int = 1000,
     outcomes: int = 100,
     pointwise: bool = True,
+    by: Optional[str] = None,
+    evidence: bool = False,
     seed: int = 0,
     threads: Optional[int] = None,
     progress: ProgressOption = None,
@@ -59,6 +61,10 @@ def review(
         Draws at which an outcome of every row is drawn, to compare with; 0 for none.
     pointwise
         Whether three numbers of each row are kept, as ArviZ's objects and the comparison of models need.
+    by
+        A column of the data by whose levels, or ranges of whose numbers, outcomes are checked too: `Review.by`.
+    evidence
+        Whether the log evidence (marginal likelihood) is estimated, by bridge sampling: another pass over all rows.
     seed, threads, progress
         As for `corelet.build`. Ctrl-C ends it.
 
@@ -87,7 +93,7 @@ def review(
     weights = weights_of(draws, log_weights, table.draws)
     X, y, asked, _ = resolved(X, y, dict(k=None, rest="none", **settings_of(draws, model, keywords)))
     native_keywords = native({name: value for name, value in asked.items() if name != "format"})
-    settings = (_count("most", most), _count("outcomes", outcomes), bool(pointwise), _count("seed", seed))
+    settings = (_count("most", most), _count("outcomes", outcomes), bool(pointwise), _count("seed", seed), by, bool(evidence))
     with reporter(progress) as report, given(X, y, asked, native_keywords) as data:
         execution = Execution(report, _count("threads", threads))
         fields = _lib.review(data, native_keywords, table.fields(log_weights=weights), settings, execution)

@@ -14,7 +14,7 @@ use sparse_nnls::Method;
 
 use crate::args_after::{CertifyArgs, ReviewArgs};
 use crate::args_data::DataArgs;
-use crate::args_sampling::{FitArgs, PathArgs, PredictArgs, SampleArgs};
+use crate::args_sampling::{FitArgs, PathArgs, PredictArgs, SampleArgs, UpdateArgs};
 
 /// Weighted rows that stand in for a whole dataset when a Bayesian posterior is computed.
 #[derive(Debug, Parser)]
@@ -36,6 +36,7 @@ Examples:
   corelet sample data.csv --target y --coreset core.parquet -o draws.parquet --arviz draws.json
   corelet path data.csv --target y -k 200
   corelet predict core.parquet new.csv -o predicted.csv
+  corelet update core.parquet new.csv -o core2.parquet
   corelet certify draws.csv data.csv --target y
   corelet review draws.parquet data.csv --target y";
 
@@ -57,6 +58,8 @@ pub(crate) enum Command {
     Path(PathArgs),
     /// Predict new rows by the posterior of a coreset file, without the data
     Predict(PredictArgs),
+    /// Add rows that arrive to a coreset file, without the rows that it was made of
+    Update(UpdateArgs),
     /// Say whether draws that somebody made (ADVI, Pathfinder, Laplace, an old fit) are of the posterior of all rows
     Certify(CertifyArgs),
     /// Say what all rows say of draws: how well each is predicted when left out, whether the model fits, which rows drive it
@@ -245,13 +248,24 @@ enum RoundsByArg {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum RestArg {
+pub(crate) enum RestArg {
     /// Rows alone
     None,
     /// A Gaussian for what it can carry, and rows for the rest
     Gaussian,
     /// Whichever has the smaller divergence at this number of rows
     Auto,
+}
+
+impl RestArg {
+    /// What the library calls it.
+    pub(crate) fn choice(self) -> RestChoice {
+        match self {
+            Self::None => RestChoice::None,
+            Self::Gaussian => RestChoice::Gaussian,
+            Self::Auto => RestChoice::Auto,
+        }
+    }
 }
 
 /// One entry of `--methods`.
@@ -286,11 +300,7 @@ impl ChooseArgs {
     /// The same where `rest` is what is meant if nothing is said of it.
     pub(crate) fn specification_or(&self, rest: RestChoice, seed: u64) -> BuildSpecification {
         BuildSpecification {
-            rest: self.rest.map_or(rest, |rest| match rest {
-                RestArg::None => RestChoice::None,
-                RestArg::Gaussian => RestChoice::Gaussian,
-                RestArg::Auto => RestChoice::Auto,
-            }),
+            rest: self.rest.map_or(rest, RestArg::choice),
             method: self.method,
             reference: self.embed.reference,
             k: self.k,
@@ -368,7 +378,7 @@ impl Cli {
             Command::Evaluate(args) => args.specification(seed),
             Command::Certify(args) => args.specification(seed),
             Command::Review(args) => args.specification(seed),
-            Command::Demo(_) | Command::Predict(_) => Specification::default(),
+            Command::Demo(_) | Command::Predict(_) | Command::Update(_) => Specification::default(),
         };
         if let Err(error) = specification.check() {
             let flag = |setting: &str| match setting {

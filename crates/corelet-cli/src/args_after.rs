@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use corelet::review::By;
 use corelet::study::{BuildSpecification, ReviewSettings, Specification};
 
 use crate::args::{ModelArgs, positive_count};
@@ -69,6 +70,7 @@ impl CertifyArgs {
 Examples:
   corelet review draws.parquet data.parquet --target y --model logistic
   corelet review draws.csv data.csv --target count --model poisson -o rows.parquet --json review.json
+  corelet review draws.parquet data.parquet --target y --by region --evidence
   corelet review draws.parquet new.parquet --target y --against other.parquet -o rows.parquet
   corelet review draws.parquet visits.csv --target cost --model gamma --groups patient
 Rows are taken as independent given the parameters; with --groups the jackknife takes those of a group together.")]
@@ -85,6 +87,12 @@ pub(crate) struct ReviewArgs {
     /// Draws at which an outcome of every row is drawn, to compare with; 0 for none
     #[arg(long, default_value_t = 100, value_name = "DRAWS", help_heading = "Review")]
     outcomes: usize,
+    /// A column by whose levels, or ranges of whose numbers, outcomes are checked too
+    #[arg(long, value_name = "COLUMN", help_heading = "Review")]
+    pub(crate) by: Option<String>,
+    /// Estimate the log evidence (marginal likelihood) by bridge sampling, by another pass
+    #[arg(long, help_heading = "Review")]
+    evidence: bool,
     /// What another model's review of the same rows wrote by -o: the difference of both is given with its standard error
     #[arg(long, value_name = "FILE", help_heading = "Review")]
     pub(crate) against: Option<PathBuf>,
@@ -104,8 +112,9 @@ impl ReviewArgs {
     }
 
     /// What the review is asked for.
-    pub(crate) fn settings(&self, seed: u64) -> ReviewSettings {
+    pub(crate) fn settings(&self, seed: u64, by: Option<By>) -> ReviewSettings {
         let pointwise = self.output.is_some() || self.against.is_some();
-        ReviewSettings { draws: self.most, checked: self.outcomes, pointwise, seed }
+        let Self { most, outcomes, evidence, .. } = *self;
+        ReviewSettings { draws: most, checked: outcomes, pointwise, seed, by, evidence }
     }
 }

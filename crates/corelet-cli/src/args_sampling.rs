@@ -10,10 +10,10 @@ use corelet::mixed::{MixedSpecification, RandomTerms, SdPrior};
 use corelet::posterior::SampleSettings;
 use corelet::study::{
     BuildSpecification, GroupPolicy, MixedPrediction, PredictedEffects, PredictedKind, PredictionSettings,
-    Specification,
+    Specification, UpdateSpecification,
 };
 
-use crate::args::{ChooseArgs, ModelArgs, positive_count, positive_number};
+use crate::args::{ChooseArgs, ModelArgs, RestArg, positive_count, positive_number};
 use crate::args_data::DataArgs;
 use crate::load::has_metadata;
 
@@ -212,6 +212,51 @@ pub(crate) struct PredictArgs {
     pub(crate) data: Option<PathBuf>,
     #[command(flatten)]
     chains: ChainArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  corelet update core.parquet october.csv -o core2.parquet
+  corelet update core.parquet october.csv -o core2.parquet --posterior draws.parquet
+  corelet update core2.parquet november.csv --old september.csv october.csv -o core3.parquet
+Without --old the verdict rests on the certificates of the earlier rows, and says how much. The exit code is 3 where the result is not
+certified.")]
+pub(crate) struct UpdateArgs {
+    /// Coreset file, .parquet or .json, as fit --coreset or update writes it
+    pub(crate) coreset: PathBuf,
+    /// The rows that arrive, with the columns that the coreset was built on
+    pub(crate) new: PathBuf,
+    /// Format of that file, where its extension does not say
+    #[arg(long)]
+    pub(crate) format: Option<Format>,
+    /// All rows that the coreset stands for, in the order in which they came: the verdict is then on all rows
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    pub(crate) old: Vec<PathBuf>,
+    /// Leave out rows with missing values
+    #[arg(long)]
+    pub(crate) drop_missing: bool,
+    /// Whether a Gaussian factor may stand for new rows: auto, gaussian or none; where one stands beside the coreset it always may
+    #[arg(long, default_value = "auto")]
+    rest: RestArg,
+    /// Write the coreset of all rows to this .parquet or .json file
+    #[arg(short, long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) output: PathBuf,
+    /// Write the draws to this .parquet, .csv or .json file
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) posterior: Option<PathBuf>,
+    /// Write a summary to this file, as JSON
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) json: Option<PathBuf>,
+    #[command(flatten)]
+    chains: ChainArgs,
+}
+
+impl UpdateArgs {
+    /// What these flags ask for.
+    pub(crate) fn specification(&self, seed: u64) -> UpdateSpecification {
+        UpdateSpecification { rest: self.rest.choice(), sample: self.chains.settings(), seed }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -8,8 +8,9 @@ use std::time::Instant;
 use anyhow::Context;
 use corelet::coreset::{Coreset, RestChoice};
 use corelet::data::{Bytes, Dataset, Extra, Reading, Source, is_standard_output, read_coreset, write_rows};
+use corelet::review::By;
 use corelet::rows::Rest;
-use corelet::study::{Progress, Specification, Study, StudyError, rest_of};
+use corelet::study::{Drawn, Progress, Specification, Study, StudyError, rest_of};
 use corelet::words::{Summary, count, duration};
 
 use crate::args_data::DataArgs;
@@ -152,18 +153,26 @@ impl Opened {
         Ok(Points { observations, weights: coreset.weights, rest })
     }
 
-    /// Writes the chosen rows with their weights and original columns, the summary in the file's metadata.
+    /// Writes the chosen rows with their weights and original columns; in the file's metadata the summary, and what their draws certify.
     pub(crate) fn write_coreset(
         &self,
         coreset: &Coreset,
         summary: &Summary,
+        drawn: Option<&Drawn>,
         path: &Path,
     ) -> anyhow::Result<()> {
         let frame = self.study.frame();
         let rows = self.study.frame().rows_of(&coreset.rows);
         let weights = Extra::Float(coreset.weights.clone());
-        let metadata = frame.metadata(summary, self.study.resolved(), coreset.rest.as_deref())?;
+        let mut metadata = frame.metadata(summary, self.study.resolved(), coreset.rest.as_deref())?;
+        metadata.extend([self.study.blocks(drawn, coreset.rows.len()).metadata()?]);
         Ok(write_rows(&self.source.cells(&rows)?, &[("weight", weights)], &metadata, path)?)
+    }
+
+    /// The rows by the levels of a column of the data.
+    pub(crate) fn by(&self, column: &str) -> anyhow::Result<By> {
+        let rows: Vec<usize> = self.study.frame().rows.iter().collect();
+        Ok(By::of(column, &self.source.column(column)?, &rows))
     }
 
     /// Says what the user should know about data, model and fit.

@@ -20,6 +20,7 @@ mod predict;
 mod report;
 mod review;
 mod sample;
+mod update;
 
 use std::process::ExitCode;
 
@@ -45,5 +46,6 @@ fn main() -> ExitCode {
         Command::Review(args) => review::run(args, seed, terminal, interrupt),
         Command::Certify(args) => certify::run(args, seed, terminal, interrupt),
         Command::Predict(args) => predict::run(args, seed, terminal, interrupt),
+        Command::Update(args) => update::run(args, seed, terminal, interrupt),
     })
 }

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, ensure};
 use corelet::data::{Extra, Source, Values, ensure_writable, write_columns};
 use corelet::posterior::SampleError;
-use corelet::review::{Mover, Pointwise, Review};
+use corelet::review::{Checked, Mover, Pointwise, Review};
 use corelet::study::{Study, StudyError};
 use corelet::trust::Score;
-use corelet::words::{misfits, reviewed};
+use corelet::words::{misfits, misfits_by_level, reviewed};
 use serde::Serialize;
 
 use crate::Outcome;
@@ -48,7 +48,33 @@ struct Summary<'a> {
     zeros: Option<(usize, f64, f64)>,
     pit: Vec<usize>,
     misfits: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    by: Vec<Level<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    log_evidence: Option<(f64, f64)>,
     parameters: Vec<Driven<'a>>,
+}
+
+/// Outcomes of the rows with one level of a column; of means and zeros what there is, what is expected, and its standard deviation.
+#[derive(Serialize)]
+struct Level<'a> {
+    level: &'a str,
+    rows: usize,
+    mean: Option<(f64, f64, f64)>,
+    dispersion: Option<f64>,
+    zeros: Option<(usize, f64, f64)>,
+}
+
+impl<'a> Level<'a> {
+    fn of((level, checked): &'a (String, Checked)) -> Self {
+        Self {
+            level,
+            rows: checked.rows,
+            mean: checked.mean,
+            dispersion: checked.dispersion.map(|(ratio, _)| ratio),
+            zeros: checked.zeros,
+        }
+    }
 }
 
 /// elpd of this model less that of the other.
@@ -90,8 +116,9 @@ pub(crate) fn run(
     let study = &opened.study;
     let given = draws_of(study, &columns, &args.given)?;
     let other = args.against.as_ref().map(|path| elpd_of(path, study)).transpose()?;
+    let by = args.by.as_deref().map(|column| opened.by(column)).transpose()?;
     let mut follower = Follower::new(terminal, interrupt);
-    let settings = args.settings(seed);
+    let settings = args.settings(seed, by);
     let review = match study.review(&given, None, &settings, &mut |progress| follower.heard(progress)) {
         Err(StudyError::Sample(SampleError::Stopped)) => return Ok(Outcome::Interrupted),
         review => review.with_context(|| study.frame().source.clone())?,
@@ -208,7 +235,14 @@ fn to_json(study: &Study, review: &Review, difference: Option<Difference>) -> an
         dispersion: checks.and_then(|checks| checks.dispersion).map(|(ratio, _)| ratio),
         zeros: checks.and_then(|checks| checks.zeros),
         pit: checks.map(|checks| checks.pit.clone()).unwrap_or_default(),
-        misfits: checks.map(misfits).unwrap_or_default(),
+        misfits: checks
+            .map(misfits)
+            .unwrap_or_default()
+            .into_iter()
+            .chain(misfits_by_level(&review.by))
+            .collect(),
+        by: review.by.iter().map(Level::of).collect(),
+        log_evidence: review.evidence.map(|evidence| (evidence.log, evidence.se)),
         parameters: parameters.collect(),
     };
     Ok(serde_json::to_string_pretty(&summary)? + "\n")

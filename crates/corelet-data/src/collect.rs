@@ -26,12 +26,20 @@ impl Source<'_> {
         Ok(table)
     }
 
-    /// The numbers of one column; none where it is of another kind.
-    pub(super) fn numbers(&self, name: &str) -> Result<Option<Vec<f64>>, DataError> {
+    /// The cells of one column.
+    ///
+    /// # Errors
+    /// [`DataError::UnknownColumn`] where it is not there.
+    pub fn column(&self, name: &str) -> Result<Values, DataError> {
         let column = self.reader().columns().iter().position(|column| column.name == name);
         let column = column.ok_or_else(|| self.unknown_column(name))?;
-        Ok(match self.collect(&[column])?.pop() {
-            Some(Values::Number { values, .. }) => Some(values),
+        Ok(self.collect(&[column])?.pop().unwrap_or(Values::Bool(Vec::new())))
+    }
+
+    /// The numbers of one column; none where it is of another kind.
+    pub(super) fn numbers(&self, name: &str) -> Result<Option<Vec<f64>>, DataError> {
+        Ok(match self.column(name)? {
+            Values::Number { values, .. } => Some(values),
             _ => None,
         })
     }

@@ -12,6 +12,7 @@ use super::error::{DataError, excerpt, list, list_names};
 use super::features::{Cells, Feature, TextLevels};
 use super::fill::Encoder;
 use super::groups::{Groups, NamedGroups};
+use super::kept_rows::KeptRows;
 use super::levels::{Level, Levels};
 use super::options::Beside;
 use super::place::Place;
@@ -41,6 +42,9 @@ pub struct Encoding {
     /// The columns of groups of random effects.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) factors: Vec<String>,
+    /// The column of the weights, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) weights: Option<String>,
     /// What counts as missing besides an empty cell, `NA`, `NaN` and `null`.
     pub(super) missing: Vec<String>,
 }
@@ -77,6 +81,14 @@ pub enum Besides {
     Exposure,
     /// Target and whatever stands beside it.
     Target,
+    /// These and the weights: rows that a model is fitted to.
+    Weighted,
+}
+
+impl Besides {
+    fn target(self) -> bool {
+        matches!(self, Self::Target | Self::Weighted)
+    }
 }
 
 impl Encoding {
@@ -142,8 +154,10 @@ impl Encoding {
         levels: &[TextLevels],
         standardisation: &Standardisation,
     ) -> Result<(Observations, Vec<NamedGroups>, Vec<String>), DataError> {
-        let encoded = self.encode_all(source, (besides, true), unseen, levels, standardisation);
-        encoded.map_err(|error| source.located(error))
+        let asked = Policy { besides, grouped: true, unseen, drop_missing: false };
+        let encoded = self.encode_all(source, &asked, levels, standardisation);
+        let (rows, groups, _, notes) = encoded.map_err(|error| source.located(error))?;
+        Ok((rows, groups, notes))
     }
 
     /// The same with a policy for levels that the design did not have, and what was made of them, a line for each column.
@@ -158,29 +172,48 @@ impl Encoding {
         levels: &[TextLevels],
         standardisation: &Standardisation,
     ) -> Result<(Observations, Vec<String>), DataError> {
-        let encoded = self.encode_all(source, (besides, false), unseen, levels, standardisation);
-        let (rows, _, notes) = encoded.map_err(|error| source.located(error))?;
+        let asked = Policy { besides, grouped: false, unseen, drop_missing: false };
+        let encoded = self.encode_all(source, &asked, levels, standardisation);
+        let (rows, _, _, notes) = encoded.map_err(|error| source.located(error))?;
         Ok((rows, notes))
+    }
+
+    /// Rows that a model is fitted to, with target and weights, and which rows of the source they are: all, or with `drop_missing` those
+    /// in which no cell is missing.
+    ///
+    /// # Errors
+    /// See [`encode`](Self::encode).
+    pub fn encode_data(
+        &self,
+        source: &Source<'_>,
+        drop_missing: bool,
+        levels: &[TextLevels],
+        standardisation: &Standardisation,
+    ) -> Result<(Observations, KeptRows), DataError> {
+        let asked =
+            Policy { besides: Besides::Weighted, grouped: false, unseen: Unseen::Error, drop_missing };
+        let encoded = self.encode_all(source, &asked, levels, standardisation);
+        let (rows, _, kept, _) = encoded.map_err(|error| source.located(error))?;
+        Ok((rows, kept))
     }
 
     fn encode_all(
         &self,
         source: &Source<'_>,
-        (besides, grouped): (Besides, bool),
-        unseen: Unseen,
+        &Policy { besides, grouped, unseen, drop_missing }: &Policy,
         levels: &[TextLevels],
         standardisation: &Standardisation,
-    ) -> Result<(Observations, Vec<NamedGroups>, Vec<String>), DataError> {
+    ) -> Result<(Observations, Vec<NamedGroups>, KeptRows, Vec<String>), DataError> {
         let columns = Columns::of(self, source, besides, grouped)?;
         let markers = Markers::new(&self.missing);
         let watch = &mut |_: &_| ControlFlow::Continue(());
         let survey = survey(source.reader(), &columns.asked, &markers, watch)?;
         if survey.rows.total() == 0 {
             let empty = NamedGroups { groups: Groups::of_names::<&str>(&[]), names: Vec::new() };
-            let rows = Observations { dim: self.names.len(), ..Observations::default() };
-            return Ok((rows, vec![empty; columns.groupings.len()], Vec::new()));
+            let none = Observations { dim: self.names.len(), ..Observations::default() };
+            return Ok((none, vec![empty; columns.groupings.len()], survey.rows, Vec::new()));
         }
-        let known = Known { encoding: self, levels, unseen };
+        let known = Known { encoding: self, levels, unseen, drop_missing };
         let notes = columns.check(&known, source.name(), &survey)?;
         let kinds = columns.asked.iter().zip(&survey.columns);
         let wanted: Vec<Wanted> =
@@ -199,13 +232,13 @@ impl Encoding {
             storage: &Storage::default(),
             target: code.unwrap_or(TargetCode::None),
             // Weights are those of a fit, and a coreset's have them in them.
-            singles: [columns.target, columns.beside, None, columns.offset],
+            singles: [columns.target, columns.beside, columns.weights, columns.offset],
             groupings: columns.groupings.clone(),
         };
         // Nothing is to be learnt of their correlations.
         let none = ScaledColumns { dim: features.len(), columns: vec![], centre: vec![], scale: vec![] };
         let filled = encoder.rows(&none, standardisation, survey.looks + 1, watch)?;
-        Ok((filled.observations, filled.groups, notes))
+        Ok((filled.observations, filled.groups, survey.rows, notes))
     }
 }
 
@@ -254,6 +287,16 @@ struct Known<'a> {
     encoding: &'a Encoding,
     levels: &'a [TextLevels],
     unseen: Unseen,
+    drop_missing: bool,
+}
+
+/// What is read of the rows, and what becomes of those that the design could not have had.
+struct Policy {
+    besides: Besides,
+    /// With the groups of random effects.
+    grouped: bool,
+    unseen: Unseen,
+    drop_missing: bool,
 }
 
 /// The columns that are read, by name and by their place among those asked for.
@@ -262,6 +305,7 @@ struct Columns {
     asked: Vec<Asked>,
     target: Option<usize>,
     beside: Option<usize>,
+    weights: Option<usize>,
     offset: Option<usize>,
     /// The columns of groups.
     groupings: Vec<usize>,
@@ -275,7 +319,8 @@ impl Columns {
         grouped: bool,
     ) -> Result<Self, DataError> {
         let (names, asked, groupings) = (Vec::new(), Vec::new(), Vec::new());
-        let mut columns = Self { names, asked, target: None, beside: None, offset: None, groupings };
+        let mut columns =
+            Self { names, asked, target: None, beside: None, weights: None, offset: None, groupings };
         for made in &encoding.features {
             match made {
                 Made::Number(column) | Made::Bool(column) => columns.ask(source, column, None)?,
@@ -283,14 +328,17 @@ impl Columns {
                 Made::Ones => continue,
             };
         }
-        if let (Some(target), Besides::Target) = (&encoding.target, besides) {
+        if let Some(target) = encoding.target.as_ref().filter(|_| besides.target()) {
             let text = target.code.is_text().then_some(Kind::Text);
             columns.target = Some(columns.ask(source, &target.column, text)?);
         }
         if let Some((column, beside)) = &encoding.beside
-            && (besides == Besides::Target || besides == Besides::Exposure && *beside == Beside::Exposure)
+            && (besides.target() || besides == Besides::Exposure && *beside == Beside::Exposure)
         {
             columns.beside = Some(columns.ask(source, column, None)?);
+        }
+        if let Some(column) = encoding.weights.as_ref().filter(|_| besides == Besides::Weighted) {
+            columns.weights = Some(columns.ask(source, column, None)?);
         }
         if let Some(column) = &encoding.offset {
             columns.offset = Some(columns.ask(source, column, None)?);
@@ -345,7 +393,7 @@ impl Columns {
             .filter(|(_, found)| found.missing > 0)
             .map(|(name, found)| format!("{} in '{name}'", found.missing))
             .collect();
-        if !gaps.is_empty() {
+        if !gaps.is_empty() && !known.drop_missing {
             let (affected, rows) = (survey.rows.total() - survey.rows.len(), survey.rows.total());
             let columns = list(gaps.into_iter());
             return Err(DataError::Gaps { file: file.to_owned(), affected, rows, columns });
@@ -374,6 +422,9 @@ impl Columns {
         }
         if let Some(place) = self.offset {
             of(place).numbers("the offset")?;
+        }
+        if let Some(place) = self.weights {
+            of(place).positive("the weights")?;
         }
         if let (Some(place), Some((_, beside))) = (self.beside, &encoding.beside) {
             of(place).beside(*beside)?;

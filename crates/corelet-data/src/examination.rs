@@ -139,6 +139,7 @@ impl Examination<'_> {
             }),
             offset: options.columns.offset.clone(),
             factors: options.columns.factors.clone(),
+            weights: options.columns.weights.clone(),
             beside: options.columns.beside().map(|(column, what)| (column.clone(), what)),
             missing: options.missing.clone(),
         }

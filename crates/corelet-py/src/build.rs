@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 use std::time::Instant;
 
 use corelet::data::{Dataset, Reading, Source};
-use corelet::rows::Observations;
-use corelet::study::{BuildSpecification, Chosen, Specification, Study};
+use corelet::rows::{Observations, Rest};
+use corelet::study::{BuildSpecification, Chosen, Drawn, Specification, Study};
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -54,7 +54,7 @@ pub(crate) fn build<'py>(
     })?;
     let rows = study.frame().rows_of(&chosen.coreset().rows);
     let cells = source.cells(&rows).map_err(|error| Failure::new(&error))?;
-    let fields = fields(py, &study, &chosen)?;
+    let fields = fields(py, &study, &chosen, None)?;
     fields.set_item("columns", columns::chosen(py, &cells)?)?;
     fields.set_item("group_column", group_column)?;
     Ok(fields)
@@ -72,7 +72,12 @@ fn choose<T: Send>(
 }
 
 /// What the Python class `Coreset` is made of, but for the cells of the chosen rows.
-pub(crate) fn fields<'py>(py: Python<'py>, study: &Study, chosen: &Chosen) -> PyResult<Bound<'py, PyDict>> {
+pub(crate) fn fields<'py>(
+    py: Python<'py>,
+    study: &Study,
+    chosen: &Chosen,
+    drawn: Option<&Drawn>,
+) -> PyResult<Bound<'py, PyDict>> {
     let (coreset, summary, frame) = (chosen.coreset(), &chosen.summary, study.frame());
     let mut warnings = study.warnings();
     warnings.extend(summary.warnings());
@@ -84,7 +89,8 @@ pub(crate) fn fields<'py>(py: Python<'py>, study: &Study, chosen: &Chosen) -> Py
     fields.set_item("summary", summary.to_json().map_err(failed)?)?;
     fields.set_item("lines", summary.lines())?;
     fields.set_item("warnings", warnings)?;
-    let metadata = frame.metadata(summary, study.resolved(), coreset.rest.as_deref()).map_err(failed)?;
+    let mut metadata = frame.metadata(summary, study.resolved(), coreset.rest.as_deref()).map_err(failed)?;
+    metadata.extend([study.blocks(drawn, coreset.rows.len()).metadata().map_err(failed)?]);
     fields.set_item("metadata", metadata)?;
     fields.set_item("names", frame.names.clone())?;
     fields.set_item("target", frame.target.clone())?;
@@ -106,8 +112,20 @@ fn kept<'py>(py: Python<'py>, study: &Study, chosen: &Chosen) -> PyResult<Bound<
     let weighted = weighted.map_err(|error| Failure::new(&error))?;
     let none = Observations { dim: study.frame().features, ..Observations::default() };
     let observations = weighted.model().map_or(&none, |model| model.observations());
+    kept_fields(py, study, observations, coreset.rows.len(), coreset.rest.as_deref())
+}
+
+/// These rows, with the model of a study and a Gaussian part.
+pub(crate) fn kept_fields<'py>(
+    py: Python<'py>,
+    study: &Study,
+    observations: &Observations,
+    points: usize,
+    rest: Option<&Rest>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let kept = PyDict::new(py);
     let features = PyArray1::from_slice(py, &observations.features);
-    let shape = [coreset.rows.len(), observations.dim];
+    let shape = [points, observations.dim];
     kept.set_item("features", features.reshape(shape)?)?;
     kept.set_item("target", PyArray1::from_slice(py, &observations.target))?;
     let exposure = observations.exposure.as_ref().map(|exposure| PyArray1::from_slice(py, exposure));
@@ -116,7 +134,7 @@ fn kept<'py>(py: Python<'py>, study: &Study, chosen: &Chosen) -> PyResult<Bound<
     kept.set_item("offset", offset)?;
     let json = |value: serde_json::Result<String>| value.map_err(|error| refuse(error.to_string()));
     kept.set_item("model", json(serde_json::to_string(study.resolved()))?)?;
-    let rest = coreset.rest.as_deref().map(serde_json::to_string).transpose();
+    let rest = rest.map(serde_json::to_string).transpose();
     kept.set_item("rest", rest.map_err(|error| refuse(error.to_string()))?)?;
     kept.set_item("standardisation", json(serde_json::to_string(&study.frame().standardisation))?)?;
     Ok(kept)

@@ -171,7 +171,7 @@ pub(crate) fn build_partitions<'py>(
         Ok((study, chosen.ok_or_else(stopped)?))
     })?;
     // The chosen rows are asked for once more, to be kept for sampling.
-    let fields = fields(py, &study, &chosen)?;
+    let fields = fields(py, &study, &chosen, None)?;
     fields.set_item("group_column", asked.design.columns.groups)?;
     fields.set_item("partitions", study.frame().lineage.partitions.clone())?;
     Ok(fields)

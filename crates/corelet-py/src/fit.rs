@@ -373,7 +373,7 @@ pub(crate) fn fit_target<'py>(
     target_fields(py, fitted?)
 }
 
-fn rest_choice(rest: &str) -> PyResult<RestChoice> {
+pub(crate) fn rest_choice(rest: &str) -> PyResult<RestChoice> {
     match rest {
         "none" => Ok(RestChoice::None),
         "gaussian" => Ok(RestChoice::Gaussian),
@@ -486,7 +486,7 @@ pub(crate) fn fit<'py>(
     };
     let rows = study.frame().rows_of(&chosen.coreset().rows);
     let cells = source.cells(&rows).map_err(|error| Failure::new(&error))?;
-    let coreset = coreset_fields(py, &study, chosen)?;
+    let coreset = coreset_fields(py, &study, chosen, Some(drawn))?;
     coreset.set_item("columns", columns::chosen(py, &cells)?)?;
     coreset.set_item("group_column", group_column)?;
     let answer = PyDict::new(py);

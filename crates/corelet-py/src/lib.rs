@@ -17,6 +17,7 @@ mod review;
 mod run;
 mod sample;
 mod specification;
+mod update;
 mod write;
 
 use pyo3::prelude::*;
@@ -60,6 +61,8 @@ mod _lib {
     use crate::review::{review, review_target};
     #[pymodule_export]
     use crate::sample::{check, original_scale, sample_coreset};
+    #[pymodule_export]
+    use crate::update::update;
     #[pymodule_export]
     use crate::write::{diagnose, figures, judgement, write_coreset};
 

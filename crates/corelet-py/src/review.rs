@@ -1,9 +1,9 @@
 //! `corelet.review`: what all rows say of draws of their posterior, for a built-in family or a model that lives in Python.
 
 use corelet::engine::{Sample, review as review_of_target};
-use corelet::review::{Asked, Moving, Review};
+use corelet::review::{Asked, By, Checked, Moving, Review};
 use corelet::study::{ReviewSettings, Study};
-use corelet::words::{misfits, reviewed};
+use corelet::words::{misfits, misfits_by_level, reviewed};
 use numpy::{PyArray1, PyReadonlyArray1, PyReadonlyArray3, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -16,8 +16,9 @@ use crate::fit::PythonTarget;
 use crate::run::{Execution, run, run_here};
 use crate::specification::specification;
 
-/// Draws at which rows are looked at, draws of outcomes, whether numbers of each row are kept, the seed.
-type Settings = (usize, usize, bool, u64);
+/// Draws at which rows are looked at, draws of outcomes, whether numbers of each row are kept, the seed, a column by whose levels
+/// outcomes are checked, and whether the evidence is wanted.
+type Settings = (usize, usize, bool, u64, Option<String>, bool);
 
 /// Rows of a built-in family.
 #[pyfunction]
@@ -34,12 +35,17 @@ pub(crate) fn review<'py>(
     let source = data.source(py, &asked.storage)?;
     let dataset = design(py, &source, &asked)?;
     let name = source.name().to_owned();
-    let (draws, checked, pointwise, seed) = settings;
-    let settings = ReviewSettings { draws, checked, pointwise, seed };
+    let (draws, checked, pointwise, seed, column, evidence) = settings;
+    let cells = column.as_deref().map(|column| source.column(column)).transpose();
+    let cells = cells.map_err(|error| Failure::new(&error))?;
+    let settings = ReviewSettings { draws, checked, pointwise, seed, by: None, evidence };
     let (study, review) = run(py, &execution, move |control| {
         let study = Study::new(&name, dataset, &asked, 0.0).map_err(|error| Failure::of(&name, &error))?;
         let given = named.of(&study)?;
         let weights = named.log_weights.as_deref();
+        let rows: Vec<usize> = study.frame().rows.iter().collect();
+        let by = column.zip(cells).map(|(column, cells)| By::of(&column, &cells, &rows));
+        let settings = ReviewSettings { by, ..settings };
         let review = study.review(&given, weights, &settings, &mut |progress| control.heard(progress));
         Ok((study, review.map_err(|error| Failure::new(&error))?))
     })?;
@@ -124,20 +130,37 @@ fn fields<'py>(
     }
     fields.set_item("influence", influence)?;
     if let Some(checked) = &review.checks {
-        let checks = PyDict::new(py);
-        checks.set_item("misfits", misfits(checked))?;
-        checks.set_item("dispersion", checked.dispersion.map(|(ratio, _)| ratio))?;
-        checks.set_item("zeros", checked.zeros)?;
-        checks.set_item(
-            "outside",
-            checked.outside.map(|([below, above], expected)| (below, above, expected)),
-        )?;
-        checks.set_item("pit", checked.pit.clone())?;
-        let bins = checked.calibration.iter().map(|bin| (bin.rows, bin.predicted, bin.observed, bin.error));
-        checks.set_item("calibration", bins.collect::<Vec<_>>())?;
-        fields.set_item("checks", checks)?;
+        fields.set_item("checks", check_fields(py, checked, misfits(checked))?)?;
     }
+    let by = PyList::empty(py);
+    for level in &review.by {
+        let prefix = format!("{}: ", level.0);
+        let said = misfits_by_level(std::slice::from_ref(level));
+        let said = said.iter().map(|line| line.strip_prefix(&prefix).unwrap_or(line).to_owned()).collect();
+        by.append((&level.0, check_fields(py, &level.1, said)?))?;
+    }
+    fields.set_item("by", by)?;
+    fields.set_item("evidence", review.evidence.map(|found| (found.log, found.se, found.draws)))?;
     Ok(fields)
+}
+
+/// What the Python class `Fits` is made of.
+fn check_fields<'py>(
+    py: Python<'py>,
+    checked: &Checked,
+    misfits: Vec<String>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let checks = PyDict::new(py);
+    checks.set_item("misfits", misfits)?;
+    checks.set_item("n", checked.rows)?;
+    checks.set_item("mean", checked.mean)?;
+    checks.set_item("dispersion", checked.dispersion.map(|(ratio, _)| ratio))?;
+    checks.set_item("zeros", checked.zeros)?;
+    checks.set_item("outside", checked.outside.map(|([below, above], expected)| (below, above, expected)))?;
+    checks.set_item("pit", checked.pit.clone())?;
+    let bins = checked.calibration.iter().map(|bin| (bin.rows, bin.predicted, bin.observed, bin.error));
+    checks.set_item("calibration", bins.collect::<Vec<_>>())?;
+    Ok(checks)
 }
 
 fn influence_fields<'py>(

@@ -144,7 +144,13 @@ pub(crate) fn check<'py>(
         let drawn = draw().map_err(|error| Failure::new(&error))?;
         Ok((study, drawn))
     })?;
-    drawn_fields(py, &study, &drawn, points)
+    let answer = drawn_fields(py, &study, &drawn, points)?;
+    if drawn.verdict.is_some() {
+        let (_, blocks) =
+            study.blocks(Some(&drawn), points).metadata().map_err(|error| refuse(error.to_string()))?;
+        answer.set_item("blocks", blocks)?;
+    }
+    Ok(answer)
 }
 
 /// Rows as the data number them, their weights, what tells the observations that they were chosen from from others, and the Gaussian part.

@@ -34,6 +34,8 @@ pub enum Stream {
     Checks = 13,
     /// Draws of random effects, a stream a group.
     Effects = 14,
+    /// Draws of a Gaussian that a bridge leads to.
+    Evidence = 15,
 }
 
 impl Stream {

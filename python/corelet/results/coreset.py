@@ -303,6 +303,63 @@ class Coreset:
         beside = {"exposure": exposure, "trials": trials, "event": event, "offset": offset}
         return score(self, new, y, beside, idata)
 
+    @seeded
+    def update(
+        self,
+        new: Any,
+        y: Any = None,
+        *,
+        exposure: Any = None,
+        trials: Any = None,
+        event: Any = None,
+        weights: Any = None,
+        offset: Any = None,
+        earlier: Any = None,
+        rest: str = "auto",
+        drop_missing: bool = False,
+        draws: int = 1000,
+        tune: int = 500,
+        chains: int = 4,
+        target_accept: float = 0.8,
+        max_depth: int = 10,
+        seed: int = 0,
+        threads: Optional[int] = None,
+        progress: ProgressOption = None,
+    ) -> Coreset:
+        """A coreset of the rows that this one stands for and of new ones, for a model that Corelet knows. The earlier rows need not be there.
+
+        Parameters
+        ----------
+        new, y
+            Rows with the columns that the coreset was built on; the target a column of them or `y`. Another level or a column that is
+            not there is an error, and so are rows that have been added before.
+        exposure, trials, event, weights, offset
+            Of each new row, where the coreset was built with one: an array, or the name of a column; by default the column that the
+            coreset's rows had it in.
+        earlier
+            All rows that the coreset stands for, in the order in which they came: a table, a path, or a pair `(X, y)`. The verdict is then
+            on all rows. Without it, it rests on the certificate of the earlier rows, and says how much of the bound on V does.
+        rest
+            `auto` or `gaussian`: a Gaussian may stand for new rows; `none`: rows alone, where the coreset has no Gaussian yet.
+        drop_missing
+            Whether rows with missing values are left out.
+        draws, tune, chains, target_accept, max_depth, seed, threads, progress
+            As for `corelet.fit`.
+
+        Returns
+        -------
+        Coreset
+            Its `quality.verdict` has the grade. A posterior that has moved beyond where the earlier rows were certified is a C.
+        """
+        beside = dict(exposure=exposure, trials=trials, event=event, weights=weights, offset=offset)
+        settings: dict[str, Any] = dict(
+            draws=draws, warmup=tune, chains=chains, target_accept=target_accept, max_depth=max_depth, seed=seed
+        )
+        from .update import update
+        from .verdict import chain_settings
+
+        return update(self, new, y, beside, earlier, (rest, drop_missing), chain_settings(**settings), threads, progress)
+
     def to_frame(self, library: str = "pandas") -> Any:
         """The chosen rows as a data frame of pandas (or polars): `row`, `weight`, and the columns of the data."""
         table: dict[str, Any] = {"row": self.rows, "weight": self.weights}

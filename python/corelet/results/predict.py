@@ -182,6 +182,12 @@ def prediction_of(made: Mapping[str, Any], kind: str, levels: tuple[float, ...])
 def score(coreset: Coreset, new: Any, y: Any, beside: Mapping[str, Any], idata: Any) -> Score:
     """See `Coreset.score`; `beside` has the exposure, the trials, the event and the offset, each where it is given."""
     notes = _notes(coreset)
+    data = rows_with_target(coreset, new, y, beside)
+    return Score(_lib.score_rows(data, notes, _draws(coreset, idata)))
+
+
+def rows_with_target(coreset: Coreset, new: Any, y: Any, beside: Mapping[str, Any]) -> Rows:
+    """Rows whose outcome is known, as the native part takes them."""
     if coreset.design is not None:
         y = coreset.design.target_of(new) if y is None else y
     data = _rows(coreset, new, beside)
@@ -192,7 +198,7 @@ def score(coreset: Coreset, new: Any, y: Any, beside: Mapping[str, Any], idata: 
         if name in names_of(parts):
             raise CoreletError("the target is given twice: as y and as a column of the new rows")
         parts.append(column(name, y))
-    return Score(_lib.score_rows(data, notes, _draws(coreset, idata)))
+    return data
 
 
 def pointwise(

@@ -129,6 +129,10 @@ class Fits:
 
     misfits: list[str]
     """What is far off, in words; empty where nothing is."""
+    n: int
+    """Rows."""
+    mean: Optional[tuple[float, float, float]]
+    """The mean outcome, that which the model expects, and the standard deviation of the mean of outcomes drawn from it."""
     dispersion: Optional[float]
     """Pearson's Σ (y − μ)²/σ² a row: 1 where the variance is that of the model."""
     zeros: Optional[tuple[int, float, float]]
@@ -139,6 +143,18 @@ class Fits:
     """Rows by the place of the outcome among those drawn for it, in 20 bins: level where the model is right."""
     calibration: list[tuple[int, float, float, float]]
     """Of classes, by bins of predicted probability: rows, the mean prediction, the share observed, and its standard error."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The log evidence (marginal likelihood) of a model, in nats."""
+
+    log: float
+    """log ∫ p(y | θ) p(θ) dθ."""
+    se: float
+    """Its standard error."""
+    n_draws: int
+    """Draws of the posterior that it rests on."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,6 +172,10 @@ class Review:
     clusters: Optional[int]
     """Groups that rows were taken together in, for the jackknife."""
     lines: list[str] = field(repr=False)
+    by: dict[str, Fits] = field(default_factory=dict)
+    """The same as `fits` for the rows of each level of a column, where one was named."""
+    evidence: Optional[Evidence] = None
+    """Where it was asked for and draws and their Gaussian overlap enough."""
 
     def __repr__(self) -> str:
         return "\n".join([f"{self.loo.n} rows, reviewed at {self.loo.n_draws} draws", *self.lines])
@@ -200,10 +220,16 @@ def review_from(fields: Mapping[str, Any]) -> Review:
             kind="waic", elpd=elpd_waic, se=waic_se, p=p_waic, **shared, elpd_i=waic, doubtful=fields["waic_doubtful"] > 0
         ),
         influence=influence,
-        fits=None if checks is None else Fits(**{**checks, "pit": np.asarray(checks["pit"], dtype=np.int64)}),
+        fits=None if checks is None else _fits(checks),
         clusters=fields["clusters"],
         lines=list(fields["lines"]),
+        by={label: _fits(level) for label, level in fields["by"]},
+        evidence=None if fields["evidence"] is None else Evidence(*fields["evidence"]),
     )
+
+
+def _fits(checks: Mapping[str, Any]) -> Fits:
+    return Fits(**{**checks, "pit": np.asarray(checks["pit"], dtype=np.int64)})
 
 
 @dataclass(frozen=True)
@@ -217,12 +243,18 @@ class Compared:
     """Less that of the best: 0, then negative."""
     se: list[float]
     """The standard error of the difference, by row."""
+    log_evidence: Optional[list[tuple[float, float]]] = None
+    """The log evidence of each less that of the first, and its standard error; None unless all were reviewed with `evidence=True`. It is
+    that of the models with the priors that they have."""
 
     def __repr__(self) -> str:
         width = max(len(name) for name in self.names)
         lines = [f"{'':{width}}  {'elpd':>12}  {'difference':>12}  {'se':>8}"]
         for name, elpd, difference, se in zip(self.names, self.elpd, self.difference, self.se):
             lines.append(f"{name:{width}}  {elpd:>12.1f}  {difference:>12.1f}  {se:>8.1f}")
+        if self.log_evidence is not None:
+            lines.append(f"{'':{width}}  {'log evidence':>12}  {'se':>8}")
+            lines += [f"{name:{width}}  {less:>12.2f}  {se:>8.2f}" for name, (less, se) in zip(self.names, self.log_evidence)]
         return "\n".join(lines)
 
 
@@ -251,4 +283,10 @@ def compare(models: Mapping[str, Union[Review, Loo]]) -> Compared:
     best = each[order[0]]
     differences = [each[name] - best for name in order]
     se = [math.sqrt(len(best)) * float(np.std(part)) for part in differences]
-    return Compared(order, [found[name].elpd for name in order], [float(part.sum()) for part in differences], se)
+    known = {str(name): model.evidence for name, model in models.items() if isinstance(model, Review) and model.evidence}
+    less = None
+    if len(known) == len(order):
+        first = known[order[0]]
+        others = [known[name] for name in order[1:]]
+        less = [(0.0, 0.0), *((one.log - first.log, math.hypot(one.se, first.se)) for one in others)]
+    return Compared(order, [found[name].elpd for name in order], [float(part.sum()) for part in differences], se, less)

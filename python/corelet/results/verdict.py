@@ -231,6 +231,10 @@ def check(
 def judged_by(coreset: Coreset, fields: dict[str, Any]) -> Verdict:
     """The verdict that the native part gave, which the coreset then knows."""
     issued = fields.pop("warnings", [])
+    blocks = fields.pop("blocks", None)
+    if blocks is not None:
+        # What these draws certify, for `update`.
+        coreset.metadata["corelet.blocks"] = blocks
     verdict = verdict_from(fields, coreset.names)
     if coreset.sampling:
         verdict = replace(verdict, kept={"sampling": coreset.sampling, "rows": coreset.rows})

@@ -5,7 +5,7 @@ use corelet::posterior::{Gaussian, Marginal};
 use corelet::random::Stream;
 use corelet::study::{Chosen, Drawn, Study};
 use corelet::trust::Grade;
-use corelet::words::{Estimate, HEADS, PriorGroup, cells, lines};
+use corelet::words::{Estimate, HEADS, PriorGroup, cells, lines, misfits};
 
 use super::pictures::{self, Marginals, Sampled};
 use crate::page::{Badge, Page, Section, Table};
@@ -50,6 +50,7 @@ pub(crate) fn to_html(subject: &Subject<'_>) -> anyhow::Result<String> {
         own.as_ref().map(|own| shifts(subject, full, own)),
         (!coreset.rows.is_empty()).then(|| chosen_rows(subject, full)).transpose()?,
         path(subject)?,
+        outcomes(subject)?,
         Some(judged(subject)),
         Some(repeat(subject)?),
     ];
@@ -89,6 +90,17 @@ pub(super) fn badge_of(line: &str, grade: Grade) -> Badge {
         words.replace_range(..1, &first);
     }
     Badge { grade: format!("{grade:?}"), title: title.to_owned(), words: words + "." }
+}
+
+/// Outcomes against those that the model predicts.
+fn outcomes(subject: &Subject<'_>) -> anyhow::Result<Option<Section>> {
+    let Some(checked) = subject.drawn.and_then(|drawn| drawn.checked.as_ref()) else { return Ok(None) };
+    let Some((drawing, words)) = pictures::outcomes(checked)? else { return Ok(None) };
+    let mut section = Section::new("Does the model fit?");
+    section.figure(&drawing.svg, words);
+    let said = misfits(checked);
+    section.list(if said.is_empty() { vec!["Nothing is far off.".to_owned()] } else { said });
+    Ok(Some(section))
 }
 
 /// All parameters on the scale of the data.

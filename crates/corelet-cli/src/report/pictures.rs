@@ -2,6 +2,7 @@
 
 use corelet::coreset::Coreset;
 use corelet::posterior::Gaussian;
+use corelet::review::Checked;
 use corelet::study::Leverages;
 use rayon::prelude::*;
 
@@ -137,6 +138,52 @@ impl Marginals<'_> {
         };
         Grid { columns: 1, cell: WIDE, panels: vec![panel] }.draw()
     }
+}
+
+/// Outcomes against those that the model predicts, and how to read it: the histogram of their places among drawn outcomes, or of
+/// classes observed shares against predicted ones; none where neither is known.
+pub(crate) fn outcomes(checked: &Checked) -> anyhow::Result<Option<(Drawing, String)>> {
+    let band = Style::line("#8C8C8C", Dash::Short, 1.6);
+    let (x, y, marks, words) = if !checked.pit.is_empty() && checked.rows > 0 {
+        let bins = checked.pit.len() as f64;
+        let level = checked.rows as f64 / bins;
+        // Two standard deviations of a bin's rows, were the model right.
+        let error = 2.0 * ((bins - 1.0) / bins / level).sqrt();
+        let steps = checked.pit.iter().enumerate().flat_map(|(at, &rows)| {
+            let height = rows as f64 / level;
+            [(at as f64 / bins, height), ((at + 1) as f64 / bins, height)]
+        });
+        let flat = |height: f64, label: &str| curve(vec![(0.0, height), (1.0, height)], band, label);
+        let marks = vec![
+            flat(1.0 + error, "95 % of bins, were the model right"),
+            flat((1.0 - error).max(0.0), ""),
+            curve(steps.collect(), own_style(), "rows"),
+        ];
+        let words = "The place of each outcome among those drawn for it (the probability integral transform), as a share of a level \
+                     histogram. Higher at both ends: outcomes vary more than the model says; higher in the middle: less; a slope: the \
+                     means are off.";
+        ("place among drawn outcomes", "rows, over a level share", marks, words)
+    } else if !checked.calibration.is_empty() {
+        let bins = &checked.calibration;
+        let of =
+            |shift: f64| bins.iter().map(|bin| (bin.predicted, bin.observed + shift * bin.error)).collect();
+        let mut observed = Curve::line(of(0.0), own_style(), "observed");
+        observed.markers = true;
+        let marks = vec![
+            curve(vec![(0.0, 0.0), (1.0, 1.0)], FULL, "calibrated"),
+            curve(of(2.0), band, "two standard errors"),
+            curve(of(-2.0), band, ""),
+            Mark::Curve(observed),
+        ];
+        let words = "Observed shares against predicted probabilities, by tenths of the latter. On the line predictions are calibrated.";
+        ("predicted probability", "observed share", marks, words)
+    } else {
+        return Ok(None);
+    };
+    let (title, x, y) = (String::new(), Axis::linear(x), Axis::linear(y));
+    let panel = Panel { title, x, y, marks, equal_aspect: false };
+    let drawing = Grid { columns: 1, cell: WIDE, panels: vec![panel] }.draw()?;
+    Ok(Some((drawing, words.to_owned())))
 }
 
 fn curve(points: Vec<(f64, f64)>, style: Style, label: &str) -> Mark {

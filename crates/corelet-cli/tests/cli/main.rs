@@ -22,4 +22,5 @@ mod reports;
 mod rest;
 mod sampling;
 mod scale;
+mod updates;
 mod weights;

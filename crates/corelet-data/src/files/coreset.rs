@@ -156,6 +156,43 @@ impl CoresetFile {
         Ok(Source::of_table(Table::new(&self.file, columns)?))
     }
 
+    /// The cells of some of its rows, by their places in the file, and then those of some rows of another source, all with the columns of
+    /// this file; a column that is not there has no cells there. The rows have the numbers `numbers`.
+    ///
+    /// # Errors
+    /// Where `source` cannot be read.
+    pub fn joined(
+        &self,
+        places: &[usize],
+        (source, rows): (&Source<'_>, &[usize]),
+        numbers: Vec<usize>,
+    ) -> Result<RowCells, DataError> {
+        let there = texts(&source.cells(rows)?);
+        let names = source.column_names();
+        let written = written_names(&names, &["weight"]);
+        let find = |name: &String| {
+            let at = written.iter().position(|written| written == name)?;
+            there.get(names[at])
+        };
+        let column = |(name, here): (&String, &Vec<Option<String>>)| {
+            let mut cells: Vec<Option<String>> = places.iter().map(|&place| here[place].clone()).collect();
+            cells.extend(find(name).cloned().unwrap_or_else(|| vec![None; rows.len()]));
+            Column { name: name.clone(), values: values_of(&cells, false) }
+        };
+        // A file of a Gaussian alone has no cell that could say which columns there were.
+        let columns: Vec<Column> = if self.rows.is_empty() {
+            let named = names.iter().zip(&written);
+            named
+                .filter_map(|(name, written)| Some((written, there.get(*name)?)))
+                .map(|(name, cells)| Column { name: name.clone(), values: values_of(cells, false) })
+                .collect()
+        } else {
+            self.cells.iter().map(column).collect()
+        };
+        let all: Vec<usize> = (0..numbers.len()).collect();
+        Ok(Source::of_table(Table::new(&self.file, columns)?).cells(&all)?.with_rows(numbers))
+    }
+
     /// Refuses a coreset whose rows are not those of `source`: every column that both have must have the same cells.
     ///
     /// # Errors

@@ -15,12 +15,14 @@
 //! answers are plain data that can travel, and no answer is of size n; what is done with them is done in memory, on the
 //! rows that they brought.
 
+mod beside;
 mod counted;
 mod grouped;
 mod memory;
 mod rest;
 mod weighted;
 
+pub use beside::Beside;
 pub use corelet_data::observations::{Distinct, Growing, Held, Moments, Observations};
 pub use counted::{Counted, Looks};
 pub use grouped::{Grouped, GroupsAtHand, Put};

@@ -198,6 +198,25 @@ impl Rest {
         each.map(|(shift, curved)| dot(&slope, shift) + 0.5 * dot(shift, curved)).collect()
     }
 
+    /// tr(A·LLᵀ): twice what the value gains on average around a point, under a Gaussian with the factor L.
+    pub(super) fn trace_under(&self, factor: &[f64]) -> f64 {
+        let white = congruence(factor, &self.curvature, self.dim());
+        white.iter().step_by(self.dim() + 1).sum()
+    }
+
+    /// The sum of both, around the centre of this one, up to a constant.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        let (_, mut slope) = other.curved(&self.centre);
+        add(&mut slope, &other.gradient);
+        let sum = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a + b).collect();
+        Self {
+            centre: self.centre.clone(),
+            gradient: sum(&self.gradient, &slope),
+            curvature: sum(&self.curvature, &other.curvature),
+        }
+    }
+
     /// The posterior under a Gaussian prior, which is a Gaussian.
     ///
     /// # Errors

@@ -20,6 +20,7 @@ use crate::embed::Choice;
 /// | `polish` | false | solve NNLS on the final points | |
 /// | `limits` | none | when to stop early | see [`Limits`] |
 /// | `rest` | none | whether a Gaussian stands beside the rows (pursuit only) | see [`RestChoice`] |
+/// | `enough` | 10⁻³, or 10⁻² of many parameters | V in nats² up to which a Gaussian by itself will do | > 0 |
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BuildOptions {
@@ -41,6 +42,9 @@ pub struct BuildOptions {
     pub limits: Limits,
     /// Whether a Gaussian stands beside the rows.
     pub rest: RestChoice,
+    /// V in nats² up to which a Gaussian by itself will do; none for a hundredth of what an A allows, or a tenth of it where rows could
+    /// not carry the parameters.
+    pub enough: Option<f64>,
 }
 
 impl Default for BuildOptions {
@@ -55,6 +59,7 @@ impl Default for BuildOptions {
             polish: false,
             limits: Limits::default(),
             rest: RestChoice::default(),
+            enough: None,
         }
     }
 }

@@ -135,7 +135,8 @@ impl Builder<'_> {
         let variance = self.variance(&points, &projected.fit)?;
         let mut rounds = vec![Round { points: 0, variance: finite(variance) }];
         let alone = self.gaussian_alone(&projected, variance);
-        let enough = if self.rows_could() { ENOUGH } else { ENOUGH_FOR_MANY };
+        let usual = if self.rows_could() { ENOUGH } else { ENOUGH_FOR_MANY };
+        let enough = self.options.enough.unwrap_or(usual);
         let built = |coreset, rounds: Vec<Round>| {
             let (chosen, posterior) = (rounds.len() - 1, Some(projected.under.clone()));
             Built { coreset, groups: None, posterior, rounds, chosen }

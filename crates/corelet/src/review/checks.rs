@@ -31,6 +31,10 @@ pub struct Checks {
     drawn: Vec<f64>,
     zeros: usize,
     zeros_drawn: Vec<f64>,
+    /// Σy, Σμ over draws, and Σ of what was drawn at each.
+    total: f64,
+    predicted: f64,
+    totals_drawn: Vec<f64>,
     /// Rows below and above all that was drawn for them.
     outside: [usize; 2],
     pit: Vec<usize>,
@@ -59,6 +63,9 @@ pub struct Checked {
     pub rows: usize,
     /// Draws at which outcomes were drawn.
     pub draws: usize,
+    /// The mean outcome, that which is expected, and the standard deviation of the mean of those drawn; of numbers, counts and two
+    /// classes, where none is censored.
+    pub mean: Option<(f64, f64, f64)>,
     /// Pearson's Σ (y − μ)²/σ² a row, 1 where the variance is that of the model, and between what it lies for drawn outcomes; none
     /// where there is no variance.
     pub dispersion: Option<(f64, (f64, f64))>,
@@ -99,6 +106,9 @@ impl Checks {
             drawn: vec![0.0; draws],
             zeros: 0,
             zeros_drawn: vec![0.0; draws],
+            total: 0.0,
+            predicted: 0.0,
+            totals_drawn: vec![0.0; draws],
             outside: [0; 2],
             pit: vec![0; PIT_BINS],
             bins: vec![Bin::default(); PROBABILITY_BINS],
@@ -118,6 +128,8 @@ impl Checks {
         if self.kind == Outcomes::Binary {
             let p = moments.iter().map(|(mean, _)| mean).sum::<f64>() / draws;
             self.bin(p, y == 1.0);
+            self.seen += 1;
+            self.add_totals(y, moments, drawn);
             return;
         }
         let below = drawn.iter().filter(|x| **x < y).count() as f64;
@@ -133,6 +145,7 @@ impl Checks {
             return;
         }
         self.seen += 1;
+        self.add_totals(y, moments, drawn);
         self.outside[0] += usize::from(below == 0.0 && ties == 0.0);
         self.outside[1] += usize::from(below == draws);
         self.zeros += usize::from(y == 0.0);
@@ -141,6 +154,12 @@ impl Checks {
             self.drawn[t] += (x - mean).powi(2) / variance;
             self.zeros_drawn[t] += f64::from(u8::from(*x == 0.0));
         }
+    }
+
+    fn add_totals(&mut self, y: f64, moments: &[(f64, f64)], drawn: &[f64]) {
+        self.total += y;
+        self.predicted += moments.iter().map(|(mean, _)| mean).sum::<f64>() / moments.len() as f64;
+        self.totals_drawn.iter_mut().zip(drawn).for_each(|(sum, x)| *sum += x);
     }
 
     /// A row whose outcome is one of several classes, with the probability of each.
@@ -162,10 +181,13 @@ impl Checks {
         self.rows += other.rows;
         self.seen += other.seen;
         self.zeros += other.zeros;
+        self.total += other.total;
+        self.predicted += other.predicted;
         let add = |sum: &mut Vec<f64>, x: &[f64]| sum.iter_mut().zip(x).for_each(|(sum, x)| *sum += x);
         add(&mut self.observed, &other.observed);
         add(&mut self.drawn, &other.drawn);
         add(&mut self.zeros_drawn, &other.zeros_drawn);
+        add(&mut self.totals_drawn, &other.totals_drawn);
         (0..2).for_each(|side| self.outside[side] += other.outside[side]);
         self.pit.iter_mut().zip(&other.pit).for_each(|(sum, x)| *sum += x);
         for (bin, other) in self.bins.iter_mut().zip(&other.bins) {
@@ -202,10 +224,14 @@ impl Checks {
                 error: bin.error.sqrt() / rows,
             }
         };
+        let totals = (self.total / each, self.predicted / each, sd(&self.totals_drawn) / each);
+        let is_known = self.kind != Outcomes::Classes && self.seen == self.rows && self.rows > 0;
+        let finite = totals.1.is_finite() && totals.2.is_finite();
         Checked {
             kind: self.kind,
             rows: self.rows,
             draws,
+            mean: (is_known && finite).then_some(totals),
             dispersion: (has_variance && mean(&self.drawn) > 0.0).then_some(dispersion),
             zeros: (numbers && self.kind == Outcomes::Counts)
                 .then(|| (self.zeros, mean(&self.zeros_drawn), sd(&self.zeros_drawn))),

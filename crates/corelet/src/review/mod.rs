@@ -4,11 +4,15 @@
 //! A row comes as its log-likelihoods ℓᵢ(θₛ) at S draws, which may have weights: those that turn draws of a coreset's posterior into
 //! draws of the posterior of all rows. Rows come in their order, so that the sums do not depend on who computed them.
 
+mod by;
 mod checks;
+mod evidence;
 mod influence;
 mod loo;
 
+pub use by::By;
 pub use checks::{Bin, Checked, Checks, Outcomes, Row as CheckedRow};
+pub use evidence::{Evidence, bridge};
 pub use influence::{Influence, Mover, Moving};
 pub use loo::{KHAT_LIMITS, Loo, Pointwise, Predictive};
 
@@ -109,6 +113,10 @@ pub struct Review {
     pub influence: Influence,
     /// Whether outcomes are as the model predicts them; none where the model's outcomes are not known here.
     pub checks: Option<Checked>,
+    /// The same by the levels of a column, where it was asked for.
+    pub by: Vec<(String, Checked)>,
+    /// Log evidence, where it was asked for and could be had.
+    pub evidence: Option<Evidence>,
     /// Draws it rests on.
     pub draws: usize,
 }
@@ -140,6 +148,8 @@ impl<'a> Reviewer<'a> {
             loo: self.loo.finish(self.asked.draws()),
             influence: self.influence.finish(self.asked),
             checks: None,
+            by: Vec::new(),
+            evidence: None,
             draws: self.asked.draws(),
         }
     }

@@ -9,6 +9,7 @@ use crate::posterior::{
     Chains, Diagnostics, Gaussian, LaplaceError, Marginal, Modes, SampleProgress, SampleSettings,
     has_one_mode, modes_of_weighted, resample, sample,
 };
+use crate::review::Checked;
 use crate::rows::{All, LogLikelihood, Memory, Observations, Rest, Weighted};
 use crate::trust::{Draws, Grade, Reason, Verdict, verdict};
 use crate::words::{headline, headline_with_rest, misfits};
@@ -37,6 +38,8 @@ pub struct Drawn {
     pub missed: Vec<String>,
     /// Where outcomes are far from what the draws predict: a warning each, of the model and not of the coreset.
     pub misfits: Vec<String>,
+    /// Outcomes of at most 50 000 rows against those drawn for them, where the draws are certified.
+    pub checked: Option<Checked>,
 }
 
 impl Study {
@@ -100,7 +103,8 @@ impl Study {
         let certified = verdict.as_ref().is_none_or(|verdict| verdict.grade != Grade::C);
         let checked =
             certified.then(|| self.glance(&Draws::from_chains(&chains, VERDICT_DRAWS), seed).ok()?);
-        let misfits = checked.flatten().map_or_else(Vec::new, |checked| misfits(&checked));
+        let checked = checked.flatten();
+        let misfits = checked.as_ref().map_or_else(Vec::new, misfits);
         Ok(Drawn {
             chains,
             diagnostics,
@@ -111,6 +115,7 @@ impl Study {
             verdict_seconds,
             missed,
             misfits,
+            checked,
         })
     }
 }

@@ -119,6 +119,25 @@ pub enum StudyError {
         /// The parameter.
         name: String,
     },
+    /// An update without a row.
+    #[error("there is no new row to add")]
+    NoNewRow,
+    /// An update with rows that are in.
+    #[error(
+        "these {rows} rows are in the coreset already: they have been added before, or it was built on them"
+    )]
+    AlreadyIn {
+        /// How many.
+        rows: usize,
+    },
+    /// Rows that are not those that a coreset stands for.
+    #[error(
+        "these are not the rows that the coreset stands for: {reason}; give all of them, and no other, in the order in which they came"
+    )]
+    NotEarlier {
+        /// What differs.
+        reason: String,
+    },
     /// A coreset without a row.
     #[error("the coreset has no row, so it has no posterior but the prior")]
     EmptyCoreset,

@@ -1,16 +1,15 @@
 //! A coreset by itself: its rows, weights and model, of which the posterior is sampled and new rows are predicted without the data.
 
+use std::collections::BTreeMap;
 #[cfg(feature = "files")]
 use std::path::Path;
 use std::sync::Arc;
 
-#[cfg(feature = "files")]
 use serde::de::DeserializeOwned;
 
-#[cfg(feature = "files")]
 use super::frame::{ENCODING, MODEL, REST};
-use super::{Listener, Resolved, StudyError, sample_kept_with_rest};
-use crate::data::{Besides, DataError, Encoding, Source, Standardisation, TextLevels, Unseen};
+use super::{Blocks, Listener, Resolved, StudyError, sample_kept_with_rest};
+use crate::data::{Besides, DataError, Encoding, KeptRows, Source, Standardisation, TextLevels, Unseen};
 #[cfg(feature = "files")]
 use crate::data::{CoresetFile, read_coreset};
 use crate::posterior::{Chains, SampleSettings};
@@ -29,8 +28,10 @@ pub struct KeptCoreset {
     pub model: Resolved,
     /// How cells become numbers.
     pub encoding: Encoding,
-    levels: Vec<TextLevels>,
-    standardisation: Standardisation,
+    pub(super) levels: Vec<TextLevels>,
+    pub(super) standardisation: Standardisation,
+    /// What certifies it for which rows.
+    pub blocks: Blocks,
 }
 
 impl KeptCoreset {
@@ -40,19 +41,44 @@ impl KeptCoreset {
     /// Names the file, and what it does not say.
     #[cfg(feature = "files")]
     pub fn read(path: &Path) -> Result<Self, StudyError> {
-        let file = read_coreset(path)?;
-        let name = path.display().to_string();
-        let encoding: Encoding = note(&file, &name, ENCODING)?;
-        let levels: Vec<TextLevels> = note(&file, &name, "corelet.levels")?;
-        let standardisation: Standardisation = note(&file, &name, "corelet.standardisation")?;
-        let model = note(&file, &name, MODEL)?;
-        let rest = rest_of(&file, &name)?;
-        let rows = if file.rows.is_empty() {
-            Observations::default()
-        } else {
-            encoding.encode(&file.source(&encoding)?, Besides::Target, &levels, &standardisation)?
-        };
-        Ok(Self { rows, weights: file.weights, rest, model, encoding, levels, standardisation })
+        Self::of_file(&read_coreset(path)?, &path.display().to_string())
+    }
+
+    /// The same of a file that has been read.
+    ///
+    /// # Errors
+    /// See [`read`](Self::read).
+    #[cfg(feature = "files")]
+    pub fn of_file(file: &CoresetFile, name: &str) -> Result<Self, StudyError> {
+        let kept = Self::of_notes(Observations::default(), file.weights.clone(), &file.notes, name)?;
+        if file.rows.is_empty() {
+            return Ok(kept);
+        }
+        let rows = kept.encode(&file.source(&kept.encoding)?, Besides::Target)?;
+        Ok(Self { rows, ..kept })
+    }
+
+    /// Of rows that are encoded already, their weights, and the metadata of the coreset, which `name` names.
+    ///
+    /// # Errors
+    /// Says what the metadata have not.
+    pub fn of_notes(
+        rows: Observations,
+        weights: Vec<f64>,
+        notes: &BTreeMap<String, String>,
+        name: &str,
+    ) -> Result<Self, StudyError> {
+        let refused = |reason: String| StudyError::NotKept { file: name.to_owned(), reason };
+        Ok(Self {
+            rows,
+            weights,
+            rest: notes.get(REST).map(|_| note(notes, name, REST).map(Arc::new)).transpose()?,
+            model: note(notes, name, MODEL)?,
+            encoding: note(notes, name, ENCODING)?,
+            levels: note(notes, name, "corelet.levels")?,
+            standardisation: note(notes, name, "corelet.standardisation")?,
+            blocks: Blocks::read(notes).map_err(refused)?,
+        })
     }
 
     /// Other rows, encoded as its own.
@@ -61,6 +87,19 @@ impl KeptCoreset {
     /// Names the column, and the row where a single one is at fault.
     pub fn encode(&self, source: &Source<'_>, besides: Besides) -> Result<Observations, DataError> {
         self.encoding.encode(source, besides, &self.levels, &self.standardisation)
+    }
+
+    /// Rows that may be added to those it stands for: with target and weights, and which rows of the source they are; with `drop_missing`
+    /// those in which no cell is missing.
+    ///
+    /// # Errors
+    /// See [`encode`](Self::encode).
+    pub fn encode_data(
+        &self,
+        source: &Source<'_>,
+        drop_missing: bool,
+    ) -> Result<(Observations, KeptRows), DataError> {
+        self.encoding.encode_data(source, drop_missing, &self.levels, &self.standardisation)
     }
 
     /// The same with a policy for unseen levels, and what was made of them, a line for each column.
@@ -97,14 +136,17 @@ impl KeptCoreset {
 /// Names the file, where what it says there cannot be read.
 #[cfg(feature = "files")]
 pub fn rest_of(coreset: &CoresetFile, file: &str) -> Result<Option<Arc<Rest>>, StudyError> {
-    coreset.notes.contains_key(REST).then(|| note(coreset, file, REST).map(Arc::new)).transpose()
+    coreset.notes.contains_key(REST).then(|| note(&coreset.notes, file, REST).map(Arc::new)).transpose()
 }
 
 /// What a file says under a key.
-#[cfg(feature = "files")]
-fn note<T: DeserializeOwned>(coreset: &CoresetFile, file: &str, key: &str) -> Result<T, StudyError> {
+fn note<T: DeserializeOwned>(
+    notes: &BTreeMap<String, String>,
+    file: &str,
+    key: &str,
+) -> Result<T, StudyError> {
     let refused = |reason: String| StudyError::NotKept { file: file.to_owned(), reason };
-    let text = coreset.notes.get(key).ok_or_else(|| {
+    let text = notes.get(key).ok_or_else(|| {
         refused(
             "it does not say how its rows were encoded: a coreset that is to predict must be written as Parquet or JSON, \
              by this version"

@@ -3,6 +3,8 @@
 //! A front end turns flags or keywords into a [`Specification`], hears of [`Progress`], and words what comes back.
 
 mod assign;
+#[cfg(feature = "sampling")]
+mod blocks;
 mod build;
 #[cfg(feature = "sampling")]
 mod certify;
@@ -10,6 +12,8 @@ mod compare;
 #[cfg(feature = "sampling")]
 mod drawn;
 mod error;
+#[cfg(feature = "sampling")]
+mod evidence;
 #[cfg(feature = "sampling")]
 mod fit;
 mod frame;
@@ -30,9 +34,12 @@ mod review;
 mod specification;
 #[cfg(feature = "sampling")]
 mod tails;
+mod update;
 mod weights;
 
 pub use assign::{Parameters, PriorError};
+#[cfg(feature = "sampling")]
+pub use blocks::{Block, Blocks, Part};
 pub use build::Chosen;
 pub use compare::{Cell, Comparison};
 #[cfg(feature = "sampling")]
@@ -65,6 +72,8 @@ pub use resolved::Resolved;
 #[cfg(feature = "sampling")]
 pub use review::ReviewSettings;
 pub use specification::{BuildSpecification, ModelSpecification, Specification, UsageError};
+#[cfg(feature = "sampling")]
+pub use update::{UpdateSpecification, Updated};
 
 use self::assign::some_of;
 use self::loose::loose_levels;
@@ -161,6 +170,8 @@ pub struct Study {
     warnings: Vec<String>,
     read_seconds: f64,
     full: OnceLock<Full>,
+    /// So many rows in front stand for others: no sample of outcomes.
+    stand_ins: usize,
 }
 
 /// The fit of all rows.
@@ -339,6 +350,7 @@ impl Study {
             warnings,
             read_seconds,
             full,
+            stand_ins: 0,
         };
         study.judge_prior();
         Ok(study)

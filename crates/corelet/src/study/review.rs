@@ -1,5 +1,6 @@
 //! What all rows say of draws of their posterior, in one pass: leave-one-out, influence, and whether outcomes are as predicted.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use crate::model::{BuiltIn, Model, Predictive, Shifts};
 use crate::parallel;
 use crate::posterior::SampleError;
 use crate::random::Stream;
-use crate::review::{Asked, CheckedRow, Checks, Outcomes, Review, Reviewer, Row};
+use crate::review::{Asked, By, CheckedRow, Checks, Outcomes, Review, Reviewer, Row};
 use crate::rows::{Rows, RowsError};
 use crate::trust::Draws;
 use rand::RngExt;
@@ -36,11 +37,15 @@ pub struct ReviewSettings {
     pub pointwise: bool,
     /// The seed of outcomes.
     pub seed: u64,
+    /// A column by whose levels outcomes are checked too.
+    pub by: Option<By>,
+    /// Whether the log evidence is wanted, by another pass.
+    pub evidence: bool,
 }
 
 impl Default for ReviewSettings {
     fn default() -> Self {
-        Self { draws: 1000, checked: 100, pointwise: false, seed: 0 }
+        Self { draws: 1000, checked: 100, pointwise: false, seed: 0, by: None, evidence: false }
     }
 }
 
@@ -69,6 +74,7 @@ impl Study {
         let few = draws.thinned(settings.checked.max(1));
         let kind = self.outcomes().filter(|_| settings.checked > 0);
         let mut checks = kind.map(|kind| Checks::new(kind, few.len()));
+        let mut apart = BTreeMap::new();
         let anchor = draws.mean();
         let shifts = draws.shifts(&anchor);
         for block in parallel::parts(self.rows.len(), BLOCK) {
@@ -83,11 +89,22 @@ impl Study {
                 reviewer.add(row, cluster);
             }
             if let Some(checks) = &mut checks {
-                self.check_block(&model, &few, (block.start, settings.seed), checks)?;
+                let by = settings.by.as_ref().map(|by| (by, &mut apart));
+                self.check_block(&model, &few, (block.start, settings.seed), checks, by)?;
             }
         }
         let mut review = reviewer.finish();
         review.checks = checks.map(|checks| checks.finish(expected));
+        if let Some(by) = &settings.by {
+            // Parameters are fitted to all rows and not to those of a level.
+            let named = apart
+                .into_iter()
+                .map(|(code, checks): (u32, Checks)| (by.labels[code as usize].clone(), checks.finish(0)));
+            review.by = named.collect();
+        }
+        if settings.evidence {
+            review.evidence = self.evidence(&draws, log_weights.as_deref(), settings.seed)?;
+        }
         Ok(review)
     }
 
@@ -100,10 +117,11 @@ impl Study {
         let Some(kind) = self.outcomes() else { return Ok(None) };
         let few = draws.thinned(QUICK_DRAWS);
         let mut checks = Checks::new(kind, few.len());
-        let stride = self.rows.len().div_ceil(QUICK_ROWS).max(1);
-        let ids: Vec<usize> = (0..self.rows.len()).step_by(stride).collect();
+        let all = self.stand_ins..self.rows.len();
+        let stride = all.len().div_ceil(QUICK_ROWS).max(1);
+        let ids: Vec<usize> = all.step_by(stride).collect();
         let model = self.rows.bind(self.rows.fetch(&ids)?)?;
-        self.check_block(&model, &few, (0, seed), &mut checks)?;
+        self.check_block(&model, &few, (0, seed), &mut checks, None)?;
         Ok(Some(checks.finish(self.rows.dim())))
     }
 
@@ -165,25 +183,37 @@ impl Study {
         Ok(all)
     }
 
-    /// Adds the outcomes of these rows, of which the first has this number.
+    /// Adds the outcomes of these rows, of which the first has this number, to the sums of all, and to those of their levels.
     fn check_block(
         &self,
         model: &Arc<dyn Model>,
         draws: &Draws,
         (first, seed): (usize, u64),
         checks: &mut Checks,
+        by: Option<(&By, &mut BTreeMap<u32, Checks>)>,
     ) -> Result<(), StudyError> {
         let rows = model.observations();
         let at = At::new(&self.model, rows, &draws.theta)?;
-        let of_tile = |range: Range<usize>| -> Result<Checks, StudyError> {
-            let mut found = checks.empty();
+        let codes = by.as_ref().map(|(by, _)| &by.codes[first..]);
+        // Without a column all rows are of one level.
+        let of_tile = |range: Range<usize>| -> Result<BTreeMap<u32, Checks>, StudyError> {
+            let mut found = BTreeMap::new();
             for row in range {
-                self.check_row(&at, rows.target(row), (row, first + row, seed), &mut found)?;
+                let level = codes.map_or(0, |codes| codes[row]);
+                let sums = found.entry(level).or_insert_with(|| checks.empty());
+                self.check_row(&at, rows.target(row), (row, first + row, seed), sums)?;
             }
             Ok(found)
         };
-        for tile in parallel::map(parallel::parts(model.len(), TILE), of_tile) {
-            checks.merge(&tile?);
+        let tiles = parallel::map(parallel::parts(model.len(), TILE), of_tile);
+        let mut apart = by.map(|(_, apart)| apart);
+        for tile in tiles {
+            for (level, sums) in tile? {
+                checks.merge(&sums);
+                if let Some(apart) = &mut apart {
+                    apart.entry(level).or_insert_with(|| checks.empty()).merge(&sums);
+                }
+            }
         }
         Ok(())
     }

@@ -7,6 +7,8 @@ mod numbers;
 mod priors;
 mod review;
 mod summary;
+#[cfg(feature = "sampling")]
+mod update;
 mod verdict;
 
 pub use certificate::certified;
@@ -14,6 +16,8 @@ pub use estimates::{Estimate, HEADS, cells, figures, table};
 pub use forecast::{Forecast, does_not_pay, expected};
 pub use numbers::{count, duration, judgement, number, optional, percent, plural};
 pub use priors::PriorGroup;
-pub use review::{misfits, reviewed};
+pub use review::{misfits, misfits_by_level, reviewed};
 pub use summary::{Judged, NamedShift, Seconds, Subject, Summary};
+#[cfg(feature = "sampling")]
+pub use update::updated;
 pub use verdict::{another_mode, headline, headline_with_rest, lines, missed_tail};

@@ -1,7 +1,7 @@
 //! What is said of a review: how well rows are predicted, whether the model fits, which rows drive it.
 
 use super::numbers::{count, number, percent};
-use crate::review::{Bin, Checked, Loo, Moving, Outcomes, Review};
+use crate::review::{Bin, Checked, Evidence, Loo, Moving, Outcomes, Review};
 
 /// Pearson's statistic of a variance that is off by this factor, in either direction, is told.
 const FAR_DISPERSION: f64 = 1.5;
@@ -32,6 +32,13 @@ pub fn reviewed(review: &Review, names: &[String], file_row: &dyn Fn(usize) -> u
     match &review.checks {
         Some(checked) => lines.extend(fits(checked)),
         None => lines.push("  outcomes       none that could be checked".to_owned()),
+    }
+    lines.extend(by_level(&review.by));
+    if let Some(Evidence { log, se, draws }) = review.evidence {
+        lines.push(format!(
+            "  log evidence   {log:.2} ± {se:.2}, by bridge sampling from {} draws",
+            count(draws)
+        ));
     }
     lines.extend(driven(&review.influence.each, review.influence.clusters, names, file_row));
     lines
@@ -182,6 +189,64 @@ pub fn misfits(checked: &Checked) -> Vec<String> {
         }
     }
     found
+}
+
+/// A level whose mean is off by this share of itself, and beyond [`SIGNIFICANT`] standard deviations, is told; of probabilities by
+/// [`FAR_PROBABILITY`].
+const FAR_MEAN: f64 = 0.1;
+
+/// Levels that are shown.
+const MOST_SHOWN: usize = 30;
+
+/// A line for each level of a column, and what is far off.
+fn by_level(by: &[(String, Checked)]) -> Vec<String> {
+    let mut lines = Vec::new();
+    let width = by.iter().map(|(label, _)| label.chars().count()).max().unwrap_or(0);
+    for (at, (label, checked)) in by.iter().enumerate().take(MOST_SHOWN) {
+        let head = if at == 0 { "  by level       " } else { "                 " };
+        let mut said = vec![format!("{} rows", count(checked.rows))];
+        if let Some((mean, expected, sd)) = checked.mean {
+            said.push(format!("mean {}, expected {} ± {}", number(mean), number(expected), number(sd)));
+        }
+        if let Some((ratio, _)) = checked.dispersion {
+            said.push(format!("dispersion {}", number(ratio)));
+        }
+        if let Some((zeros, expected, _)) = checked.zeros {
+            said.push(format!("zeros {}, expected {}", count(zeros), number(expected)));
+        }
+        lines.push(format!("{head}{label:width$}  {}", said.join("; ")));
+    }
+    if by.len() > MOST_SHOWN {
+        lines.push(format!("                 and {} more", by.len() - MOST_SHOWN));
+    }
+    lines.extend(misfits_by_level(by).into_iter().map(|warning| format!("  fit            {warning}")));
+    lines
+}
+
+/// Levels whose outcomes are far from what the model says: a warning each.
+pub fn misfits_by_level(by: &[(String, Checked)]) -> Vec<String> {
+    let of = |(label, checked): &(String, Checked)| {
+        let mut found = misfits(checked);
+        if let Some((mean, expected, sd)) = checked.mean {
+            let limit = if checked.kind == Outcomes::Binary {
+                FAR_PROBABILITY
+            } else {
+                FAR_MEAN * expected.abs().max(sd)
+            };
+            if (mean - expected).abs() > limit.max(SIGNIFICANT * sd) {
+                found.insert(
+                    0,
+                    format!(
+                        "outcomes are {} on average, where the model expects {}",
+                        number(mean),
+                        number(expected)
+                    ),
+                );
+            }
+        }
+        found.into_iter().map(|line| format!("{label}: {line}")).collect::<Vec<String>>()
+    };
+    by.iter().flat_map(of).collect()
 }
 
 fn driven(

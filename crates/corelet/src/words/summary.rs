@@ -254,6 +254,12 @@ impl Summary {
         Self { subject, build: OfBuild { groups_chosen: Some(chosen), ..self.build }, ..self }
     }
 
+    /// The same of a coreset that stands for so many rows, of which most are no longer there to be known again by.
+    pub fn of_update(self, rows: usize) -> Self {
+        let subject = OfData { n: rows, distinct: None, fingerprint: None, ..self.subject };
+        Self { subject, build: OfBuild { method: Some("update".to_owned()), ..self.build }, ..self }
+    }
+
     /// The same with the divergence on so many draws of the coreset's own posterior, in place of what the build said.
     pub fn judged_on_own(self, nats: f64, draws: usize) -> Self {
         let (heldout_nats, heldout_residual) = (Some(nats), Some((2.0 * nats).sqrt()));

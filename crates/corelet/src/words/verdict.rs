@@ -67,6 +67,8 @@ fn fault(reasons: &[Reason]) -> &'static str {
         "the chains did not mix on unweighted rows either, so the model or its sampler is at fault, not the coreset"
     } else if found(&[Reason::SecondMode]) {
         "the posterior has several modes, so that no chain can speak for all of it"
+    } else if found(&[Reason::Drifted, Reason::Uncertified]) {
+        "what is known of the earlier rows does not reach so far"
     } else if found(&of_draws) {
         "the draws are at fault: they are not those of its posterior"
     } else {
@@ -226,6 +228,18 @@ pub(super) fn why(reason: Reason) -> &'static str {
         Reason::Quadrature => {
             "the integrals over the random effects are not exact enough: they may move the posterior by more than a tenth of its sd"
         }
+        Reason::Drifted => {
+            "with the new rows the posterior has moved beyond where the coreset of the earlier rows was certified: they may be of another \
+             regime"
+        }
+        Reason::Uncertified => {
+            "nothing certifies that the coreset stands for the earlier rows: it had no certificate, or what its errors may add up to is \
+             too much"
+        }
+        Reason::Accumulated => {
+            "the errors of the coreset of the earlier rows and of the updates since may add up to more than an A allows"
+        }
+        Reason::Inherited => "the certificate of the earlier rows was no A",
     }
 }
 
@@ -261,6 +275,9 @@ pub(super) fn remedy(reason: Reason, points: usize, rows: usize) -> String {
         }
         Reason::Blunt => "more draws",
         Reason::Quadrature => "more nodes",
+        Reason::Drifted | Reason::Uncertified | Reason::Accumulated | Reason::Inherited => {
+            "give the earlier rows too (--old), for a verdict on all of them; where that is no A either, fit all rows again"
+        }
         Reason::NotFinite => {
             "look for extreme values among the features and the target, or give tighter priors"
         }

@@ -99,6 +99,14 @@ pub enum Reason {
     Blunt,
     /// The quadrature over random effects moves the posterior by more than a tenth of a standard deviation.
     Quadrature,
+    /// The posterior has moved beyond where the coreset of earlier rows was certified.
+    Drifted,
+    /// Nothing certifies the coreset of earlier rows any more, or ever did.
+    Uncertified,
+    /// The errors of several updates may add up to more than an A allows.
+    Accumulated,
+    /// The certificate of earlier rows was no A.
+    Inherited,
 }
 
 impl Reason {
@@ -115,7 +123,9 @@ impl Reason {
             | Self::NoChains
             | Self::NoDensity
             | Self::Blunt
-            | Self::Quadrature => Grade::B,
+            | Self::Quadrature
+            | Self::Accumulated
+            | Self::Inherited => Grade::B,
             _ => Grade::C,
         }
     }

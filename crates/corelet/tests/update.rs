@@ -1,0 +1,242 @@
+//! Updates against the posterior of all rows that ever came: the earlier rows are not there, and the certificate must not say more than
+//! is true of them.
+
+#![allow(clippy::unwrap_used)] // a test's helpers are tests too
+
+use corelet::coreset::RestChoice;
+use corelet::data::{Column, Columns, DesignOptions, Source, Table, Values};
+use corelet::model::BuiltIn;
+use corelet::posterior::{LaplaceSettings, SampleSettings, laplace};
+use corelet::rows::{All, Memory, Observations, Weighted};
+use corelet::study::{
+    Blocks, BuildSpecification, FitSpecification, KeptCoreset, ModelSpecification, Specification, Study,
+    UpdateSpecification, Updated, unheard,
+};
+use corelet::trust::{Draws, Grade, Reason, verdict};
+use corelet::words::updated;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use rand_distr::{Distribution, Poisson, StandardNormal};
+
+/// Rows of three numbers and a column of levels, with labels or counts by these coefficients.
+fn table(n: usize, seed: u64, slopes: [f64; 3], model: BuiltIn, levels: &[&str]) -> Table {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut columns = vec![Vec::with_capacity(n); 4];
+    let mut codes = Vec::new();
+    for _ in 0..n {
+        let x: [f64; 3] = std::array::from_fn(|_| StandardNormal.sample(&mut rng));
+        let level = rng.random_range(0..levels.len());
+        let eta: f64 = 0.3 + 0.4 * level as f64 + x.iter().zip(slopes).map(|(x, b)| x * b).sum::<f64>();
+        let y = match model {
+            BuiltIn::Poisson => Poisson::new(eta.exp()).unwrap().sample(&mut rng),
+            _ => f64::from(u8::from(rng.random::<f64>() < 1.0 / (1.0 + (-eta).exp()))),
+        };
+        columns.iter_mut().zip(x.into_iter().chain([y])).for_each(|(column, x)| column.push(x));
+        codes.push(level as u32);
+    }
+    let number = |(name, values): (&str, Vec<f64>)| Column {
+        name: name.to_owned(),
+        values: Values::Number { values, integer: false },
+    };
+    let mut all: Vec<Column> = ["a", "b", "c", "y"].into_iter().zip(columns).map(number).collect();
+    let levels = levels.iter().map(|&level| level.to_owned()).collect();
+    all.push(Column { name: "kind".to_owned(), values: Values::Text { codes, levels } });
+    Table::new("rows", all).unwrap()
+}
+
+const SLOPES: [f64; 3] = [0.5, -0.3, 0.2];
+const KINDS: [&str; 2] = ["p", "q"];
+
+fn specification(model: BuiltIn, rest: RestChoice, k: usize) -> Specification {
+    Specification {
+        design: DesignOptions { columns: Columns::predicting("y"), ..DesignOptions::default() },
+        model: ModelSpecification { model, ..ModelSpecification::default() },
+        build: BuildSpecification { k: Some(k), rest, ..BuildSpecification::default() },
+        ..Specification::default()
+    }
+}
+
+/// A coreset of these rows as a file of it would be read.
+fn fitted(first: Table, model: BuiltIn, rest: RestChoice, k: usize) -> KeptCoreset {
+    let asked = specification(model, rest, k);
+    let study = Study::open(&Source::of_table(first), &asked).unwrap();
+    let fit = FitSpecification {
+        build: asked.build.clone(),
+        max_k: Some(k),
+        sample: SampleSettings::default(),
+        seed: 1,
+    };
+    let fit = study.fit(&fit, &mut unheard).unwrap();
+    let (chosen, drawn) = (fit.chosen.unwrap(), fit.drawn.unwrap());
+    let coreset = chosen.coreset();
+    let mut notes =
+        study.frame().metadata(&chosen.summary, study.resolved(), coreset.rest.as_deref()).unwrap();
+    notes.extend([study.blocks(Some(&drawn), coreset.rows.len()).metadata().unwrap()]);
+    let rows = study.problem().rows.fetch(&coreset.rows).unwrap();
+    KeptCoreset::of_notes(rows, coreset.weights.clone(), &notes, "core").unwrap()
+}
+
+fn asked(rest: RestChoice) -> UpdateSpecification {
+    UpdateSpecification { rest, sample: SampleSettings::default(), seed: 3 }
+}
+
+fn update(kept: &KeptCoreset, new: Table, earlier: Option<Table>, rest: RestChoice) -> Updated {
+    let encode = |table| kept.encode_data(&Source::of_table(table), false).unwrap();
+    let (rows, of) = encode(new);
+    let earlier = earlier.map(|table| encode(table).0);
+    kept.update(("new", rows, of.total()), earlier, &asked(rest), &mut unheard).unwrap()
+}
+
+fn refused(kept: &KeptCoreset, new: Table, earlier: Option<Table>) -> String {
+    let encode = |table| kept.encode_data(&Source::of_table(table), false);
+    let (rows, of) = match encode(new) {
+        Ok(encoded) => encoded,
+        Err(error) => return error.to_string(),
+    };
+    let earlier = earlier.map(|table| encode(table).unwrap().0);
+    let updated = kept.update(("new", rows, of.total()), earlier, &asked(RestChoice::Auto), &mut unheard);
+    updated.err().unwrap().to_string()
+}
+
+/// V of draws of the coreset on every row that ever came, and by how many posterior standard deviations its means are off the Laplace
+/// fit of all of them.
+fn truth(updated: &Updated, all: &Observations) -> (f64, f64) {
+    let kept = updated.kept();
+    let memory = Memory::new(kept.model.bind(all.clone()).unwrap());
+    let prior = kept.model.prior().unwrap();
+    let own = Memory::new(kept.model.bind(kept.rows.clone()).unwrap());
+    let ids: Vec<usize> = (0..kept.rows.len()).collect();
+    let weighted = Weighted::fetch_with_rest(&own, &ids, &kept.weights, kept.rest.clone()).unwrap();
+    let draws = Draws::from_chains(&updated.drawn.chains, 2000);
+    let judged = verdict(&memory, &prior, &weighted, &draws, 0).unwrap();
+    let full = laplace(&All(&memory), &prior, None, &LaplaceSettings::default()).unwrap().posterior;
+    let off = draws
+        .mean()
+        .iter()
+        .zip(&full.mean)
+        .zip(full.sds())
+        .map(|((a, b), sd)| ((a - b) / sd).abs())
+        .fold(0.0, f64::max);
+    (judged.divergence.variance, off)
+}
+
+/// Block after block, as many as `blocks`; what the bound says must be true of all rows, and the size must stay.
+fn stream(model: BuiltIn, rest: RestChoice, (blocks, rows, k): (u64, usize, usize)) -> (Updated, f64) {
+    let of = |block: u64| table(rows, 100 + block, SLOPES, model, &KINDS);
+    let mut kept = fitted(of(0), model, rest, k);
+    assert_eq!(kept.blocks.blocks[0].grade, Some(Grade::A));
+    let mut all = kept.encode_data(&Source::of_table(of(0)), false).unwrap().0;
+    let mut last = None;
+    for block in 1..blocks {
+        let new = update(&kept, of(block), None, rest);
+        all.append(&kept.encode_data(&Source::of_table(of(block)), false).unwrap().0);
+        kept = new.kept();
+        assert!(kept.rows.len() <= 2 * k.max(100) + k, "{} rows after {block}", kept.rows.len());
+        last = Some(new);
+    }
+    let last = last.unwrap();
+    assert_eq!(kept.blocks.rows(), all.len());
+    assert_eq!(kept.blocks.file_rows, all.len());
+    let (variance, off) = truth(&last, &all);
+    let judged = last.drawn.verdict.as_ref().unwrap();
+    assert!(
+        variance <= judged.divergence.variance_upper,
+        "V {variance} is above its bound {}",
+        judged.divergence.variance_upper
+    );
+    assert!(off < 0.2, "off by {off} sd");
+    (last, variance)
+}
+
+#[test]
+fn twenty_blocks_by_a_gaussian_are_one_build_of_all() {
+    let (last, _) = stream(BuiltIn::Logistic, RestChoice::Auto, (20, 2000, 100));
+    let judged = last.drawn.verdict.as_ref().unwrap();
+    assert_eq!(judged.grade, Grade::A, "{:?} {}", judged.reasons, judged.divergence.variance_upper);
+    let said = updated(&last).join("\n");
+    assert!(said.contains("2 000 new, with 38 000 that came before in 19 blocks"), "{said}");
+    assert!(said.contains("not at hand"), "{said}");
+}
+
+#[test]
+fn blocks_of_rows_alone_are_built_anew_when_there_are_too_many() {
+    let (last, _) = stream(BuiltIn::Poisson, RestChoice::None, (8, 2000, 120));
+    assert!(last.rest.is_none());
+    assert!(last.drawn.verdict.as_ref().unwrap().grade < Grade::C);
+}
+
+/// What a coreset says by itself when the posterior goes elsewhere, and what all rows say then.
+#[test]
+fn another_regime_takes_the_grade_away_until_the_earlier_rows_are_there() {
+    let of = |n, seed, slopes| table(n, seed, slopes, BuiltIn::Logistic, &KINDS);
+    let kept = fitted(of(3000, 1, SLOPES), BuiltIn::Logistic, RestChoice::Auto, 100);
+    let other = || of(9000, 2, [-1.0, 1.2, 0.2]);
+    let new = update(&kept, other(), None, RestChoice::Auto);
+    let judged = new.drawn.verdict.as_ref().unwrap();
+    assert_eq!(judged.grade, Grade::C);
+    assert!(judged.reasons.contains(&Reason::Drifted), "{:?}", judged.reasons);
+    // It stays away from whatever comes next.
+    let next = update(&new.kept(), of(500, 3, [-1.0, 1.2, 0.2]), None, RestChoice::Auto);
+    assert!(next.drawn.verdict.as_ref().unwrap().grade == Grade::C);
+    // All rows at hand say how good it really is: V on all of them, and nothing rests on an older certificate.
+    let seen = update(&kept, other(), Some(of(3000, 1, SLOPES)), RestChoice::Auto);
+    let judged = seen.drawn.verdict.as_ref().unwrap();
+    let unlike =
+        |reason: &Reason| !matches!(reason, Reason::Drifted | Reason::Uncertified | Reason::Inherited);
+    assert!(judged.reasons.iter().all(unlike) && seen.carried.is_none(), "{:?}", judged.reasons);
+    assert!(judged.divergence.variance > new.drawn.verdict.as_ref().unwrap().divergence.variance);
+    assert_eq!((seen.blocks.blocks.len(), seen.blocks.rows()), (1, 12_000));
+}
+
+/// Without a certificate of the earlier rows there is none of the update; with the rows there is.
+#[test]
+fn a_coreset_that_was_never_judged_certifies_nothing() {
+    let of = |n, seed| table(n, seed, SLOPES, BuiltIn::Logistic, &KINDS);
+    let mut kept = fitted(of(3000, 1), BuiltIn::Logistic, RestChoice::Auto, 100);
+    kept.blocks = Blocks {
+        blocks: kept
+            .blocks
+            .blocks
+            .iter()
+            .cloned()
+            .map(|block| corelet::study::Block { grade: None, ..block })
+            .collect(),
+        ..kept.blocks
+    };
+    let new = update(&kept, of(1000, 2), None, RestChoice::Auto);
+    assert!(new.drawn.verdict.as_ref().unwrap().reasons.contains(&Reason::Uncertified));
+    let seen = update(&kept, of(1000, 2), Some(of(3000, 1)), RestChoice::Auto);
+    assert_eq!(seen.drawn.grade(), Some(Grade::A));
+    assert!(update(&seen.kept(), of(1000, 4), None, RestChoice::Auto).drawn.grade() == Some(Grade::A));
+}
+
+#[test]
+fn rows_that_cannot_be_added_are_refused_with_the_reason() {
+    let of = |n, seed| table(n, seed, SLOPES, BuiltIn::Logistic, &KINDS);
+    let kept = fitted(of(2000, 1), BuiltIn::Logistic, RestChoice::Auto, 60);
+    assert!(refused(&kept, of(2000, 1), None).contains("2000 rows are in the coreset already"));
+    let new = update(&kept, of(500, 2), None, RestChoice::Auto).kept();
+    assert!(refused(&new, of(500, 2), None).contains("500 rows are in the coreset already"));
+    let unseen = table(500, 3, SLOPES, BuiltIn::Logistic, &["p", "z"]);
+    let said = refused(&kept, unseen, None);
+    assert!(said.contains("'kind'") && said.contains("'z'"), "{said}");
+    let mut less = of(500, 3);
+    less.columns.retain(|column| column.name != "b");
+    let said = refused(&kept, less, None);
+    assert!(said.contains("'b'"), "{said}");
+    let said = refused(&kept, of(500, 3), Some(of(1999, 1)));
+    assert!(said.contains("1999 rows, and the coreset stands for 2000"), "{said}");
+    let said = refused(&kept, of(500, 3), Some(of(2000, 9)));
+    assert!(said.contains("rows 0 to 1999 are others"), "{said}");
+}
+
+/// The same seed gives the same bits.
+#[test]
+fn an_update_is_deterministic() {
+    let of = |n, seed| table(n, seed, SLOPES, BuiltIn::Poisson, &KINDS);
+    let kept = fitted(of(2000, 1), BuiltIn::Poisson, RestChoice::Auto, 60);
+    let again = || update(&kept, of(1000, 2), None, RestChoice::Auto);
+    let (one, two) = (again(), again());
+    assert_eq!((one.rows, one.weights, one.rest), (two.rows, two.weights, two.rest));
+    assert_eq!(one.blocks, two.blocks);
+}

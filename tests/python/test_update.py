@@ -1,0 +1,128 @@
+"""Rows that arrive, against one fit of all of them; and what review says by a column and of the evidence."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import corelet
+
+
+def rows(n: int, seed: int, slope: float = 0.5):
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(seed)
+    frame = pandas.DataFrame({"a": rng.normal(size=n), "b": rng.normal(size=n), "kind": rng.choice(["p", "q"], n)})
+    eta = 0.2 + slope * frame.a - 0.3 * frame.b + 0.4 * (frame.kind == "q")
+    frame["y"] = rng.poisson(np.exp(eta))
+    return frame
+
+
+SETTINGS = dict(draws=600, tune=300, chains=4)
+
+
+def test_a_fit_takes_rows_block_by_block():
+    pandas = pytest.importorskip("pandas")
+    blocks = [rows(2000, seed) for seed in range(5)]
+    fit = corelet.fit(blocks[0], target="y", model="poisson", k=100, **SETTINGS)
+    assert fit.verdict.grade == "A"
+    for block in blocks[1:]:
+        fit = fit.update(block, **SETTINGS)
+        assert fit.verdict.grade == "A", fit.verdict
+    assert fit.coreset.summary["n"] == 10_000 and len(fit.coreset) <= 300
+    assert any("not at hand" in line for line in fit.verdict.lines)
+    whole = corelet.fit(pandas.concat(blocks, ignore_index=True), target="y", model="poisson", k=100, **SETTINGS)
+    one, two = fit.summary(), whole.summary()
+    off = (one["mean"] - two["mean"]).abs() / two["sd"]
+    assert off.max() < 0.25, off
+    # Cells of all blocks, under numbers that go on.
+    assert set(fit.coreset.columns) >= {"a", "b", "kind", "y"}
+    assert all(len(values) == len(fit.coreset) for values in fit.coreset.columns.values())
+    assert len(set(fit.coreset.rows.tolist())) == len(fit.coreset) and fit.coreset.rows.max() < 10_000
+    assert len(fit.predict(blocks[0].drop(columns="y")).mean) == 2000
+
+
+def test_arrays_weights_and_a_file_are_taken(tmp_path):
+    rng = np.random.default_rng(0)
+    X, more = rng.normal(size=(3000, 2)), rng.normal(size=(1000, 2))
+    y, z = (rng.random(len(x)) < 1 / (1 + np.exp(-x[:, 0])) for x in (X, more))
+    w, v = rng.uniform(0.5, 2, 3000), rng.uniform(0.5, 2, 1000)
+    coreset = corelet.build(X, y, weights=w, k=60)
+    with pytest.raises(corelet.CoreletError, match="weights"):
+        coreset.update(more, z)
+    corelet.check(coreset, X, y, weights=w, chains=2)
+    new = coreset.update(more, z, weights=v, **SETTINGS)
+    assert new.quality.verdict.grade == "A" and new.quality.verdict.certified
+    both = corelet.fit(
+        np.concatenate([X, more]), np.concatenate([y, z]), weights=np.concatenate([w, v]), k=80, standardise="scale", **SETTINGS
+    )
+    mine, theirs = new.quality.verdict.draws["posterior"]["original"], both.draws["original"]
+    off = np.abs(mine.mean((0, 1)) - theirs.mean((0, 1))) / theirs.std((0, 1))
+    assert off.max() < 0.3, off
+    path = tmp_path / "core.parquet"
+    new.to_parquet(path)
+    assert path.exists()
+
+
+def test_the_earlier_rows_make_it_a_verdict_on_all():
+    old, new = rows(2000, 1), rows(3000, 2, slope=-1.2)
+    fit = corelet.fit(old, target="y", model="poisson", k=80, **SETTINGS)
+    moved = fit.coreset.update(new, **SETTINGS)
+    assert moved.quality.verdict.grade == "C" and "drifted" in moved.quality.verdict.reasons
+    seen = fit.coreset.update(new, earlier=old, **SETTINGS)
+    assert not {"drifted", "uncertified"} & set(seen.quality.verdict.reasons)
+    assert any("at hand: the verdict is on all rows" in line for line in seen.quality.verdict.lines)
+    with pytest.raises(corelet.CoreletError, match="2000"):
+        fit.coreset.update(new, earlier=old.iloc[:100], **SETTINGS)
+
+
+def test_rows_that_cannot_be_added_are_refused():
+    old = rows(1000, 1)
+    coreset = corelet.fit(old, target="y", model="poisson", k=60, **SETTINGS).coreset
+    for frame, wanted in [
+        (old, "already"),
+        (rows(100, 2).drop(columns="b"), "'b'"),
+        (rows(100, 2).assign(kind="z"), "'z'"),
+        (rows(100, 2).iloc[:0], "no new row|empty|no row"),
+    ]:
+        with pytest.raises(corelet.CoreletError, match=wanted):
+            coreset.update(frame)
+    built = corelet.build_from_loglik(np.random.default_rng(0).normal(size=(200, 500)), k=20)
+    with pytest.raises(corelet.CoreletError, match="log-likelihoods"):
+        built.update(rows(100, 2))
+
+
+def test_evidence_of_two_linear_models_has_its_closed_form():
+    rng = np.random.default_rng(3)
+    n, sigma = 400, 0.7
+    X = rng.normal(size=(n, 2))
+    y = 0.5 * X[:, 0] + sigma * rng.normal(size=n)
+    reviews, truths = {}, []
+    for name, columns in (("one", [0]), ("two", [0, 1])):
+        Z = np.ascontiguousarray(X[:, columns])
+        asked = dict(model="linear", sigma=sigma, prior_sd=1.0, intercept=False, standardise="none")
+        fit = corelet.fit(Z, y, k=40, **asked, **SETTINGS)
+        reviews[name] = corelet.review(fit, Z, y, evidence=True, **asked)
+        covariance = sigma**2 * np.eye(n) + Z @ Z.T
+        truths.append(-0.5 * (y @ np.linalg.solve(covariance, y) + np.linalg.slogdet(2 * np.pi * covariance)[1]))
+        found = reviews[name].evidence
+        assert abs(found.log - truths[-1]) < 4 * found.se and found.se < 0.1
+    compared = corelet.compare(reviews)
+    (_, (less, se)), order = compared.log_evidence, compared.names
+    truth = truths[1] - truths[0] if order == ["one", "two"] else truths[0] - truths[1]
+    assert abs(less - truth) < 4 * se and "log evidence" in repr(compared)
+
+
+def test_outcomes_by_a_column():
+    frame = rows(4000, 5)
+    frame.loc[frame.kind == "q", "y"] += 2
+    fit = corelet.fit(frame, target="y", features=["a", "b"], model="poisson", k=60, **SETTINGS)
+    found = corelet.review(fit, frame, target="y", features=["a", "b"], by="kind")
+    assert list(found.by) == ["p", "q"]
+    for level, fits in found.by.items():
+        own = frame.y[frame.kind == level]
+        assert fits.n == len(own) and fits.mean[0] == pytest.approx(own.mean())
+        assert fits.zeros[0] == (own == 0).sum()
+    assert any("on average" in line for line in found.by["q"].misfits)
+    with pytest.raises(corelet.CoreletError, match="nowhere"):
+        corelet.review(fit, frame, target="y", features=["a", "b"], by="nowhere")
+
