@@ -5,7 +5,7 @@ use std::ops::Range;
 use anyhow::bail;
 use corelet::data::{Besides, Extra, Source, ensure_writable, write_row_blocks};
 use corelet::posterior::{Diagnostics, SampleError};
-use corelet::study::{KeptCoreset, KeptMixed, Prediction, PredictedEffects, StudyError, predict_from};
+use corelet::study::{KeptCoreset, KeptMixed, PredictedEffects, Prediction, StudyError, predict_from};
 
 use crate::Outcome;
 use crate::args_sampling::PredictArgs;
@@ -33,7 +33,10 @@ pub(crate) fn run(
         return of_groups(args, coreset, seed, terminal, interrupt);
     }
     if let Some(flag) = args.for_groups() {
-        bail!("{}: {flag} is for a coreset of whole groups, as fit --random writes it with --coreset", args.coreset.display());
+        bail!(
+            "{}: {flag} is for a coreset of whole groups, as fit --random writes it with --coreset",
+            args.coreset.display()
+        );
     }
     let coreset = KeptCoreset::read(&args.coreset)?;
     let source = Source::open(&args.new, args.format)?;

@@ -68,7 +68,9 @@ impl NamedGroups {
             let next = pairs.len();
             let number = *pairs.entry(pair).or_insert(next);
             if number == next {
-                grouping.names.push(format!("{}:{}", self.names[pair.0 as usize], other.names[pair.1 as usize]));
+                grouping
+                    .names
+                    .push(format!("{}:{}", self.names[pair.0 as usize], other.names[pair.1 as usize]));
             }
             grouping.of.push(number);
         }
@@ -188,6 +190,9 @@ mod tests {
             grouping.finish()
         };
         let both = named(&names).and(&named(&["x", "x", "y", "x", "x"]));
-        assert_eq!((&both.names[..], both.groups.codes()), (&["b:x", "a:x", "b:y", "c:x"].map(String::from)[..], vec![0, 1, 2, 3, 1]));
+        assert_eq!(
+            (&both.names[..], both.groups.codes()),
+            (&["b:x", "a:x", "b:y", "c:x"].map(String::from)[..], vec![0, 1, 2, 3, 1])
+        );
     }
 }

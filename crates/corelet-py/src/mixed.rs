@@ -4,7 +4,8 @@ use std::time::Instant;
 
 use corelet::data::{Besides, Storage, Unseen};
 use corelet::study::{
-    FitSpecification, GroupPolicy, MixedFit, MixedPrediction, MixedStudy, PredictedEffects, PredictedKind, PredictionSettings,
+    FitSpecification, GroupPolicy, MixedFit, MixedPrediction, MixedStudy, PredictedEffects, PredictedKind,
+    PredictionSettings,
 };
 use numpy::{PyArray1, PyArray3, PyArrayMethods, PyReadonlyArray1};
 use pyo3::exceptions::PyKeyboardInterrupt;
@@ -99,7 +100,11 @@ impl FittedMixed {
     fn log_posterior(&self, theta: PyReadonlyArray1<'_, f64>) -> PyResult<f64> {
         let theta = theta.as_slice()?;
         if theta.len() != self.fit.sample.draws.dim {
-            return Err(refuse(format!("theta has {} numbers, but there are {} parameters", theta.len(), self.fit.sample.draws.dim)));
+            return Err(refuse(format!(
+                "theta has {} numbers, but there are {} parameters",
+                theta.len(),
+                self.fit.sample.draws.dim
+            )));
         }
         Ok(self.study.log_posterior(&self.fit, theta))
     }

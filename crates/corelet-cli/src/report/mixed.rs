@@ -24,6 +24,8 @@ pub(crate) struct MixedSubject<'a> {
     pub(crate) effects: &'a [GroupEffects],
     /// Name, mean, sd, 5 % and 95 % of each parameter on the scale of the data.
     pub(crate) parameters: &'a [(String, [f64; 4])],
+    /// Of each factor that is kept: the mean over draws of the variance of its effects.
+    pub(crate) kept_variances: &'a [f64],
 }
 
 /// The report as one HTML file.
@@ -68,39 +70,53 @@ fn estimates(subject: &MixedSubject<'_>) -> Section {
 
 /// The spread of each effect, and how far the groups are drawn to the mean of all.
 fn components(subject: &MixedSubject<'_>) -> Section {
-    let MixedSubject { study, effects, parameters, .. } = subject;
+    let MixedSubject { study, effects, parameters, kept_variances, .. } = subject;
     let mut section = Section::new("Variance components");
-    let sd_of = |name: &str| parameters.iter().find(|(known, _)| known == name).map(|(_, figures)| figures[0]);
+    let sd_of =
+        |name: &str| parameters.iter().find(|(known, _)| known == name).map(|(_, figures)| figures[0]);
     let mut rows = Vec::new();
     let of_terms = study.random().terms().into_iter().zip(study.random().names());
     for (at, (term, name)) in of_terms.enumerate() {
         let Some(sd) = sd_of(&name) else { continue };
         let means: Vec<f64> = effects.iter().map(|group| group[at].mean).collect();
-        rows.push(component(&format!("{term} of {}", study.random().group), sd, &means));
+        let own = effects.iter().map(|group| group[at].sd.powi(2)).sum::<f64>() / means.len().max(1) as f64;
+        rows.push(component(
+            &format!("{term} of {}", study.random().group),
+            sd,
+            &means,
+            variance(&means) + own,
+        ));
     }
-    for kept in &study.factors().kept {
+    for (kept, spread) in study.factors().kept.iter().zip(*kept_variances) {
         let Some(sd) = sd_of(&format!("1|{}_sigma", kept.effects.group)) else { continue };
         let of = |label: &String| sd_of(&format!("1|{}[{label}]", kept.effects.group)).unwrap_or_default();
         let means: Vec<f64> = kept.labels.iter().map(of).collect();
-        rows.push(component(&format!("1 of {}", kept.effects.group), sd, &means));
+        rows.push(component(&format!("1 of {}", kept.effects.group), sd, &means, *spread));
     }
     section.table(Table {
-        caption: "The standard deviation of the effects of all groups, that of their estimated means, and the shrinkage, 1 − the ratio of the \
-                  squares: 0 % where every group speaks for itself, 100 % where its own rows say nothing."
+        caption: "The standard deviation σ that effects have, that of the effects of these groups, that of their means, and the shrinkage, 1 − the \
+                  ratio of the squares of the last two: 0 % where every group speaks for itself, 100 % where its own rows say nothing."
             .to_owned(),
-        header: ["effect", "groups", "sd", "sd of the means", "shrinkage"].map(str::to_owned).to_vec(),
+        header: ["effect", "groups", "σ", "of these groups", "of their means", "shrinkage"].map(str::to_owned).to_vec(),
         rows,
         numeric: true,
     });
     section
 }
 
-fn component(name: &str, sd: f64, means: &[f64]) -> Vec<String> {
-    let count_of = means.len().max(1) as f64;
-    let centre = means.iter().sum::<f64>() / count_of;
-    let spread = (means.iter().map(|x| (x - centre).powi(2)).sum::<f64>() / count_of).sqrt();
-    let shrinkage = (1.0 - (spread / sd).powi(2)).clamp(0.0, 1.0);
-    vec![name.to_owned(), count(means.len()), number(sd), number(spread), percent(shrinkage)]
+/// Pooling as Gelman and Pardoe (2006) have it: `all` is the variance of the effects themselves, on average over the posterior.
+fn component(name: &str, sd: f64, means: &[f64], all: f64) -> Vec<String> {
+    let of_means = variance(means);
+    let shrinkage = if all > 0.0 { (1.0 - of_means / all).clamp(0.0, 1.0) } else { 1.0 };
+    let numbers = [sd, all.sqrt(), of_means.sqrt()].map(number);
+    let [sd, all, of_means] = numbers;
+    vec![name.to_owned(), count(means.len()), sd, all, of_means, percent(shrinkage)]
+}
+
+fn variance(values: &[f64]) -> f64 {
+    let count_of = values.len().max(1) as f64;
+    let centre = values.iter().sum::<f64>() / count_of;
+    values.iter().map(|x| (x - centre).powi(2)).sum::<f64>() / count_of
 }
 
 fn random_effects(subject: &MixedSubject<'_>) -> Section {
@@ -115,7 +131,12 @@ fn random_effects(subject: &MixedSubject<'_>) -> Section {
             .map(|&group| {
                 let effect = &effects[group][at];
                 let ends = [effect.quantile(0.05), effect.quantile(0.95)];
-                Bar { name: study.labels()[group].clone(), mean: effect.mean, ends, rows: study.rows_in(group) }
+                Bar {
+                    name: study.labels()[group].clone(),
+                    mean: effect.mean,
+                    ends,
+                    rows: study.rows_in(group),
+                }
             })
             .collect();
         let which = if shown.len() < effects.len() {
@@ -141,7 +162,12 @@ fn some_of(order: &[usize]) -> Vec<usize> {
     }
     let inner = &order[EXTREMES..order.len() - EXTREMES];
     let between = (0..BETWEEN).map(|i| inner[(2 * i + 1) * inner.len() / (2 * BETWEEN)]);
-    order[..EXTREMES].iter().copied().chain(between).chain(order[order.len() - EXTREMES..].iter().copied()).collect()
+    order[..EXTREMES]
+        .iter()
+        .copied()
+        .chain(between)
+        .chain(order[order.len() - EXTREMES..].iter().copied())
+        .collect()
 }
 
 /// A group in a caterpillar.
@@ -168,7 +194,10 @@ fn caterpillar(bars: &[Bar]) -> String {
         bottom + 24.0
     );
     let zero = x(0.0);
-    let _ = write!(svg, "<line x1=\"{zero:.1}\" y1=\"6\" x2=\"{zero:.1}\" y2=\"{bottom:.1}\" stroke=\"#cccccc\"/>");
+    let _ = write!(
+        svg,
+        "<line x1=\"{zero:.1}\" y1=\"6\" x2=\"{zero:.1}\" y2=\"{bottom:.1}\" stroke=\"#cccccc\"/>"
+    );
     for (i, bar) in bars.iter().rev().enumerate() {
         let y = 10.0 + LINE * (i as f64 + 0.5);
         let [from, to] = bar.ends.map(x);
@@ -218,15 +247,29 @@ mod tests {
         let order: Vec<usize> = (0..1000).rev().collect();
         let shown = some_of(&order);
         assert_eq!(shown.len(), 2 * EXTREMES + BETWEEN);
-        assert!(shown.is_sorted_by(|a, b| a > b) && shown[..EXTREMES] == order[..EXTREMES] && shown.last() == Some(&0));
+        assert!(
+            shown.is_sorted_by(|a, b| a > b)
+                && shown[..EXTREMES] == order[..EXTREMES]
+                && shown.last() == Some(&0)
+        );
         assert_eq!(some_of(&order[..40]), order[..40]);
     }
 
     #[test]
     fn names_are_escaped_and_shortened() {
-        let bar = |name: &str, mean: f64| Bar { name: name.to_owned(), mean, ends: [mean - 1.0, mean + 1.0], rows: 1234 };
+        let bar = |name: &str, mean: f64| Bar {
+            name: name.to_owned(),
+            mean,
+            ends: [mean - 1.0, mean + 1.0],
+            rows: 1234,
+        };
         let svg = caterpillar(&[bar("<script>alert(1)", -0.5), bar("b", 0.5)]);
-        assert!(!svg.contains("<script") && svg.contains("&lt;script&gt;alert") && svg.contains('…') && svg.contains("1 234"));
+        assert!(
+            !svg.contains("<script")
+                && svg.contains("&lt;script&gt;alert")
+                && svg.contains('…')
+                && svg.contains("1 234")
+        );
         assert!(!svg.contains("NaN") && svg.starts_with("<svg ") && svg.ends_with("</svg>"));
     }
 }

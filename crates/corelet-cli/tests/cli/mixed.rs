@@ -189,7 +189,11 @@ fn two_factors_are_fitted_predicted_reported_and_handed_on() {
     let of = |name: &str| parameter(&summary, name)["mean"].as_f64().unwrap();
     assert!(of("1|shop[s3]") > 1.0 && of("1|shop[s4]") < -1.0 && of("1|shop_sigma") > 0.5, "{summary}");
     let report = place.read("report.html");
-    assert!(report.contains("Variance components") && report.contains("The effect 1 of") && report.contains("1 of shop"));
+    assert!(
+        report.contains("Variance components")
+            && report.contains("The effect 1 of")
+            && report.contains("1 of shop")
+    );
     assert!(!report.contains("NaN"));
     let (program, data) = (place.read("model.stan"), place.json("model.json"));
     assert!(program.contains("log_sum_exp") && program.contains("level1"), "{program}");
@@ -208,12 +212,17 @@ fn two_factors_are_fitted_predicted_reported_and_handed_on() {
     let own = means("--data visits.csv --unseen-groups new");
     assert!(own[0] > 0.7 && own[1] < 0.3 && own[2] > 0.7, "{own:?}");
     let population = means("--effects population");
-    assert!(population.iter().all(|p| *p == population[0]) && population[0] < 0.7 && population[0] > 0.2, "{population:?}");
+    assert!(
+        population.iter().all(|p| *p == population[0]) && population[0] < 0.7 && population[0] > 0.2,
+        "{population:?}"
+    );
     assert_eq!(means("--data visits.csv --unseen-groups new --threads 1"), own);
     // A coreset of rows has no groups to speak of.
     place.succeed("build visits.csv --target bought --features price -k 30 -o rows.parquet");
     let refused = stderr(&place.run("predict rows.parquet new.csv --effects new -o q.csv"));
     assert!(refused.contains("--effects is for a coreset of whole groups"), "{refused}");
-    let refused = stderr(&place.run("sample visits.csv --target bought --features price --coreset core.parquet -o q.parquet"));
+    let refused = stderr(
+        &place.run("sample visits.csv --target bought --features price --coreset core.parquet -o q.parquet"),
+    );
     assert!(refused.contains("weight"), "{refused}");
 }

@@ -95,7 +95,11 @@ fn checked(written: Written, file: String, weight: &'static str) -> Result<Cores
         let known: Vec<&String> = cells.keys().collect();
         let texts = cells.get(name).ok_or_else(|| DataError::unknown_column(&file, name, &known))?;
         let number = |text: &Option<String>| text.as_deref().and_then(|text| text.trim().parse::<f64>().ok());
-        texts.iter().map(number).collect::<Option<_>>().ok_or_else(|| refused(format!("column '{name}' is not numeric")))
+        texts
+            .iter()
+            .map(number)
+            .collect::<Option<_>>()
+            .ok_or_else(|| refused(format!("column '{name}' is not numeric")))
     };
     let weights = if rows.is_empty() { Vec::new() } else { cell_numbers(weight)? };
     check(&rows, &weights, notes.contains_key(REST))

@@ -130,7 +130,12 @@ impl Mixed {
             coefficients: coefficients.to_vec(),
             constants: constants.to_vec(),
             factor: self.effects.factor(covariance),
-            kept: self.kept.iter().zip(self.kept_starts()).map(|(kept, at)| kept.place(&theta[at..])).collect(),
+            kept: self
+                .kept
+                .iter()
+                .zip(self.kept_starts())
+                .map(|(kept, at)| kept.place(&theta[at..]))
+                .collect(),
         }
     }
 
@@ -203,7 +208,11 @@ impl Mixed {
         scratch.base.extend(rows.clone().map(|i| self.observations.predictor(i, &place.coefficients)));
         for (kept, place) in self.kept.iter().zip(&place.kept) {
             let levels = &kept.levels[rows.clone()];
-            scratch.base.iter_mut().zip(levels).for_each(|(eta, &level)| *eta += place.effects[level as usize]);
+            scratch
+                .base
+                .iter_mut()
+                .zip(levels)
+                .for_each(|(eta, &level)| *eta += place.effects[level as usize]);
         }
         scratch.z.clear();
         let z = |terms: &[Term], features: &[f32]| -> Effect {

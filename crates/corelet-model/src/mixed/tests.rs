@@ -217,7 +217,12 @@ fn kept_effects_are_offsets_of_their_rows() {
                 let mut scratch = crossed.scratch();
                 let mode = &mut [0.0; 2];
                 let got = crossed.value_and_gradient(
-                    (group, 1.0), &place, &nodes, mode, &mut scratch, &mut gradient,
+                    (group, 1.0),
+                    &place,
+                    &nodes,
+                    mode,
+                    &mut scratch,
+                    &mut gradient,
                 );
                 assert!((got - want).abs() < 1e-9, "{family} group {group}: {got} {want}");
                 for j in 0..crossed.dim() {

@@ -79,7 +79,10 @@ mod tests {
     #[test]
     fn draws_are_of_the_density_that_a_grid_has() {
         let features = [1.0, -0.8, 1.0, 0.3, 1.0, 1.4];
-        let both = Effects { terms: vec![Term::Intercept, Term::Slope { feature: 1, shift: 0.0 }], correlated: true };
+        let both = Effects {
+            terms: vec![Term::Intercept, Term::Slope { feature: 1, shift: 0.0 }],
+            correlated: true,
+        };
         for effects in [Effects::intercepts(), both] {
             let observations = Observations::new(&features, 2, vec![1.0; 3]);
             let model = BuiltIn::Logistic.bind(observations, Numbers::default()).unwrap();

@@ -209,7 +209,8 @@ mod tests {
             for eta in [1.0, 2.5] {
                 let prior: SdPrior = text.parse().unwrap();
                 assert_eq!(prior.to_string().parse(), Ok(prior));
-                let prior = MixedPrior { fixed: fixed.clone(), sds: vec![prior], lkj: Some(eta), kept: Vec::new() };
+                let prior =
+                    MixedPrior { fixed: fixed.clone(), sds: vec![prior], lkj: Some(eta), kept: Vec::new() };
                 let at = |t: f64, r: f64| {
                     prior.add_to(&[0.0, t, r], &mut [0.0; 3]) - prior.fixed.log_density(&[0.0])
                 };

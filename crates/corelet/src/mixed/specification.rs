@@ -159,7 +159,11 @@ impl RandomTerms {
     /// # Errors
     /// Where a factor stands in two of them.
     pub fn joined(all: &[Self]) -> Result<Option<Self>, String> {
-        if all.is_empty() { Ok(None) } else { Self::of(all.iter().flat_map(|terms| terms.0.clone()).collect()).map(Some) }
+        if all.is_empty() {
+            Ok(None)
+        } else {
+            Self::of(all.iter().flat_map(|terms| terms.0.clone()).collect()).map(Some)
+        }
     }
 
     /// The columns of all factors, each once.
@@ -174,7 +178,10 @@ impl RandomTerms {
     }
 
     fn of(terms: Vec<RandomEffects>) -> Result<Self, String> {
-        let twice = terms.iter().enumerate().find(|(at, term)| terms[..*at].iter().any(|known| known.group == term.group));
+        let twice = terms
+            .iter()
+            .enumerate()
+            .find(|(at, term)| terms[..*at].iter().any(|known| known.group == term.group));
         match twice {
             Some((_, RandomEffects { group, .. })) => Err(format!(
                 "the random effects of '{group}' stand in several terms: write one, '1 + x | {group}', or with || for independent effects"

@@ -39,7 +39,11 @@ pub(super) struct Assigned {
 }
 
 /// The groups of a factor, given those by each column.
-pub(super) fn groups_of(effects: &RandomEffects, columns: &[String], named: &[NamedGroups]) -> Option<NamedGroups> {
+pub(super) fn groups_of(
+    effects: &RandomEffects,
+    columns: &[String],
+    named: &[NamedGroups],
+) -> Option<NamedGroups> {
     let by = |name: &str| columns.iter().position(|known| known == name).and_then(|at| named.get(at));
     let mut each = effects.columns().into_iter().map(by);
     let first = each.next()??.clone();
@@ -94,10 +98,8 @@ impl Assigned {
     /// Levels by row, for rows that stand group by group.
     pub(super) fn kept(&self, order: &[usize]) -> Vec<Kept> {
         let each = self.levels.iter().zip(&self.factors.kept);
-        each.map(|(levels, kept)| {
-            Kept::new(order.iter().map(|&i| levels[i]).collect(), kept.labels.len())
-        })
-        .collect()
+        each.map(|(levels, kept)| Kept::new(order.iter().map(|&i| levels[i]).collect(), kept.labels.len()))
+            .collect()
     }
 }
 
@@ -111,15 +113,20 @@ fn check_kept<'a>(
     let (large, many) = (&integrated.group, count(groups.groups.len()));
     let total: usize = kept.clone().map(|(_, levels)| levels.groups.len()).sum();
     if total > MOST_KEPT {
-        let said: Vec<String> =
-            kept.clone().map(|(effects, levels)| format!("{} of '{}'", count(levels.groups.len()), effects.group)).collect();
+        let said: Vec<String> = kept
+            .clone()
+            .map(|(effects, levels)| format!("{} of '{}'", count(levels.groups.len()), effects.group))
+            .collect();
         let nested = kept.clone().find(|(effects, _)| large.starts_with(&format!("{}:", effects.group)));
         let instead = match nested {
             Some((effects, _)) => format!(
                 "write '1 | {large}' alone, whose groups then differ by the effects of '{}' too, or take groups of '{}' together",
                 effects.group, effects.group
             ),
-            None => "take levels together (products by their kind), or leave out the factor that matters least".to_owned(),
+            None => {
+                "take levels together (products by their kind), or leave out the factor that matters least"
+                    .to_owned()
+            }
         };
         return refused(format!(
             "the effects of one factor, '{large}' with {many} groups, are integrated out; those of the others are parameters, and {} are more \
@@ -179,8 +186,7 @@ pub(super) fn check_groups(mixed: &Mixed, random: &RandomEffects, model: BuiltIn
             count(rows)
         ));
     }
-    let slopes =
-        mixed.effects().terms.iter().filter(|term| !matches!(term, Term::Intercept));
+    let slopes = mixed.effects().terms.iter().filter(|term| !matches!(term, Term::Intercept));
     for (term, name) in slopes.zip(&random.slopes) {
         let varies = |group: usize| {
             let mut values = mixed.rows_of(group).map(|i| term.of(mixed.observations().row(i)));

@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 use super::factors::{Assigned, groups_of, in_order};
 use super::{Factors, MixedFit, MixedPosterior, MixedStudy, StudyError};
 use crate::data::{
-    Besides, CoresetFile, DataError, Encoding, NamedGroups, Source, Standardisation, TextLevels, Unseen, read_group_coreset,
+    Besides, CoresetFile, DataError, Encoding, NamedGroups, Source, Standardisation, TextLevels, Unseen,
+    read_group_coreset,
 };
 use crate::engine::{Interrupted, Sample, Target, Wanted};
 use crate::mixed::{EffectScale, GroupTarget, KeptPrior, MixedModel, MixedPrior, SdPrior};
@@ -96,7 +97,8 @@ impl MixedStudy {
 fn note<T: DeserializeOwned>(file: &CoresetFile, name: &str, key: &str) -> Result<T, StudyError> {
     let refused = |reason: String| StudyError::NotKept { file: name.to_owned(), reason };
     let text = file.notes.get(key).ok_or_else(|| refused(format!("it does not say {key}")))?;
-    serde_json::from_str(text).map_err(|error| refused(format!("what it says under {key} cannot be read: {error}")))
+    serde_json::from_str(text)
+        .map_err(|error| refused(format!("what it says under {key} cannot be read: {error}")))
 }
 
 impl KeptMixed {
@@ -116,7 +118,12 @@ impl KeptMixed {
             standardisation: note(&file, &name, STANDARDISATION)?,
             factors: said.factors,
             chosen: KnownGroups::empty(),
-            prior: MixedPrior { fixed: crate::posterior::Prior::isotropic(1, 1.0)?, sds: Vec::new(), lkj: None, kept: Vec::new() },
+            prior: MixedPrior {
+                fixed: crate::posterior::Prior::isotropic(1, 1.0)?,
+                sds: Vec::new(),
+                lkj: None,
+                kept: Vec::new(),
+            },
             scale: said.scale,
             powers: said.powers,
             weights: Vec::new(),
@@ -139,7 +146,10 @@ impl KeptMixed {
         for bounds in starts.windows(2) {
             let own = &order[bounds[0]..bounds[1]];
             if let Some(&row) = own.iter().find(|&&row| file.weights[row] != file.weights[own[0]]) {
-                return Err(refused(format!("row {} has another group_weight than its group", file.rows[row])));
+                return Err(refused(format!(
+                    "row {} has another group_weight than its group",
+                    file.rows[row]
+                )));
             }
             kept.weights.push(file.weights[own[0]]);
         }
@@ -156,13 +166,19 @@ impl KeptMixed {
     }
 
     fn known_in(&self, source: &Source<'_>) -> Result<(KnownGroups, Vec<usize>, Vec<usize>), StudyError> {
-        let encoded =
-            self.encoding.encode_groups(source, Besides::Target, Unseen::Error, &self.levels, &self.standardisation)?;
+        let encoded = self.encoding.encode_groups(
+            source,
+            Besides::Target,
+            Unseen::Error,
+            &self.levels,
+            &self.standardisation,
+        )?;
         let (rows, named, _) = encoded;
         let assigned = self.assigned(&named)?;
         let (order, starts) = in_order(&assigned.groups.groups);
         let model = self.resolved.bind(rows.select(&order))?;
-        let mut mixed = Mixed::new(&*model, self.scale.effects.clone(), starts.clone())?.with_kept(assigned.kept(&order));
+        let mut mixed =
+            Mixed::new(&*model, self.scale.effects.clone(), starts.clone())?.with_kept(assigned.kept(&order));
         for (kept, powers) in mixed.kept_mut().iter_mut().zip(&self.powers) {
             kept.powers.clone_from(powers);
         }
@@ -208,7 +224,8 @@ impl KeptMixed {
         let mixed = std::mem::replace(&mut self.chosen.mixed, KnownGroups::empty().mixed);
         let nodes = Nodes::new(self.nodes, mixed.effects().len());
         let model = MixedModel { mixed, nodes, prior: self.prior.clone() };
-        let mut heard = |progress: &SampleProgress| -> ControlFlow<()> { listener(Progress::Sampling(progress)) };
+        let mut heard =
+            |progress: &SampleProgress| -> ControlFlow<()> { listener(Progress::Sampling(progress)) };
         let target = GroupTarget::new(&model, *settings, seed, self.start.clone(), &mut heard);
         let groups: Vec<usize> = (0..self.weights.len()).collect();
         let sample = target.sample(&groups, &self.weights, None, Wanted::Final { draws: 0 });

@@ -20,7 +20,11 @@ const NODES_OF_TWO: usize = 11;
 
 /// The chosen groups, as another tool takes them; see the program of [`stan`](Self::stan) for what each letter is.
 #[derive(Debug, Clone, Serialize)]
-#[allow(non_snake_case, missing_docs, reason = "the names of the data of a Stan program, which says what they are")]
+#[allow(
+    non_snake_case,
+    missing_docs,
+    reason = "the names of the data of a Stan program, which says what they are"
+)]
 pub struct Marginal {
     pub D: usize,
     pub N: usize,
@@ -87,7 +91,9 @@ fn row_in_stan(marginal: &Marginal) -> &'static str {
 fn density_in_stan(prior: &Density, of: &str) -> String {
     match *prior {
         Density::Normal { mean, sd } => format!("normal_lpdf({of} | {mean}, {sd})"),
-        Density::StudentT { degrees, mean, scale } => format!("student_t_lpdf({of} | {degrees}, {mean}, {scale})"),
+        Density::StudentT { degrees, mean, scale } => {
+            format!("student_t_lpdf({of} | {degrees}, {mean}, {scale})")
+        }
         Density::Laplace { mean, scale } => format!("double_exponential_lpdf({of} | {mean}, {scale})"),
     }
 }
@@ -95,29 +101,41 @@ fn density_in_stan(prior: &Density, of: &str) -> String {
 fn sd_in_stan(prior: &SdPrior, of: &str) -> String {
     let density = match *prior {
         SdPrior::HalfNormal { scale } => format!("normal_lpdf(exp({of}) | 0, {scale})"),
-        SdPrior::HalfStudentT { degrees, scale } => format!("student_t_lpdf(exp({of}) | {degrees}, 0, {scale})"),
+        SdPrior::HalfStudentT { degrees, scale } => {
+            format!("student_t_lpdf(exp({of}) | {degrees}, 0, {scale})")
+        }
         SdPrior::Exponential { rate } => format!("exponential_lpdf(exp({of}) | {rate})"),
     };
     format!("{density} + {of}")
 }
 
 impl MixedStudy {
-    /// The marginal model of the chosen groups of a fit.
+    /// Refuses likelihoods that are not written out for other tools. Degrees of freedom or noise, where they are given; else 0.
     ///
     /// # Errors
-    /// Where the likelihood is not among those that are written out.
-    pub fn marginal(&self, fit: &MixedFit) -> Result<Marginal, StudyError> {
-        let (mixed, numbers) = (&self.model.mixed, self.resolved.numbers);
-        let known = match self.resolved.model {
+    /// Says which are.
+    pub fn check_written_out(&self) -> Result<f64, StudyError> {
+        let numbers = self.resolved.numbers;
+        Ok(match self.resolved.model {
             BuiltIn::Ordinal => return Err(not_written("the ordinal model")),
-            BuiltIn::Poisson if numbers.link != Link::default() => return Err(not_written("a softplus link")),
+            BuiltIn::Poisson if numbers.link != Link::default() => {
+                return Err(not_written("a softplus link"));
+            }
             BuiltIn::Student => match numbers.degrees {
                 Some(degrees) => degrees,
                 None => return Err(not_written("Student-t noise with estimated degrees of freedom")),
             },
             BuiltIn::Linear => numbers.sigma.unwrap_or(0.0),
             _ => 0.0,
-        };
+        })
+    }
+
+    /// The marginal model of the chosen groups of a fit.
+    ///
+    /// # Errors
+    /// Where the likelihood is not among those that are written out.
+    pub fn marginal(&self, fit: &MixedFit) -> Result<Marginal, StudyError> {
+        let (mixed, known) = (&self.model.mixed, self.check_written_out()?);
         let (rows, effects) = (mixed.observations(), mixed.effects());
         let least = if effects.len() > 1 { NODES_OF_TWO } else { NODES };
         let nodes = Nodes::new(self.model.nodes.per_effect.max(least), effects.len());
@@ -206,7 +224,8 @@ impl Marginal {
     pub fn stan(&self) -> String {
         let (k, c, effects) = (self.K, self.C, self.E);
         let mut declared = String::new();
-        let mut unpacked = format!("  vector[K] beta = theta[1:{k}];\n  vector[C] c = theta[{}:{}];\n", k + 1, k + c);
+        let mut unpacked =
+            format!("  vector[K] beta = theta[1:{k}];\n  vector[C] c = theta[{}:{}];\n", k + 1, k + c);
         let mut priors = String::new();
         for (j, prior) in self.priors.iter().enumerate() {
             let _ = writeln!(priors, "  target += {};", density_in_stan(prior, &format!("theta[{}]", j + 1)));
@@ -241,9 +260,16 @@ impl Marginal {
                 "  array[N] int level{i};  // of factor {i}, whose effects r are parameters: r = exp(a * log sd) * s\n  vector[{levels}] a{i};\n"
             );
             let (from, to) = (next + 1, next + levels);
-            let _ = writeln!(unpacked, "  vector[{levels}] r{i} = exp(a{i} * theta[{next}]) .* theta[{from}:{to}];");
-            let _ = writeln!(priors, "  target += {};", sd_in_stan(&kept.sd_prior, &format!("theta[{next}]")));
-            let _ = writeln!(priors, "  target += normal_lpdf(theta[{from}:{to}] | 0, exp((1 - a{i}) * theta[{next}]));");
+            let _ = writeln!(
+                unpacked,
+                "  vector[{levels}] r{i} = exp(a{i} * theta[{next}]) .* theta[{from}:{to}];"
+            );
+            let _ =
+                writeln!(priors, "  target += {};", sd_in_stan(&kept.sd_prior, &format!("theta[{next}]")));
+            let _ = writeln!(
+                priors,
+                "  target += normal_lpdf(theta[{from}:{to}] | 0, exp((1 - a{i}) * theta[{next}]));"
+            );
             let _ = write!(eta, " + r{i}[level{i}]");
             next = to + 1;
         }
@@ -276,7 +302,8 @@ impl Marginal {
     pub fn data(&self) -> serde_json::Result<serde_json::Value> {
         let mut data = serde_json::to_value(self)?;
         if let Some(fields) = data.as_object_mut() {
-            for other in ["kept", "likelihood", "correlated", "priors", "sd_priors", "lkj", "names", "theta"] {
+            for other in ["kept", "likelihood", "correlated", "priors", "sd_priors", "lkj", "names", "theta"]
+            {
                 fields.remove(other);
             }
             for (i, kept) in self.kept.iter().enumerate() {

@@ -27,8 +27,8 @@ use crate::engine::{
     rounds,
 };
 use crate::mixed::{
-    EffectScale, GroupEffects, GroupTarget, KeptPrior, MixedModel, MixedPrior, Quadrature, RandomEffects, SdPrior,
-    random_effects,
+    EffectScale, GroupEffects, GroupTarget, KeptPrior, MixedModel, MixedPrior, Quadrature, RandomEffects,
+    SdPrior, random_effects,
 };
 use crate::model::mixed::{Mixed, MixedError, Nodes};
 use crate::model::{Model, TargetScale};

@@ -14,8 +14,8 @@ use crate::model::mixed::{Effect, Mixed, Place};
 use crate::parallel;
 use crate::random::Stream;
 use crate::rows::Observations;
-use crate::study::predict::{Draws, Prediction, PredictionSettings};
 use crate::study::Resolved;
+use crate::study::predict::{Draws, Prediction, PredictionSettings};
 
 /// Draws that predictions are made of, at most: each group takes an integral at every one of them.
 const DRAWS: usize = 1000;
@@ -94,7 +94,9 @@ enum Source {
 
 /// A number of 56 bits that tells texts apart (FNV-1a).
 fn key(text: &str) -> u64 {
-    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
     hash >> 8
 }
 
@@ -114,7 +116,8 @@ impl<'a> MixedPosterior<'a> {
         let draws = sample.thinned(DRAWS).draws;
         let each = || draws.theta.chunks_exact(draws.dim.max(1));
         let kept = mixed.kept().iter().zip(mixed.kept_starts());
-        let kept = kept.map(|(kept, at)| each().map(|theta| (theta[at].exp(), kept.effects(&theta[at..]))).collect());
+        let kept = kept
+            .map(|(kept, at)| each().map(|theta| (theta[at].exp(), kept.effects(&theta[at..]))).collect());
         let known = |labels: &'a [String]| labels.iter().map(String::as_str).zip(0..).collect();
         Self {
             resolved,
@@ -205,7 +208,9 @@ impl<'a> MixedPosterior<'a> {
                 (Some(&known), _) => Source::Group(known),
                 (None, GroupPolicy::New) => Source::New,
                 (None, GroupPolicy::Population) => Source::Zero,
-                (None, GroupPolicy::Error) => return Err(self.unknown(integrated, label, first + members[0])),
+                (None, GroupPolicy::Error) => {
+                    return Err(self.unknown(integrated, label, first + members[0]));
+                }
             };
             Ok(Unit { effects, key: key(label), rows: members.to_vec() })
         };
@@ -224,7 +229,8 @@ impl<'a> MixedPosterior<'a> {
         let of = |at: usize| {
             let (factor, draws) = (&self.factors.kept[at], &self.kept[at]);
             let new = |label: &str| -> Vec<f64> {
-                let mut rng = Stream::Effects.rng(asked.settings.seed, key(&format!("{}|{label}", factor.effects.group)));
+                let mut rng = Stream::Effects
+                    .rng(asked.settings.seed, key(&format!("{}|{label}", factor.effects.group)));
                 let each = draws.iter().map(|(sd, _)| sd * normal(&mut rng));
                 each.collect()
             };
@@ -235,7 +241,10 @@ impl<'a> MixedPosterior<'a> {
                 PredictedEffects::Own => {}
             }
             let levels = self.named(&factor.effects, named)?;
-            let effects = |(level, label): (usize, &String)| match (self.levels[at].get(label.as_str()), asked.unseen) {
+            let effects = |(level, label): (usize, &String)| match (
+                self.levels[at].get(label.as_str()),
+                asked.unseen,
+            ) {
                 (Some(&known), _) => Ok(draws.iter().map(|(_, effects)| effects[known]).collect()),
                 (None, GroupPolicy::New) => Ok(new(label)),
                 (None, GroupPolicy::Population) => Ok(zero()),
@@ -255,8 +264,9 @@ impl<'a> MixedPosterior<'a> {
         effects: &RandomEffects,
         (columns, named): (&[String], &[NamedGroups]),
     ) -> Result<NamedGroups, StudyError> {
-        groups_of(effects, columns, named)
-            .ok_or_else(|| StudyError::Random(format!("the rows do not say their group by '{}'", effects.group)))
+        groups_of(effects, columns, named).ok_or_else(|| {
+            StudyError::Random(format!("the rows do not say their group by '{}'", effects.group))
+        })
     }
 
     fn unknown(&self, effects: &RandomEffects, label: &str, row: usize) -> StudyError {
@@ -265,7 +275,11 @@ impl<'a> MixedPosterior<'a> {
             "row {row}: '{label}' in '{column}' is none of the groups whose rows are known here{}; unseen groups can be predicted \
              (--unseen-groups, in Python unseen_groups) as 'new' ones, whose random effects are drawn from their distribution, or by the \
              'population', with random effects of 0",
-            if self.has_data { "" } else { ", which are those of the coreset; --data names the data of the fit, which have the others" }
+            if self.has_data {
+                ""
+            } else {
+                ", which are those of the coreset; --data names the data of the fit, which have the others"
+            }
         ))
     }
 }
