@@ -50,7 +50,8 @@ pub(crate) use log_likelihoods::gaussian_alone;
 pub use log_likelihoods::{ChosenData, LogLikelihoodStudy, PooledLogLikelihoods};
 #[cfg(feature = "sampling")]
 pub use mixed::{
-    Factors, GroupPolicy, KeptFactor, MOST_KEPT, Marginal, MarginalKept, MixedFit, MixedPosterior, MixedPrediction, MixedStudy, PredictedEffects,
+    Factors, GroupPolicy, KeptFactor, MOST_KEPT, Marginal, MarginalKept, MixedFit, MixedPosterior,
+    MixedPrediction, MixedStudy, PredictedEffects,
 };
 #[cfg(all(feature = "sampling", feature = "files"))]
 pub use mixed::{KeptMixed, KnownGroups};
