@@ -90,7 +90,7 @@ pub(crate) fn run(
         .map(|path| path.as_path())
         .collect();
     posterior::check_files(&args.files, &also, &args.data.files()?)?;
-    also.iter().try_for_each(|path| ensure_writable(path))?;
+    args.coreset.iter().chain(&args.random.random_effects).try_for_each(|path| ensure_writable(path))?;
     let clock = Instant::now();
     let source = load::source(&args.data, &specification, terminal)?;
     let dataset = load::dataset(&source, &specification, terminal)?;
@@ -98,6 +98,9 @@ pub(crate) fn run(
     let mut study = MixedStudy::new(source.name(), dataset, &specification, clock.elapsed().as_secs_f64())
         .with_context(name)?;
     study.warnings().iter().for_each(|warning| terminal.warn(warning));
+    if !stan.is_empty() {
+        study.check_written_out().with_context(name)?;
+    }
     let asked = FitSpecification {
         build: specification.build.clone(),
         max_k: args.max_k,
@@ -145,7 +148,14 @@ pub(crate) fn run(
         let all =
             parameters.iter().map(|p| (&p.name, &p.marginal)).chain(natural.iter().map(|(n, m)| (n, m)));
         let shown: Vec<_> = all.map(|(name, m)| (name.clone(), [m.mean, m.sd, m.q5, m.q95])).collect();
-        let subject = MixedSubject { study: &study, fit: &fit, effects, parameters: &shown };
+        let kept_variances = draws.kept_variances(&study);
+        let subject = MixedSubject {
+            study: &study,
+            fit: &fit,
+            effects,
+            parameters: &shown,
+            kept_variances: &kept_variances,
+        };
         output::write_text(path, &mixed_to_html(&subject)?)?;
     }
     if let Some(json) = &args.files.json {
@@ -242,6 +252,23 @@ impl Original {
             }
         };
         self.names.iter().enumerate().map(of).collect()
+    }
+
+    /// Of each factor that is kept, the mean over draws of the variance of its effects, which are the last parameters.
+    fn kept_variances(&self, study: &MixedStudy) -> Vec<f64> {
+        let counts: Vec<usize> = study.factors().kept.iter().map(|kept| kept.labels.len()).collect();
+        let mut from = self.names.len() - counts.iter().sum::<usize>();
+        let of = |&levels: &usize| {
+            let start = from;
+            from += levels;
+            let variance = |draw: &Vec<f64>| {
+                let effects = &draw[start..start + levels];
+                let mean = effects.iter().sum::<f64>() / levels as f64;
+                effects.iter().map(|r| (r - mean).powi(2)).sum::<f64>() / levels as f64
+            };
+            self.draws.iter().map(variance).sum::<f64>() / self.draws.len().max(1) as f64
+        };
+        counts.iter().map(of).collect()
     }
 
     fn natural(&self, study: &MixedStudy) -> Vec<(String, Marginal)> {

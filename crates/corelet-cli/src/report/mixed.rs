@@ -24,6 +24,8 @@ pub(crate) struct MixedSubject<'a> {
     pub(crate) effects: &'a [GroupEffects],
     /// Name, mean, sd, 5 % and 95 % of each parameter on the scale of the data.
     pub(crate) parameters: &'a [(String, [f64; 4])],
+    /// Of each factor that is kept: the mean over draws of the variance of its effects.
+    pub(crate) kept_variances: &'a [f64],
 }
 
 /// The report as one HTML file.
@@ -68,7 +70,7 @@ fn estimates(subject: &MixedSubject<'_>) -> Section {
 
 /// The spread of each effect, and how far the groups are drawn to the mean of all.
 fn components(subject: &MixedSubject<'_>) -> Section {
-    let MixedSubject { study, effects, parameters, .. } = subject;
+    let MixedSubject { study, effects, parameters, kept_variances, .. } = subject;
     let mut section = Section::new("Variance components");
     let sd_of =
         |name: &str| parameters.iter().find(|(known, _)| known == name).map(|(_, figures)| figures[0]);
@@ -77,31 +79,44 @@ fn components(subject: &MixedSubject<'_>) -> Section {
     for (at, (term, name)) in of_terms.enumerate() {
         let Some(sd) = sd_of(&name) else { continue };
         let means: Vec<f64> = effects.iter().map(|group| group[at].mean).collect();
-        rows.push(component(&format!("{term} of {}", study.random().group), sd, &means));
+        let own = effects.iter().map(|group| group[at].sd.powi(2)).sum::<f64>() / means.len().max(1) as f64;
+        rows.push(component(
+            &format!("{term} of {}", study.random().group),
+            sd,
+            &means,
+            variance(&means) + own,
+        ));
     }
-    for kept in &study.factors().kept {
+    for (kept, spread) in study.factors().kept.iter().zip(*kept_variances) {
         let Some(sd) = sd_of(&format!("1|{}_sigma", kept.effects.group)) else { continue };
         let of = |label: &String| sd_of(&format!("1|{}[{label}]", kept.effects.group)).unwrap_or_default();
         let means: Vec<f64> = kept.labels.iter().map(of).collect();
-        rows.push(component(&format!("1 of {}", kept.effects.group), sd, &means));
+        rows.push(component(&format!("1 of {}", kept.effects.group), sd, &means, *spread));
     }
     section.table(Table {
-        caption: "The standard deviation of the effects of all groups, that of their estimated means, and the shrinkage, 1 − the ratio of the \
-                  squares: 0 % where every group speaks for itself, 100 % where its own rows say nothing."
+        caption: "The standard deviation σ that effects have, that of the effects of these groups, that of their means, and the shrinkage, 1 − the \
+                  ratio of the squares of the last two: 0 % where every group speaks for itself, 100 % where its own rows say nothing."
             .to_owned(),
-        header: ["effect", "groups", "sd", "sd of the means", "shrinkage"].map(str::to_owned).to_vec(),
+        header: ["effect", "groups", "σ", "of these groups", "of their means", "shrinkage"].map(str::to_owned).to_vec(),
         rows,
         numeric: true,
     });
     section
 }
 
-fn component(name: &str, sd: f64, means: &[f64]) -> Vec<String> {
-    let count_of = means.len().max(1) as f64;
-    let centre = means.iter().sum::<f64>() / count_of;
-    let spread = (means.iter().map(|x| (x - centre).powi(2)).sum::<f64>() / count_of).sqrt();
-    let shrinkage = (1.0 - (spread / sd).powi(2)).clamp(0.0, 1.0);
-    vec![name.to_owned(), count(means.len()), number(sd), number(spread), percent(shrinkage)]
+/// Pooling as Gelman and Pardoe (2006) have it: `all` is the variance of the effects themselves, on average over the posterior.
+fn component(name: &str, sd: f64, means: &[f64], all: f64) -> Vec<String> {
+    let of_means = variance(means);
+    let shrinkage = if all > 0.0 { (1.0 - of_means / all).clamp(0.0, 1.0) } else { 1.0 };
+    let numbers = [sd, all.sqrt(), of_means.sqrt()].map(number);
+    let [sd, all, of_means] = numbers;
+    vec![name.to_owned(), count(means.len()), sd, all, of_means, percent(shrinkage)]
+}
+
+fn variance(values: &[f64]) -> f64 {
+    let count_of = values.len().max(1) as f64;
+    let centre = values.iter().sum::<f64>() / count_of;
+    values.iter().map(|x| (x - centre).powi(2)).sum::<f64>() / count_of
 }
 
 fn random_effects(subject: &MixedSubject<'_>) -> Section {

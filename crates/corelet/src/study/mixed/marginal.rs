@@ -110,13 +110,13 @@ fn sd_in_stan(prior: &SdPrior, of: &str) -> String {
 }
 
 impl MixedStudy {
-    /// The marginal model of the chosen groups of a fit.
+    /// Refuses likelihoods that are not written out for other tools. Degrees of freedom or noise, where they are given; else 0.
     ///
     /// # Errors
-    /// Where the likelihood is not among those that are written out.
-    pub fn marginal(&self, fit: &MixedFit) -> Result<Marginal, StudyError> {
-        let (mixed, numbers) = (&self.model.mixed, self.resolved.numbers);
-        let known = match self.resolved.model {
+    /// Says which are.
+    pub fn check_written_out(&self) -> Result<f64, StudyError> {
+        let numbers = self.resolved.numbers;
+        Ok(match self.resolved.model {
             BuiltIn::Ordinal => return Err(not_written("the ordinal model")),
             BuiltIn::Poisson if numbers.link != Link::default() => {
                 return Err(not_written("a softplus link"));
@@ -127,7 +127,15 @@ impl MixedStudy {
             },
             BuiltIn::Linear => numbers.sigma.unwrap_or(0.0),
             _ => 0.0,
-        };
+        })
+    }
+
+    /// The marginal model of the chosen groups of a fit.
+    ///
+    /// # Errors
+    /// Where the likelihood is not among those that are written out.
+    pub fn marginal(&self, fit: &MixedFit) -> Result<Marginal, StudyError> {
+        let (mixed, known) = (&self.model.mixed, self.check_written_out()?);
         let (rows, effects) = (mixed.observations(), mixed.effects());
         let least = if effects.len() > 1 { NODES_OF_TWO } else { NODES };
         let nodes = Nodes::new(self.model.nodes.per_effect.max(least), effects.len());
