@@ -121,16 +121,17 @@ fn truth(updated: &Updated, all: &Observations) -> (f64, f64) {
 }
 
 /// Block after block, as many as `blocks`; what the bound says must be true of all rows, and the size must stay.
-fn stream(model: BuiltIn, rest: RestChoice, (blocks, rows, k): (u64, usize, usize)) -> (Updated, f64) {
+fn stream(model: BuiltIn, rest: RestChoice, (blocks, rows, k): (u64, usize, usize)) -> (Updated, usize) {
     let of = |block: u64| table(rows, 100 + block, SLOPES, model, &KINDS);
     let mut kept = fitted(of(0), model, rest, k);
     assert_eq!(kept.blocks.blocks[0].grade, Some(Grade::A));
     let mut all = kept.encode_data(&Source::of_table(of(0)), false).unwrap().0;
-    let mut last = None;
+    let (mut last, mut anew) = (None, 0);
     for block in 1..blocks {
         let new = update(&kept, of(block), None, rest);
         all.append(&kept.encode_data(&Source::of_table(of(block)), false).unwrap().0);
         kept = new.kept();
+        anew += usize::from(new.compressed);
         assert!(kept.rows.len() <= 2 * k.max(100) + k, "{} rows after {block}", kept.rows.len());
         last = Some(new);
     }
@@ -145,7 +146,7 @@ fn stream(model: BuiltIn, rest: RestChoice, (blocks, rows, k): (u64, usize, usiz
         judged.divergence.variance_upper
     );
     assert!(off < 0.2, "off by {off} sd");
-    (last, variance)
+    (last, anew)
 }
 
 #[test]
@@ -160,7 +161,8 @@ fn twenty_blocks_by_a_gaussian_are_one_build_of_all() {
 
 #[test]
 fn blocks_of_rows_alone_are_built_anew_when_there_are_too_many() {
-    let (last, _) = stream(BuiltIn::Poisson, RestChoice::None, (8, 2000, 120));
+    let (last, anew) = stream(BuiltIn::Poisson, RestChoice::None, (8, 2000, 120));
+    assert!(anew > 0);
     assert!(last.rest.is_none());
     assert!(last.drawn.verdict.as_ref().unwrap().grade < Grade::C);
 }
@@ -208,6 +210,25 @@ fn a_coreset_that_was_never_judged_certifies_nothing() {
     let seen = update(&kept, of(1000, 2), Some(of(3000, 1)), RestChoice::Auto);
     assert_eq!(seen.drawn.grade(), Some(Grade::A));
     assert!(update(&seen.kept(), of(1000, 4), None, RestChoice::Auto).drawn.grade() == Some(Grade::A));
+}
+
+/// Without the earlier rows an update takes their certificate at its word, and says that it does; with them it finds out.
+#[test]
+fn a_certificate_that_lies_is_found_out_by_the_earlier_rows_alone() {
+    let of = |n, seed| table(n, seed, SLOPES, BuiltIn::Logistic, &KINDS);
+    let mut kept = fitted(of(3000, 1), BuiltIn::Logistic, RestChoice::Auto, 100);
+    // Half of the rows' weight is lost, and half of the Gaussian.
+    kept.weights.iter_mut().for_each(|weight| *weight *= 0.5);
+    kept.rest = kept.rest.map(|rest| {
+        let half = |values: &[f64]| values.iter().map(|x| 0.5 * x).collect();
+        let (gradient, curvature) = (half(&rest.gradient), half(&rest.curvature));
+        std::sync::Arc::new(corelet::rows::Rest { gradient, curvature, ..(*rest).clone() })
+    });
+    let blind = update(&kept, of(1000, 2), None, RestChoice::Auto);
+    assert!(blind.carried.is_some() && updated(&blind).join("\n").contains("not at hand"));
+    let seen = update(&kept, of(1000, 2), Some(of(3000, 1)), RestChoice::Auto);
+    assert_ne!(seen.drawn.grade(), Some(Grade::A));
+    assert!(seen.drawn.verdict.as_ref().unwrap().divergence.variance > 0.1);
 }
 
 #[test]

@@ -62,15 +62,50 @@ fn a_fit_has_its_verdict_on_top() {
         "(intercept)",
         "<svg",
         "The heaviest of them",
+        "Does the model fit?",
         "<code>corelet fit data.csv --target late",
     ];
     assert!(places.map(at).is_sorted(), "{:?}", places.map(at));
-    // A picture for each of five parameters, ellipses, leverages and the path; each has a name.
-    assert_eq!(page.matches("role=\"img\"").count(), 8);
-    assert_eq!(page.matches("<svg aria-label=").count(), 8);
+    // A picture for each of five parameters, ellipses, leverages, the path and probabilities; each has a name.
+    assert_eq!(page.matches("role=\"img\"").count(), 9);
+    assert_eq!(page.matches("<svg aria-label=").count(), 9);
+    assert!(page.contains("predicted probability") && page.contains("Nothing is far off"));
     if let Some(dom) = rendered(&place, "report.html") {
-        assert!(dom.contains("A - trusted") && dom.matches("role=\"img\"").count() == 8);
+        assert!(dom.contains("A - trusted") && dom.matches("role=\"img\"").count() == 9);
     }
+}
+
+#[test]
+fn a_fit_of_counts_has_the_places_of_outcomes() {
+    let place = place_with_data(400);
+    place.succeed(
+        "fit data.csv --model poisson --target count --features a,b,kind --exposure hours -k 60 --warmup 200 --draws 250 -o draws.parquet \
+         --report report.html",
+    );
+    let page = place.read("report.html");
+    stands_alone(&page);
+    assert!(page.contains("place among drawn outcomes") && page.contains("Does the model fit?"));
+}
+
+#[test]
+fn a_review_goes_by_a_column_and_has_the_evidence() {
+    let place = place_with_data(600);
+    let model = "--model poisson --target count --features a,b --exposure hours";
+    place.succeed(&format!("fit data.csv {model} -k 60 --warmup 300 --draws 500 -o draws.parquet"));
+    let said = place
+        .succeed(&format!("review draws.parquet data.csv {model} --by kind --evidence --json review.json"));
+    assert!(said.contains("by level") && said.contains("log evidence"), "{said}");
+    let json = place.json("review.json");
+    let levels = json["by"].as_array().unwrap();
+    assert_eq!(levels.len(), 3);
+    let rows: u64 = levels.iter().map(|level| level["rows"].as_u64().unwrap()).sum();
+    assert_eq!(rows, 600);
+    assert!(
+        json["log_evidence"][0].as_f64().unwrap() < 0.0 && json["log_evidence"][1].as_f64().unwrap() > 0.0
+    );
+    let output = place.run(&format!("review draws.parquet data.csv {model} --by nowhere"));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success() && said.contains("nowhere"), "{said}");
 }
 
 #[test]

@@ -221,7 +221,9 @@ impl Seen {
         };
         let narrowed = (1.0 - mean_scale).max(0.0);
         let by_chance = narrowed.min(length * length);
-        let beyond = (length * length - dim as f64 * narrowed).max(0.0);
+        // Three standard deviations of ‖d‖² are chance too.
+        let most = dim as f64 + 3.0 * (2.0 * dim as f64).sqrt();
+        let beyond = (length * length - most * narrowed).max(0.0);
         let by = (beyond + by_chance).sqrt().min(length);
         Moved { by: beyond.sqrt(), growth: growth(by, along) }
     }

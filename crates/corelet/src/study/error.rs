@@ -138,6 +138,16 @@ pub enum StudyError {
         /// What differs.
         reason: String,
     },
+    /// Folds that cannot be.
+    #[error(
+        "{folds} folds cannot be made: there must be between 2 and {units}, as many as there are rows or groups"
+    )]
+    Folds {
+        /// How many were asked for.
+        folds: usize,
+        /// Rows, or groups of them.
+        units: usize,
+    },
     /// A coreset without a row.
     #[error("the coreset has no row, so it has no posterior but the prior")]
     EmptyCoreset,

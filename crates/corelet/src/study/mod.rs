@@ -19,6 +19,8 @@ mod fit;
 mod frame;
 mod given;
 #[cfg(feature = "sampling")]
+mod k_fold;
+#[cfg(feature = "sampling")]
 mod kept;
 mod leverage;
 mod log_likelihoods;
@@ -49,6 +51,8 @@ pub use error::StudyError;
 pub use fit::{FitSpecification, StudyFit, fit};
 pub use frame::{Frame, Lineage, rest_metadata};
 pub use given::{GivenDraws, LOG_DENSITY};
+#[cfg(feature = "sampling")]
+pub use k_fold::{Fold, KFold, KFoldSettings};
 #[cfg(feature = "sampling")]
 pub use kept::KeptCoreset;
 #[cfg(all(feature = "sampling", feature = "files"))]

@@ -134,7 +134,7 @@ impl Study {
     }
 
     /// Which group each row is in, and how many there are.
-    fn clusters(&self) -> Result<Option<(Vec<usize>, usize)>, StudyError> {
+    pub(super) fn clusters(&self) -> Result<Option<(Vec<usize>, usize)>, StudyError> {
         let Some(groups) = self.rows.groups() else { return Ok(None) };
         let mut codes = vec![0; self.rows.len()];
         let all: Vec<usize> = (0..groups.len()).collect();
@@ -154,7 +154,7 @@ impl Study {
         }
     }
 
-    fn rows_of(
+    pub(super) fn rows_of(
         &self,
         model: &Arc<dyn Model>,
         asked: &Asked,

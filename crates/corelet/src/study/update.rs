@@ -110,7 +110,6 @@ impl Study {
 }
 
 /// Points, their weights as written, and a Gaussian.
-
 struct Points {
     rows: Vec<usize>,
     weights: Vec<f64>,

@@ -9,5 +9,5 @@ pub use evaluation::{Evaluation, FitStatus, ParameterShift, evaluate, evaluate_w
 pub(crate) use held_out::affordable_draws;
 pub use held_out::{Columns, Estimate, HELD_OUT_DRAWS, HeldOut};
 pub use score::{Score, TestScores};
-pub(crate) use verdict::variances;
 pub use verdict::*;
+pub(crate) use verdict::{variances, verdict_without};

@@ -221,6 +221,17 @@ pub fn verdict(
     draws: &Draws,
     diverged: usize,
 ) -> Result<Verdict, VerdictError> {
+    verdict_without(rows, None, (prior, coreset), draws, diverged)
+}
+
+/// The same of a coreset of all rows but some of them.
+pub(crate) fn verdict_without(
+    rows: &dyn Rows,
+    without: Option<&dyn Rows>,
+    (prior, coreset): (&Prior, &Weighted),
+    draws: &Draws,
+    diverged: usize,
+) -> Result<Verdict, VerdictError> {
     draws.check(rows.dim())?;
     let anchor = draws.mean();
     let shifts = draws.shifts(&anchor);
@@ -229,7 +240,12 @@ pub fn verdict(
     let weighted = coreset.differences(&anchor, &shifts);
     errors.iter_mut().zip(&weighted).for_each(|(error, chosen)| *error -= chosen);
     let here = At { theta: &anchor, derivatives: 0 };
-    let at_anchor = rows.newton(&here)?.value - coreset.evaluate(&here)?.value;
+    let mut at_anchor = rows.newton(&here)?.value - coreset.evaluate(&here)?.value;
+    if let Some(without) = without {
+        let less = without.totals(&Totals::new(&anchor, &shifts, without.len()))?;
+        errors.iter_mut().zip(&less).for_each(|(error, less)| *error -= less);
+        at_anchor -= without.newton(&here)?.value;
+    }
     let scores = if draws.chains.is_some() { Some(scores_of(coreset, prior, draws)?) } else { None };
     let evidence = Evidence { errors, at_anchor, weighted, scores, diverged, ..Evidence::of(draws) };
     judge(evidence)
