@@ -332,6 +332,21 @@ def plan_of(
     )
 
 
+class SamplerFailed(RuntimeError):
+    """A sampler that could not draw, in one line: the engine draws a larger pilot then, and the last one is what a user is told."""
+
+
+def lengths_of(draws: int, tune: int, chains: int) -> tuple[int, int, int]:
+    """Draws, warm-up and number of the final chains, where chains can have them."""
+    found = []
+    for name, value, least in (("draws", draws, 4), ("tune", tune, 0), ("chains", chains, 1)):
+        count = _count(name, value)
+        if count is None or count < least:
+            raise _lib.CoreletError(f"{name} = {count} cannot be used: it must be at least {least}")
+        found.append(count)
+    return found[0], found[1], found[2]
+
+
 def run_rounds(
     sampler: Sampler,
     plan: Plan,
@@ -347,7 +362,10 @@ def run_rounds(
     given = None if pilot is None else bridge.given(pilot)
     numbers = (plan.k, plan.max_k, plan.pilot, plan.max_rounds, plan.draws, plan.seed, plan.force)
     report = reporting(progress, plan.began)
-    found = _lib.fit_target(bridge, units.codes, numbers, rest, given, Execution(report, plan.threads))
+    try:
+        found = _lib.fit_target(bridge, units.codes, numbers, rest, given, Execution(report, plan.threads))
+    except SamplerFailed as error:
+        raise _lib.CoreletError(str(error)) from error.__cause__
     verdict = verdict_from(found["verdict"])
     if found["resampled"]:
         verdict = verdict.resampled_by_weights()

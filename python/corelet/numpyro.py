@@ -23,7 +23,7 @@ from ._review import reviewed, weights_of
 from .results.certificate import Certificate
 from .results.review import Review
 from .results.draws import Draws
-from ._fit import Fit, FitProgressOption, Plan, plan_of, run_rounds
+from ._fit import Fit, FitProgressOption, Plan, SamplerFailed, lengths_of, plan_of, run_rounds
 from ._lib import CoreletError, block_size, gaussian_first
 from ._seeds import seeded
 from .adapters.numpyro_chains import Chains, padded_weights, sample_stats
@@ -114,7 +114,7 @@ def fit(
     warn_of_precision(table.n)
     by_gaussian = gaussian_first(rest, table.dimension, plan.k)
     size = 0 if groups is not None or by_gaussian else max(plan.k, 0 if given is not None else plan.pilot)
-    tool = Sampler(table, Steps(draws, tune, chains), plan, size, dict(kernel or {}))
+    tool = Sampler(table, Steps(*lengths_of(draws, tune, chains)), plan, size, dict(kernel or {}))
     try:
         tool.check(plan.draws_at(plan.k, table.parameters), seed)
     except jax.errors.JaxRuntimeError as error:
@@ -299,7 +299,11 @@ class Sampler:
         seed = int(np.random.SeedSequence([self.seed, self.calls]).generate_state(1)[0])
         length = self.last.draws if final else self._length(draws)
         free = None if start is None else self._unconstrained(start.thin(STARTS))
-        values, fields = self._chains.run(seed, self._data(rows, weights), free, self.last.chains, length)
+        try:
+            values, fields = self._chains.run(seed, self._data(rows, weights), free, self.last.chains, length)
+        except RuntimeError as error:  # JAX's are of this kind, too.
+            first = (str(error).splitlines() or [type(error).__name__])[0]
+            raise SamplerFailed(f"NumPyro cannot sample the weighted model: {first}") from error
         found = Draws(values, True, int(fields["diverging"].sum()))
         self._known.update({mark: (len(self._stats), *place) for place, mark in _fingerprints(found).items()})
         self._stats.append(sample_stats(fields))
@@ -346,7 +350,10 @@ class Sampler:
         def density(free: Any, data: Any) -> Any:
             return self._total(free, data) + self.rows.log_prior(free, data[1:])
 
-        gradient = jax.vmap(jax.grad(density), in_axes=(0, None))
+        def gradient(free: Any, data: Any) -> Any:
+            # Draw by draw: compiled gradients of betaln are wrong in JAX 0.10 where vmap goes over its arguments.
+            return jax.lax.map(lambda one: jax.grad(density)(one, data), free)
+
         count = len(next(iter(free.values())))
         found = self._once(("score", count, size), gradient, (free, data))(free, data)
         return self._table(free), self._table(found)
@@ -394,7 +401,7 @@ class Sampler:
         return jax.lax.map(total, points)
 
     def _each_prior(self, points: Any) -> Any:
-        return jax.vmap(jax.value_and_grad(lambda point: self.rows.log_prior(self._apart(point), self._few)))(points)
+        return jax.lax.map(jax.value_and_grad(lambda point: self.rows.log_prior(self._apart(point), self._few)), points)
 
     def _apart(self, point: Any) -> dict[str, Any]:
         """Unconstrained numbers as values of the latent sites."""

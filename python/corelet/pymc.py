@@ -22,7 +22,7 @@ from ._review import reviewed, weights_of
 from .results.certificate import Certificate
 from .results.review import Review
 from .results.draws import Draws
-from ._fit import Fit, FitProgressOption, plan_of, run_rounds
+from ._fit import Fit, FitProgressOption, SamplerFailed, lengths_of, plan_of, run_rounds
 from ._lib import CoreletError, gaussian_first
 from ._seeds import seeded
 from .adapters.gaussian import names_of
@@ -138,7 +138,7 @@ def certify(model: Any, draws: Any, *, log_density: Any = None, seed: int = 0) -
     given = Draws.of(draws)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=UserWarning, module="pytensor")
-        tool = Sampler(model, 1, 1, 1, seed, "pymc", {})
+        tool = Sampler(model, 4, 1, 1, seed, "pymc", {})
         tool._loglik.compile()
         tool.check_slicing(seed)
         some = tool.only_free(given)
@@ -181,7 +181,7 @@ def review(
     given = found if isinstance(found, Draws) else Draws.of(draws)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=UserWarning, module="pytensor")
-        tool = Sampler(model, 1, 1, 1, seed, "pymc", {})
+        tool = Sampler(model, 4, 1, 1, seed, "pymc", {})
         tool._loglik.compile()
         tool.check_slicing(seed)
         some = tool.only_free(given)
@@ -208,7 +208,7 @@ class Sampler:
         if sampler not in (None, "nutpie", "pymc"):
             raise CoreletError(f"sampler is '{sampler}', but it must be one of nutpie, pymc")
         self.n = check_model(self.model)
-        self.last = (draws, tune, chains)
+        self.last = lengths_of(draws, tune, chains)
         self.seed = seed
         self.sampler = sampler
         self.options = options
@@ -296,7 +296,13 @@ class Sampler:
         count, tune = -(-2 * draws // chains), ROUND_TUNE
         if final:
             count, tune, chains = self.last
-        trace = run(data, starts, count, tune, chains, seed, self.options)
+        try:
+            trace = run(data, starts, count, tune, chains, seed, self.options)
+        except Exception as error:
+            beside = f", with options={self.options}" if self.options else ""
+            what = f"{run.name} cannot sample the weighted model{beside} ({type(error).__name__}: {_first_line(error)})"
+            # Options that the sampler does not know would fail again on any other rows.
+            raise (CoreletError if isinstance(error, (AttributeError, TypeError)) else SamplerFailed)(what) from error
         found = self.only_free(Draws.of(trace))
         stats = dataset_of(trace, "sample_stats")
         if final and stats is not None:
@@ -542,6 +548,10 @@ class _Runner(Protocol):
     """What samples a model whose shared variables are data."""
 
     @property
+    def name(self) -> str:
+        """Of the package that draws."""
+
+    @property
     def model(self) -> Any:
         """A `WeightedModel` or a `GaussianModel`."""
 
@@ -560,6 +570,8 @@ class _Runner(Protocol):
 
 class _Nutpie:
     """Compiled once; the data go in at each call."""
+
+    name = "nutpie"
 
     def __init__(self, model: Any) -> None:
         import nutpie
@@ -595,6 +607,8 @@ class _Nutpie:
 
 class _PyMC:
     """`pymc.sample`, which compiles at each call."""
+
+    name = "PyMC"
 
     def __init__(self, model: Any) -> None:
         self.model = model

@@ -67,7 +67,7 @@ def test_columns_that_are_not_what_they_seem(table):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         corelet.build(codes, target="y", k=60, categories=["zip"])
-    with pytest.warns(UserWarning, match="column 'id' has another whole number in every row"):
+    with pytest.warns(UserWarning, match="column 'id' holds a different whole number in every row"):
         corelet.build(table[["a", "y"]].assign(id=np.arange(1500)), target="y", k=20)
 
 

@@ -10,6 +10,9 @@ import numpyro.distributions as dist  # noqa: E402
 from numpyro.infer import MCMC, NUTS  # noqa: E402
 
 import corelet.numpyro  # noqa: E402
+from corelet._fit import plan_of  # noqa: E402
+from corelet.adapters.numpyro_rows import Rows  # noqa: E402
+from corelet.frames.units import Units  # noqa: E402
 
 numpyro.enable_x64()
 
@@ -66,3 +69,62 @@ def test_many_intercepts_by_one_gaussian():
     assert fit.verdict.variance < 0.05 and fit.coreset.rest is not None, fit
     found = fit.idata.posterior["levels"].values.reshape(-1, 30).mean(axis=0)
     assert np.corrcoef(found, level)[0, 1] > 0.98 and "diverging" in fit.idata.sample_stats
+
+
+@pytest.mark.parametrize("settings", [dict(draws=0), dict(draws=-3), dict(tune=-1), dict(chains=0)])
+def test_lengths_that_cannot_be_are_said(line, settings):
+    (name,) = settings
+    with pytest.raises(corelet.CoreletError, match=f"^{name} "):
+        corelet.numpyro.fit(model, line, k=20, **settings)
+
+
+def test_reparameterised_sites_are_in_the_draws():
+    from numpyro.handlers import reparam
+    from numpyro.infer.reparam import LocScaleReparam
+
+    rng = np.random.default_rng(6)
+    x, group = rng.normal(size=2000), rng.integers(0, 5, 2000)
+    y = rng.poisson(np.exp(0.3 + 0.2 * x + 0.3 * rng.normal(size=5)[group]))
+
+    def grouped(x, group, y):
+        spread, slope = numpyro.sample("spread", dist.HalfNormal(1.0)), numpyro.sample("slope", dist.Normal())
+        with numpyro.plate("groups", 5):
+            level = numpyro.sample("level", dist.Normal(0.0, spread))
+        numpyro.deterministic("ratio", jax.numpy.exp(slope))
+        mu = numpyro.deterministic("mu", level[group] + slope * x)
+        numpyro.sample("y", dist.Poisson(jax.numpy.exp(mu)), obs=y)
+
+    fit = corelet.numpyro.fit(reparam(grouped, config={"level": LocScaleReparam(0)}), (x, group, y), k=60)
+    assert fit.verdict.grade in "AB", fit
+    posterior = fit.idata.posterior
+    assert {"level", "level_decentered", "ratio"} <= set(posterior.data_vars) and "mu" not in posterior
+    assert np.allclose(posterior["level"].values, posterior["level_decentered"].values * posterior["spread"].values[..., None], rtol=1e-5)
+    assert posterior["level"].dims[-1] == "groups" and "n_steps" in fit.idata.sample_stats
+    assert any(note.startswith("mu: one value for each row") for note in fit.notes)
+
+
+def test_gradients_of_beta_functions_are_those_of_finite_differences():
+    """Compiled under `vmap`, JAX 0.10 has wrong ones, with which the score test would refuse honest draws."""
+    rng = np.random.default_rng(7)
+    x = rng.normal(size=400)
+    y = rng.binomial(10, rng.beta(2.0, 1.5, size=400))
+
+    def model(x, y):
+        share = jax.nn.sigmoid(numpyro.sample("a", dist.Normal(0.0, 0.5)) + numpyro.sample("b", dist.Normal(0.0, 0.5)) * x)
+        size = 4.0 * numpyro.sample("size", dist.LogNormal(0.0, 0.5))
+        numpyro.sample("y", dist.BetaBinomial(share * size, (1 - share) * size, 10), obs=y)
+
+    table = Rows(model, (x, y), {})
+    tool = corelet.numpyro.Sampler(table, corelet.numpyro.Steps(4, 1, 1), plan_of(Units(400, None), 2, None, 400, None, 1, 0, None), 0, {})
+    points = rng.normal(size=(1200, tool.dimension)) * 0.05
+    rows, weights = np.arange(0, 400, 5), rng.gamma(2.0, size=80)
+    found, gradients = tool.scores(rows, weights, tool.constrained(points), 1200)
+    assert np.allclose(found, points, atol=1e-6)
+    step = 1e-3
+    for j in range(tool.dimension):
+        ends = [points + sign * step * np.eye(tool.dimension)[j] for sign in (1, -1)]
+        up, down = (tool.log_prior(at)[0] + tool.slopes(at, rows, weights)[0] for at in ends)
+        assert np.allclose(gradients[:, j], (up - down) / (2 * step), rtol=1e-3, atol=0.1)
+    prior, slopes = tool.log_prior(points)
+    together = slopes + tool.slopes(points, rows, weights)[1]
+    assert np.allclose(gradients, together, rtol=1e-6, atol=1e-4) and np.isfinite(prior).all()

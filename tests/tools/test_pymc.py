@@ -1,5 +1,7 @@
 """PyMC: a small regression with two random intercepts, fitted as it is."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -84,3 +86,101 @@ def test_many_intercepts_by_one_gaussian():
     assert abs(fitted.mean() / y[:200].mean() - 1) < 0.15
     found = posterior["levels"].values.reshape(-1, 30).mean(axis=0)
     assert np.corrcoef(found, level)[0, 1] > 0.98 and abs(posterior["slope"].values.mean() - 0.3) < 0.03
+
+
+def test_censored_rows_and_a_deterministic_variable_of_each_row():
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=2500)
+    y = np.clip(0.5 + 0.8 * x + rng.normal(size=2500), -1.0, 2.0)
+    with pm.Model() as model:
+        mu = pm.Deterministic("mu", pm.Normal("a", 0, 2) + pm.Normal("b", 0, 2) * x)
+        latent = pm.Normal.dist(mu, pm.HalfNormal("sigma", 2))
+        pm.Censored("y_observed", latent, lower=-1.0, upper=2.0, observed=y)
+    fit = corelet.pymc.fit(model, k=60, draws=500, tune=400, chains=2)
+    assert fit.verdict.grade in "AB", fit
+    posterior = fit.idata.posterior
+    assert set(posterior.data_vars) == {"a", "b", "sigma"} and "diverging" in fit.idata.sample_stats
+    assert abs(posterior["b"].values.mean() - 0.8) < 0.1 and abs(posterior["sigma"].values.mean() - 1.0) < 0.1
+    assert any("mu" in note and "2500 rows" in note for note in fit.notes)
+
+
+def parts(kind):
+    """A model that has no rows which could be taken out of it."""
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=300)
+    y = x + rng.normal(size=300)
+    with pm.Model() as model:
+        eta = pm.Normal("a") + pm.Normal("b") * x
+        if kind == "mask":
+            pm.Normal("y", eta[x < 1], observed=y[x < 1])
+        elif kind == "slice":
+            pm.Normal("y", eta[:-1], observed=y[1:])
+        elif kind == "roll":
+            pm.Normal("y", pm.math.concatenate([eta[-1:], eta[:-1]]), observed=y)
+        elif kind == "missing":
+            pm.Normal("y", eta, observed=np.ma.masked_greater(y, 1.5))
+        elif kind == "discrete":
+            pm.Normal("y", eta + pm.Bernoulli("which", 0.5), observed=y)
+        elif kind == "minibatch":
+            some_x, some_y = pm.Minibatch(x, y, batch_size=50)
+            pm.Normal("y", pm.Normal("slope") * some_x, observed=some_y, total_size=300)
+        else:
+            pm.Normal("y", eta, observed=y)
+    return model
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("mask", "y cannot be computed for some rows alone"),
+        ("slice", "y cannot be computed for some rows alone"),
+        ("roll", "a row of y depends on the other rows"),
+        ("missing", "y has missing values that the model imputes"),
+        ("discrete", "which is a discrete variable"),
+        ("minibatch", "pm.Minibatch"),
+    ],
+)
+def test_refused_in_one_line(kind, words):
+    with pytest.raises(corelet.CoreletError, match=words) as caught:
+        corelet.pymc.fit(parts(kind), k=20)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (dict(draws=0), "draws = 0 cannot be used: it must be at least 4"),
+        (dict(draws=-3), "draws is -3, but it must not be negative"),
+        (dict(tune=-1), "tune is -1"),
+        (dict(chains=0), "chains = 0 cannot be used: it must be at least 1"),
+        (dict(sampler="nutpie", options={"nonsense": 3}), "nutpie cannot sample the weighted model, with options=.*nonsense"),
+    ],
+)
+def test_settings_that_cannot_be_are_said(settings, words):
+    with pytest.raises(corelet.CoreletError, match=words) as caught:
+        corelet.pymc.fit(parts("plain"), k=20, **settings)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_sampler_that_fails_once_is_said_and_one_that_always_does_is_an_error(monkeypatch):
+    sample, calls = corelet.pymc._Nutpie.__call__, []
+
+    def failing(always):
+        def call(self, *args):
+            calls.append(1)
+            if len(calls) > 1 and (always or len(calls) == 2):
+                raise RuntimeError("bad initial energy\nat some point")
+            return sample(self, *args)
+
+        return call
+
+    monkeypatch.setattr(corelet.pymc._Nutpie, "__call__", failing(False))
+    fit = corelet.pymc.fit(parts("plain"), k=20, draws=500, chains=2)
+    said = "round 1: the sampler failed on the weighted rows .*nutpie cannot sample the weighted model.*bad initial energy"
+    assert any(re.match(said, note) and "\n" not in note for note in fit.notes), fit.notes
+    calls.clear()
+    monkeypatch.setattr(corelet.pymc._Nutpie, "__call__", failing(True))
+    with pytest.raises(corelet.CoreletError, match="nutpie cannot sample the weighted model .RuntimeError: bad initial energy") as caught:
+        corelet.pymc.fit(parts("plain"), k=20, draws=500, chains=2)
+    assert "\n" not in str(caught.value)

@@ -426,7 +426,7 @@ fn priors_of_file(path: &str) -> Result<Priors, String> {
     })
 }
 
-fn count() -> ValueParser {
+pub(crate) fn count() -> ValueParser {
     clap::value_parser!(u32).map(|count| count as usize).into()
 }
 

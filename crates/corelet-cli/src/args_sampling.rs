@@ -13,7 +13,7 @@ use corelet::study::{
     Specification, UpdateSpecification,
 };
 
-use crate::args::{ChooseArgs, ModelArgs, RestArg, positive_count, positive_number};
+use crate::args::{ChooseArgs, ModelArgs, RestArg, count, positive_count, positive_number};
 use crate::args_data::DataArgs;
 use crate::load::has_metadata;
 
@@ -22,13 +22,13 @@ use crate::load::has_metadata;
 #[command(next_help_heading = "Sampling")]
 pub(crate) struct ChainArgs {
     /// Number of chains, run in parallel
-    #[arg(long, default_value_t = 4, value_parser = positive_count())]
+    #[arg(long, default_value_t = 4, value_parser = count())]
     chains: usize,
     /// Warm-up steps of each chain, which are not kept
-    #[arg(long, default_value_t = 500, value_parser = positive_count())]
+    #[arg(long, default_value_t = 500, value_parser = count())]
     warmup: usize,
     /// Draws of each chain
-    #[arg(long, default_value_t = 1000, value_parser = positive_count())]
+    #[arg(long, default_value_t = 1000, value_parser = count())]
     draws: usize,
     /// Target acceptance rate of the step-size adaptation
     #[arg(long, value_name = "RATE", default_value_t = 0.8, value_parser = positive_number)]

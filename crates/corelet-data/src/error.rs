@@ -168,8 +168,18 @@ pub enum DataError {
     #[error("{file}: more features ({features}) than rows ({rows}){}", from_text(text))]
     MoreFeaturesThanRows { file: String, features: usize, rows: usize, text: Option<(String, usize)> },
 
-    #[error("{file}: column '{column}' as {role} must be numeric, but {place} holds '{value}'")]
-    NotNumeric { file: String, column: String, role: &'static str, place: Place, value: String },
+    #[error(
+        "{file}: column '{column}' as {role} must be numeric, but {place} holds '{value}'{}",
+        seems(looks)
+    )]
+    NotNumeric {
+        file: String,
+        column: String,
+        role: &'static str,
+        place: Place,
+        value: String,
+        looks: Option<Looks>,
+    },
 
     #[error(
         "{file}: target '{column}', {place}: {value} is neither 0/1 nor -1/+1, which logistic regression needs; the column {looks}"
@@ -216,15 +226,33 @@ pub enum DataError {
     OtherLevels { file: String, column: String, said: String, found: String },
 
     #[error(
-        "{file}: {role} '{column}', {place}: {value} is not a count (0, 1, 2, ...), which the model needs"
+        "{file}: {role} '{column}', {place}: {value} is not a count (0, 1, 2, ...), which the model needs{}",
+        seems(looks)
     )]
-    NotCount { file: String, column: String, role: &'static str, place: Place, value: f64 },
+    NotCount {
+        file: String,
+        column: String,
+        role: &'static str,
+        place: Place,
+        value: f64,
+        looks: Option<Looks>,
+    },
 
     #[error("{file}: the event '{column}', {place}: {value} is neither 1 (seen) nor 0 (not seen until then)")]
     NotEvent { file: String, column: String, place: Place, value: f64 },
 
-    #[error("{file}: {role} '{column}', {place}: {value} is not a number between 1e-30 and 1e30")]
-    NotPositive { file: String, column: String, role: &'static str, place: Place, value: f64 },
+    #[error(
+        "{file}: {role} '{column}', {place}: {value} is not a positive number (1e-30 to 1e30), which the model needs{}",
+        seems(looks)
+    )]
+    NotPositive {
+        file: String,
+        column: String,
+        role: &'static str,
+        place: Place,
+        value: f64,
+        looks: Option<Looks>,
+    },
 
     #[error(
         "{file}: {what} need {}, but {} of memory are available",
@@ -359,23 +387,35 @@ impl DataError {
             Self::MoreFeaturesThanRows { text: None, .. } => {
                 Hint::value("features", "COLUMNS", "chooses fewer")
             }
-            Self::UnseenLevel { .. } => {
-                Hint::value("unseen", "baseline", "of predict takes it as the base level")
-            }
+            Self::UnseenLevel { .. } => Hint::value("unseen", "baseline", "predicts it as the base level"),
             Self::NumbersAsText { column, .. } => {
                 Hint::value("categories", column, "takes its values as levels")
             }
             Self::NotBinary { looks, .. } if *looks != Looks::TwoValues => {
                 Hint::value("model", looks.model(), "suits such a target")
             }
+            Self::NotCount { looks: Some(looks), .. }
+            | Self::NotPositive { looks: Some(looks), .. }
+            | Self::NotNumeric { looks: Some(looks), .. } => {
+                Hint::value("model", looks.model(), "suits such a target")
+            }
             Self::PositiveNeeded { .. } | Self::NotBinary { .. } => {
                 Hint::value("positive", "LEVEL", "says which value counts as success")
             }
+            Self::LevelCount { .. } => Hint::value("model", Looks::Words.model(), "takes several classes"),
             Self::LevelsNeeded { .. } | Self::OtherLevels { .. } => {
                 Hint::value("levels", "LOW,…,HIGH", "says the order of all of them")
             }
             _ => return None,
         })
+    }
+
+    /// Without a word on what the target seems to be.
+    pub(super) fn without_looks(mut self) -> Self {
+        if let Self::NotPositive { looks, .. } = &mut self {
+            *looks = None;
+        }
+        self
     }
 
     /// The file and the place in it, where the error is of one row.
@@ -423,6 +463,8 @@ pub enum Looks {
     TwoValues,
     /// A few whole numbers, which may be classes with an order.
     Levels,
+    /// Words of more than two kinds.
+    Words,
     /// Whole numbers from 0 on.
     Counts,
     /// Numbers above 0.
@@ -437,6 +479,7 @@ impl Looks {
         match self {
             Self::TwoValues => "logistic",
             Self::Levels => "ordinal",
+            Self::Words => "softmax",
             Self::Counts => "poisson",
             Self::Positive => "gamma",
             Self::Continuous => "linear",
@@ -447,8 +490,9 @@ impl Looks {
 impl fmt::Display for Looks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::TwoValues => "has two values",
+            Self::TwoValues => "has two values (logistic)",
             Self::Levels => "has a few whole numbers, as levels in order or classes have (ordinal, softmax)",
+            Self::Words => "is text, as classes are (softmax, ordinal)",
             Self::Counts => "looks like counts (poisson, negative-binomial)",
             Self::Positive => "is continuous and positive (gamma, linear)",
             Self::Continuous => "is continuous (linear, student)",
@@ -461,6 +505,11 @@ impl From<ScratchError> for DataError {
         let ScratchError { folder, reason } = error;
         Self::Scratch { folder, reason }
     }
+}
+
+/// What a target seems to be, as the end of a sentence.
+fn seems(looks: &Option<Looks>) -> String {
+    looks.map_or_else(String::new, |looks| format!("; the column {looks}"))
 }
 
 /// Where many features come from.

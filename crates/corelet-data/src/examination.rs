@@ -191,7 +191,7 @@ fn doubts(column: &str, found: &Found, declared: bool, size: &Size) -> Option<St
             levels.sorted().len()
         )),
         Found::Numbers(numbers) if numbers.is_identifier(size) => Some(format!(
-            "column '{column}' has another whole number in every row, as an identifier has; exclude it unless it is a quantity"
+            "column '{column}' holds a different whole number in every row, like an identifier; exclude it unless it is a quantity"
         )),
         _ => None,
     }

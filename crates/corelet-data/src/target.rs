@@ -70,6 +70,9 @@ impl TargetCode {
     }
 }
 
+/// The role of the column to predict, in messages.
+const TARGET: &str = "the target";
+
 fn sign(positive: bool) -> f64 {
     if positive { 1.0 } else { -1.0 }
 }
@@ -90,9 +93,15 @@ impl Examined<'_> {
     ) -> Result<TargetCode, DataError> {
         match options.outcome {
             Outcome::None => Ok(TargetCode::None),
-            Outcome::Number => self.numbers("the target").map(|_| TargetCode::Number),
-            Outcome::Count => self.counts("the target").map(|()| TargetCode::Number),
-            Outcome::Positive => self.positive("the target").map(|()| TargetCode::Number),
+            Outcome::Number => self.numbers(TARGET).map(|_| TargetCode::Number),
+            Outcome::Count => self.counts(TARGET).map(|()| TargetCode::Number),
+            Outcome::Positive => {
+                let survival = options.columns.beside().is_some_and(|(_, what)| what == Beside::Event);
+                let found = self.positive(TARGET);
+                // Times until an event may be whole numbers, which do not make them counts.
+                found.map_err(|error| if survival { error.without_looks() } else { error })?;
+                Ok(TargetCode::Number)
+            }
             Outcome::Classes => self.classes(options.positive.as_deref(), warnings),
             Outcome::Several => self.several().map(TargetCode::Class),
             Outcome::Ordered => self.ordered(options.levels.as_deref()).map(TargetCode::Class),
@@ -121,7 +130,7 @@ impl Examined<'_> {
     fn counts(&self, role: &'static str) -> Result<(), DataError> {
         let error = |(place, value)| {
             let (file, column) = self.names();
-            Err(DataError::NotCount { file, column, role, place, value })
+            Err(DataError::NotCount { file, column, role, place, value, looks: self.looks(role) })
         };
         self.single(role)?.not_count.map_or(Ok(()), error)
     }
@@ -130,7 +139,7 @@ impl Examined<'_> {
     pub(super) fn positive(&self, role: &'static str) -> Result<(), DataError> {
         let error = |(place, value)| {
             let (file, column) = self.names();
-            Err(DataError::NotPositive { file, column, role, place, value })
+            Err(DataError::NotPositive { file, column, role, place, value, looks: self.looks(role) })
         };
         self.single(role)?.not_positive.map_or(Ok(()), error)
     }
@@ -149,7 +158,19 @@ impl Examined<'_> {
         };
         let (file, column) = self.names();
         let (place, value) = (first.0, excerpt(&first.1));
-        Err(DataError::NotNumeric { file, column, role, place, value })
+        Err(DataError::NotNumeric { file, column, role, place, value, looks: self.looks(role) })
+    }
+
+    /// What the target seems to be; nothing is said of other columns.
+    fn looks(&self, role: &'static str) -> Option<Looks> {
+        match self.found {
+            _ if role != TARGET => None,
+            Found::Numbers(numbers) => numbers.single.as_ref().map(SingleValues::looks),
+            Found::Texts(levels) if levels.are_numbers() || levels.too_many() => None,
+            Found::Texts(_) if self.labels().len() > 2 => Some(Looks::Words),
+            Found::Texts(_) | Found::Bools(_) => Some(Looks::TwoValues),
+            Found::Nothing | Found::Mixed => None,
+        }
     }
 
     pub(super) fn single(&self, role: &'static str) -> Result<&SingleValues, DataError> {
@@ -164,6 +185,13 @@ impl Examined<'_> {
         let (file, column) = self.names();
         if let Some(positive) = positive {
             self.check_labels(&labels, positive)?;
+        } else if let (Found::Texts(_), 3..) = (self.found, labels.len()) {
+            return Err(DataError::LevelCount {
+                file,
+                column,
+                count: labels.len(),
+                levels: list_names(&labels),
+            });
         } else if let (Found::Texts(_), true) = (self.found, labels.len() != 1) {
             return Err(DataError::PositiveNeeded { file, column, levels: list_names(&labels) });
         }
@@ -174,7 +202,7 @@ impl Examined<'_> {
             (Found::Texts(_), _) => Ok(TargetCode::SignOfText(positive.unwrap_or_default().to_owned())),
             (Found::Bools(_), _) => Ok(TargetCode::SignOfBool(positive.is_none_or(|text| text == "true"))),
             (_, Some(positive)) => {
-                let value = self.single("the target")?.distinct.iter().map(|&(value, _, _)| value);
+                let value = self.single(TARGET)?.distinct.iter().map(|&(value, _, _)| value);
                 let value = value.into_iter().find(|value| value.to_string() == positive);
                 Ok(TargetCode::SignOfNumber(value.unwrap_or(f64::NAN)))
             }
@@ -195,7 +223,7 @@ impl Examined<'_> {
 
     /// Which of the numbers is +1: with a −1 in the column the classes are ±1, and a 0 belongs to neither.
     fn sign_of_number(&self, warnings: &mut Vec<String>) -> Result<f64, DataError> {
-        let single = self.single("the target")?;
+        let single = self.single(TARGET)?;
         let has = |wanted: f64| single.distinct.iter().any(|&(value, _, _)| value == wanted);
         if single.distinct.len() == 2 && has(1.0) && has(2.0) {
             let column = self.column;

@@ -10,7 +10,7 @@ use corelet::words::{Estimate, HEADS, PriorGroup, cells, lines, misfits};
 use super::pictures::{self, Marginals, Sampled};
 use crate::page::{Badge, Page, Section, Table};
 use crate::posterior::PosteriorSummary;
-use crate::words::{count, number, percent, plural};
+use crate::words::{count, number, plural};
 
 /// Parameters whose marginals are drawn, those that moved most.
 const SHOWN: usize = 6;
@@ -170,9 +170,21 @@ fn judged(subject: &Subject<'_>) -> Section {
     section
 }
 
-/// Lines for a terminal, without the columns they are set in.
+/// Lines for a terminal, without the columns they are set in: `label: text`, and what goes on under the same label behind it.
 pub(super) fn trimmed(lines: &[String]) -> Vec<String> {
-    lines.iter().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+    const TEXT: usize = 17;
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut found: Vec<String> = Vec::new();
+    for line in lines {
+        let text = line.trim_start();
+        let indent = line.len() - text.len();
+        match (text.split_once("  "), found.last_mut()) {
+            (_, Some(last)) if indent >= TEXT => last.push_str(&format!("; {}", words(text))),
+            (Some((label, rest)), _) if indent > 0 => found.push(format!("{label}: {}", words(rest))),
+            _ => found.push(words(text)),
+        }
+    }
+    found
 }
 
 fn path(subject: &Subject<'_>) -> anyhow::Result<Option<Section>> {
@@ -240,8 +252,8 @@ fn shifts(subject: &Subject<'_>, full: &Gaussian, own: &Gaussian) -> Section {
     let mut section = Section::new("Shifts");
     section.table(Table {
         caption: format!(
-            "By how much the mean of the coreset's posterior lies off that of {reference}, in standard deviations of the latter, and the \
-             ratio of their standard deviations, by the Gaussian fits.{more}"
+            "Difference of posterior means, coreset less {reference}, in posterior standard deviations, and the ratio of the standard \
+             deviations, by Gaussian fits.{more}"
         ),
         header: ["parameter", "mean shift", "sd ratio"].map(str::to_owned).to_vec(),
         rows: moved.iter().take(most).map(row).collect(),
@@ -275,16 +287,17 @@ fn chosen_rows(subject: &Subject<'_>, full: &Gaussian) -> anyhow::Result<Section
         let drawing = pictures::leverages(leverages, coreset)?;
         section.figure(
             &drawing.svg,
-            "Weight of each chosen row against its leverage, |ℓ″|·xᵀΣx: how much it says by itself. The lines are the \
-             median and the 99th percentile of all rows, by a sample of them.",
+            "Weight of each chosen row against its leverage, |ℓ″|·xᵀΣx: how much information it carries. The lines are the \
+             median and the 99th percentile of all rows, from a sample of them.",
         );
     }
     let mut order: Vec<usize> = (0..weights.len()).collect();
     order.sort_by(|&a, &b| weights[b].total_cmp(&weights[a]).then(a.cmp(&b)));
     let rows = study.frame().rows_of(&coreset.rows);
-    let row = |&i: &usize| vec![count(rows[i]), number(weights[i]), percent(weights[i] / total)];
+    let row =
+        |&i: &usize| vec![count(rows[i]), number(weights[i]), format!("{:.1} %", 100.0 * weights[i] / total)];
     section.table(Table {
-        caption: "The heaviest of them; rows count from 0.".to_owned(),
+        caption: "The rows with the largest weights; rows are numbered from 0.".to_owned(),
         header: ["row", "weight", "share"].map(str::to_owned).to_vec(),
         rows: order.iter().take(HEAVIEST).map(row).collect(),
         numeric: true,
@@ -331,6 +344,21 @@ pub(super) fn command_line(mut arguments: impl Iterator<Item = String>) -> Strin
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_of_a_terminal_become_labelled_sentences() {
+        let lines = [
+            "5 of 9 rows stand for all",
+            "  prior          a ~ normal",
+            "                 b ~ normal",
+            "  largest shift  age",
+        ];
+        let found = trimmed(&lines.map(str::to_owned));
+        assert_eq!(
+            found,
+            ["5 of 9 rows stand for all", "prior: a ~ normal; b ~ normal", "largest shift: age"]
+        );
+    }
 
     #[test]
     fn commands_are_quoted_for_a_shell() {

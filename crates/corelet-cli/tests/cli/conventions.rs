@@ -123,10 +123,11 @@ fn columns_that_are_not_what_they_seem_are_told() {
     let output = place.run("build data.csv --target y --exclude price -k 20 -o core.csv");
     let message = stderr(&output);
     for column in ["id", "shuffled"] {
-        let words = format!("column '{column}' has another whole number in every row, as an identifier has");
+        let words =
+            format!("column '{column}' holds a different whole number in every row, like an identifier");
         assert!(message.contains(&words), "{message}");
     }
-    assert!(message.contains("'always'") && !message.contains("'many' has another"), "{message}");
+    assert!(message.contains("'always'") && !message.contains("'many' holds a different"), "{message}");
     let target = |name: &str| format!("build data.csv --target {name} --features y -o core.csv");
     refused(&place, &target("id"), &["looks like counts (poisson, negative-binomial)", "--model poisson"]);
     place.write("data.csv", "x,y\n1,0.5\n2,-1.5\n3,2.25\n4,1\n");
@@ -137,6 +138,30 @@ fn columns_that_are_not_what_they_seem_are_told() {
     );
     place.write("data.csv", "x,y\n1,0.5\n2,1.5\n3,2.25\n4,1\n");
     refused(&place, "build data.csv --target y -o core.csv", &["continuous and positive", "--model gamma"]);
+    let target =
+        |name: &str, model: &str| format!("build data.csv --target {name} --model {model} -o core.csv");
+    let said =
+        ["0.5 is not a count (0, 1, 2, ...)", "continuous and positive (gamma, linear)", "--model gamma"];
+    refused(&place, &target("y", "poisson"), &said);
+    place.write("data.csv", "x,y,kind,days\n1,0,a,0\n2,1,b,5\n3,1,c,2\n4,0,a,1\n");
+    let said = ["0 is not a positive number", "has two values (logistic)", "--model logistic"];
+    refused(&place, &target("y", "gamma"), &said);
+    let said =
+        ["must be numeric", "holds 'a'", "is text, as classes are (softmax, ordinal)", "--model softmax"];
+    refused(&place, &target("kind", "poisson"), &said);
+    refused(
+        &place,
+        &target("kind", "logistic"),
+        &["has 3: 'a', 'b', 'c'", "--model softmax takes several classes"],
+    );
+    // Times until an event may be whole numbers, and are no counts for that.
+    let output = place.run("build data.csv --target days --model weibull --event y -o core.csv");
+    assert!(
+        stderr(&output).contains("'days', row 0 (line 2): 0 is not a positive number"),
+        "{}",
+        stderr(&output)
+    );
+    assert!(!stderr(&output).contains("suits such a target"), "{}", stderr(&output));
 }
 
 #[test]

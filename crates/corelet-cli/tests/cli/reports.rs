@@ -61,7 +61,7 @@ fn a_fit_has_its_verdict_on_top() {
         "class=\"grade\">A<",
         "(intercept)",
         "<svg",
-        "The heaviest of them",
+        "The rows with the largest weights",
         "Does the model fit?",
         "<code>corelet fit data.csv --target late",
     ];

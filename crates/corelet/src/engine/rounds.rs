@@ -98,9 +98,11 @@ impl<S: Scheme> UnderWay<'_, '_, S> {
             let (coreset, new, mut seconds) = match self.coreset(seen.as_ref(), from.as_ref()) {
                 Ok(made) => made,
                 Err(error) if self.restarts_left > 0 && self.scheme.may_retry(&error) => {
+                    let words = error.to_string();
                     self.notes.push(format!(
-                        "round {}: the sampler failed on the weighted rows ({error}), so a larger pilot was drawn",
-                        self.made.len() + 1
+                        "round {}: the sampler failed on the weighted rows ({}), so a larger pilot was drawn",
+                        self.made.len() + 1,
+                        words.lines().next().unwrap_or_default()
                     ));
                     (from, seen) = self.restart()?;
                     continue;

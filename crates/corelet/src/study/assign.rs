@@ -259,9 +259,11 @@ pub(super) fn some_of(n: usize) -> Vec<usize> {
 }
 
 /// Whether a feature of this mean and standard deviation may be 0 or 1: of numbers within [0, 1] these alone have the variance
-/// m(1 − m), but for what few rows or weights leave of it.
+/// m(1 − m), but for what few rows or weights leave of it: estimated from n rows it is n / (n − 1) times as large.
 pub(super) fn may_be_flag(mean: f64, sd: f64) -> bool {
-    (sd * sd / (mean * (1.0 - mean)) - 1.0).abs() < 0.02
+    const FEWEST_ROWS: f64 = 10.0;
+    let excess = sd * sd / (mean * (1.0 - mean)) - 1.0;
+    -0.02 < excess && excess < 0.02_f64.max((FEWEST_ROWS - 1.0).recip())
 }
 
 /// The features that are 0 or 1. A regression without an intercept knows no means: there the rows that are looked at decide alone.
