@@ -83,3 +83,12 @@ def test_files_carry_it(data, alone, tmp_path):
     assert corelet.build(*data, model="logistic", k=30).rest is None
     with pytest.raises(corelet.CoreletError, match="k is 0"):
         corelet.build(*data, model="logistic", k=0)
+
+
+def test_the_first_line_names_rows_and_gaussian(data, alone):
+    assert "the posterior of this Gaussian matches" in corelet.check(alone, *data).headline
+    both = corelet.build(*data, model="logistic", k=20, rest="gaussian")
+    points = len(both)
+    said = corelet.check(both, *data).headline
+    whose = "this Gaussian" if points == 0 else f"{points} weighted row{'s' if points > 1 else ''} and a Gaussian"
+    assert f"the posterior of {whose} matches" in said, said

@@ -127,7 +127,7 @@ class Densities(Functions):
     @property
     def dimension(self) -> int:
         """p."""
-        return self._starts.shape[1]
+        return int(self._starts.shape[1])
 
     @property
     def parameters(self) -> int:
