@@ -177,7 +177,7 @@ pub enum DataError {
         column: String,
         role: &'static str,
         place: Place,
-        value: String,
+        value: Box<str>,
         looks: Option<Looks>,
     },
 

@@ -157,7 +157,7 @@ impl Examined<'_> {
             Found::Nothing | Found::Mixed => (Place { row: 0, line: None }, String::new()),
         };
         let (file, column) = self.names();
-        let (place, value) = (first.0, excerpt(&first.1));
+        let (place, value) = (first.0, excerpt(&first.1).into());
         Err(DataError::NotNumeric { file, column, role, place, value, looks: self.looks(role) })
     }
 

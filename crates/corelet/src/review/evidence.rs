@@ -77,9 +77,9 @@ mod tests {
                 .collect()
         };
         let log_p = |x: f64| 7f64.ln() - 0.5 * x * x - 0.5 * (2.0 * std::f64::consts::PI).ln();
-        let (mean, sd) = (0.3, 1.3);
+        let (mean, sd): (f64, f64) = (0.3, 1.3);
         let log_g = |x: f64| {
-            -0.5 * ((x - mean) / sd as f64).powi(2) - f64::ln(sd) - 0.5 * (2.0 * std::f64::consts::PI).ln()
+            -0.5 * ((x - mean) / sd).powi(2) - sd.ln() - 0.5 * (2.0 * std::f64::consts::PI).ln()
         };
         let draws = quantile(4000);
         let ratio = |x: &f64| log_p(*x) - log_g(*x);

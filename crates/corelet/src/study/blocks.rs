@@ -307,7 +307,7 @@ mod tests {
         assert!(found.is_empty() && (0.05..0.1).contains(&sd), "{sd} {found:?}");
         let (_, found) = blocks.carried_to(&normal([5.0, 0.0], 0.8));
         assert_eq!(found, [Reason::Drifted]);
-        let never = Blocks { blocks: vec![Block { grade: None, ..block }], ..blocks.clone() };
+        let never = Blocks { blocks: vec![Block { grade: None, ..block }], file_rows: 100, points: 10 };
         assert_eq!(never.carried_to(&normal([0.0, 0.0], 1.0)).1, [Reason::Uncertified]);
         assert!(blocks.has("a") && !blocks.has("b") && blocks.rows() == 100);
         let (_, text) = blocks.metadata().unwrap();

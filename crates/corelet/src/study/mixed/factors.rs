@@ -107,7 +107,7 @@ impl Assigned {
 fn check_kept<'a>(
     integrated: &RandomEffects,
     groups: &NamedGroups,
-    kept: impl Iterator<Item = (&'a RandomEffects, &'a NamedGroups)> + Clone,
+    mut kept: impl Iterator<Item = (&'a RandomEffects, &'a NamedGroups)> + Clone,
 ) -> Result<(), StudyError> {
     let refused = |text: String| Err(StudyError::Random(text));
     let (large, many) = (&integrated.group, count(groups.groups.len()));
@@ -117,7 +117,7 @@ fn check_kept<'a>(
             .clone()
             .map(|(effects, levels)| format!("{} of '{}'", count(levels.groups.len()), effects.group))
             .collect();
-        let nested = kept.clone().find(|(effects, _)| large.starts_with(&format!("{}:", effects.group)));
+        let nested = kept.find(|(effects, _)| large.starts_with(&format!("{}:", effects.group)));
         let instead = match nested {
             Some((effects, _)) => format!(
                 "write '1 | {large}' alone, whose groups then differ by the effects of '{}' too, or take groups of '{}' together",
