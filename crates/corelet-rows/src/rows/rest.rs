@@ -57,10 +57,16 @@ impl TryFrom<Written> for Rest {
 /// The share of a direction's precision below which the data are taken to say nothing of it: sums over rows do not know better.
 const UNDETERMINED: f64 = 1e-9;
 
+/// The parameters that a likelihood of these derivatives sees.
+fn seen(gradient: &[f64], curvature: &[f64]) -> Vec<usize> {
+    let all = gradient.len();
+    let unseen = |i: &usize| gradient[*i] == 0.0 && curvature[i * all..][..all].iter().all(|x| *x == 0.0);
+    (0..all).filter(|i| !unseen(i)).collect()
+}
+
 impl Rest {
     /// From derivatives at, or means of derivatives around, the mean of π̂. Where the curvature is not negative, or vanishes beside that of
-    /// π̂, the direction is left to the prior, curvature and slope; so many directions were. A parameter that the likelihood does not see at
-    /// all, as it does not see the spread of random effects, is not counted.
+    /// π̂, the direction is left to the prior, curvature and slope; so many directions were.
     ///
     /// # Errors
     /// Where a derivative is not finite.
@@ -69,14 +75,26 @@ impl Rest {
         gradient: Vec<f64>,
         curvature: Vec<f64>,
     ) -> Result<(Self, usize), LinalgError> {
-        Self::known_to(under, gradient, curvature, UNDETERMINED)
+        Self::determined(under, gradient, curvature, UNDETERMINED)
     }
 
-    /// The same of derivatives that are known to this share of a direction's precision, by differences for instance.
+    /// The same of derivatives that are known to this share of a direction's precision, by differences for instance. A parameter that the
+    /// likelihood does not see at all, as it does not see the spread of random effects, is not counted.
     ///
     /// # Errors
     /// Those of [`of`](Self::of).
     pub fn known_to(
+        under: &Gaussian,
+        gradient: Vec<f64>,
+        curvature: Vec<f64>,
+        share: f64,
+    ) -> Result<(Self, usize), LinalgError> {
+        let unseen = under.dim() - seen(&gradient, &curvature).len();
+        let (rest, left) = Self::determined(under, gradient, curvature, share)?;
+        Ok((rest, left.saturating_sub(unseen)))
+    }
+
+    fn determined(
         under: &Gaussian,
         gradient: Vec<f64>,
         curvature: Vec<f64>,
@@ -87,26 +105,16 @@ impl Rest {
         if rest.gradient.iter().any(|x| !x.is_finite()) {
             return Err(LinalgError::NoEigenvalues { dim });
         }
-        if rest.is_definite(share) {
-            return Ok((rest, 0));
+        let seen = seen(&rest.gradient, &rest.curvature);
+        if rest.is_definite(&seen, share) {
+            return Ok((rest, dim - seen.len()));
         }
         rest.clipped(under, share)
     }
 
-    /// The parameters that the likelihood sees.
-    fn seen(&self) -> Vec<usize> {
-        let all = self.dim();
-        let unseen = |i: &usize| {
-            self.gradient[*i] == 0.0 && self.curvature[i * all..][..all].iter().all(|x| *x == 0.0)
-        };
-        (0..all).filter(|i| !unseen(i)).collect()
-    }
-
     /// Whether −A, of the parameters that the likelihood sees, has a Cholesky factor whose pivots are numbers beside its diagonal.
-    fn is_definite(&self, share: f64) -> bool {
-        let all = self.dim();
-        let seen = self.seen();
-        let dim = seen.len();
+    fn is_definite(&self, seen: &[usize], share: f64) -> bool {
+        let (all, dim) = (self.dim(), seen.len());
         let entry = |i: usize, j: usize| -self.curvature[seen[i] * all + seen[j]];
         let scale: Vec<f64> = (0..dim).map(|i| entry(i, i).sqrt()).collect();
         let scaled = row_major(dim, |i, j| entry(i, j) / (scale[i] * scale[j]));
@@ -151,7 +159,6 @@ impl Rest {
             gradient.iter_mut().zip(line).for_each(|(sum, l)| *sum += l * x);
         }
         let curvature = congruence(&inverse, &curvature, dim);
-        let left = left.saturating_sub(dim - self.seen().len());
         Ok((Self { centre: self.centre, gradient, curvature }, left))
     }
 

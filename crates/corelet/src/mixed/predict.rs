@@ -92,12 +92,12 @@ mod tests {
             let place = mixed.place(&theta[..mixed.dim()]);
             let mut candidates = Candidates::new(&mixed, 5);
             let mut rng = ChaCha8Rng::seed_from_u64(3);
-            let drawn = group_draws(&mixed, Some(0), &vec![place.clone(); 8000], &mut candidates, &mut rng);
+            let drawn = group_draws(&mixed, Some(0), &vec![place.clone(); 20000], &mut candidates, &mut rng);
             // p(v) on a grid, and u = Λv.
             let mut grid: Vec<(f64, Effect)> = Vec::new();
-            for i in -120..=120 {
-                for j in if two { -120..=120 } else { 0..=0 } {
-                    let v = [f64::from(i) * 0.05, f64::from(j) * 0.05];
+            for i in -400..=400 {
+                for j in if two { -400..=400 } else { 0..=0 } {
+                    let v = [f64::from(i) * 0.015, f64::from(j) * 0.015];
                     let u = mixed.draw_new(&place, &v);
                     let row = |x: f64| sigmoid(theta[0] + theta[1] * x + u[0] + u[1] * x).ln();
                     let log = row(-0.8) + row(0.3) + row(1.4) - 0.5 * (v[0] * v[0] + v[1] * v[1]);
