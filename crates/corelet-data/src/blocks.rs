@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::error::DataError;
 use super::place::{Extent, Place, Runs};
 use super::view::ValuesView;
-use crate::parallel;
+use corelet_kernels::parallel;
 
 /// What a reader knows of a column before any row is read.
 #[derive(Debug, Clone, PartialEq, Eq)]

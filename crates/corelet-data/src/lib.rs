@@ -25,16 +25,11 @@ mod groups;
 pub mod hint;
 mod in_memory;
 mod kept_rows;
-#[doc(hidden)]
-pub mod kernel;
 mod levels;
-pub mod linalg;
 mod memory;
 mod names;
 pub mod observations;
 mod options;
-#[doc(hidden)]
-pub mod parallel;
 mod partitions;
 mod place;
 mod roles;

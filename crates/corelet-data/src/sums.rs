@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::kernel::{Kernel, dispatch};
+use corelet_kernels::kernel::{Kernel, dispatch};
 
 /// What standardisation needs to know about one feature.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]

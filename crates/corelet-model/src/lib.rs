@@ -68,8 +68,8 @@ pub use student_degrees::StudentDegrees;
 pub use total::{total_differences, weighted_differences};
 pub use weibull::{Exponential, Weibull};
 
-use corelet_data::linalg::LinalgError;
 use corelet_data::observations::Observations;
+use corelet_kernels::linalg::LinalgError;
 use std::ops::Range;
 use std::sync::Arc;
 

@@ -35,9 +35,13 @@ mod parallel;
 mod projection;
 mod random;
 mod scores;
-pub mod simd;
 mod status;
 mod top_k;
+
+/// The instruction set that kernels run with.
+pub mod simd {
+    pub use corelet_kernels::simd::{INSTRUCTION_SETS, Unavailable, choose, in_use};
+}
 
 pub use constraint::Constraint;
 pub use dense::Dense;

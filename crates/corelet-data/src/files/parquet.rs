@@ -19,7 +19,7 @@ use super::guard::guarded;
 use super::parquet_pages::check_pages;
 use crate::blocks::{Block, Blocks, ColumnInfo, Fault, Visit, Wanted};
 use crate::error::DataError;
-use crate::parallel;
+use corelet_kernels::parallel;
 use crate::place::Extent;
 use crate::source::{Reader, Stored};
 use crate::text_cells::Markers;

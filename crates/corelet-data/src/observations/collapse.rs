@@ -6,7 +6,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use super::{BLOCK, Observations};
-use crate::parallel;
+use corelet_kernels::parallel;
 use crate::sums::Twofold;
 
 /// Rows whose hashes are one task.

@@ -7,24 +7,42 @@ use std::sync::OnceLock;
 
 use pulp::{Arch, Simd};
 
-use crate::error::Error;
-
 /// The names, from the fastest to the one that every processor has.
 pub const INSTRUCTION_SETS: [&str; 3] = ["avx512", "avx2", "portable"];
 
 static CHOSEN: OnceLock<Arch> = OnceLock::new();
 
+/// Why an instruction set cannot be had.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unavailable {
+    /// No instruction set of that name, or not on this processor.
+    #[error("{name:?} is no instruction set of this processor: it must be one of {}", INSTRUCTION_SETS.join(", "))]
+    Unknown {
+        /// What was asked for.
+        name: String,
+    },
+    /// The instruction set was chosen, or kernels ran, before.
+    #[error("kernels run with {in_use} already: {name} must be chosen before any work is done")]
+    InUse {
+        /// What was asked for.
+        name: String,
+        /// What kernels run with.
+        in_use: &'static str,
+    },
+}
+
 /// Has every kernel of this process run with the instruction set of that name, not the best one at hand: to test the
 /// kernels for other processors, and to get their last bits. To be called before any work is done.
 ///
 /// # Errors
-/// [`Error::InstructionSet`] where the name is none of [`INSTRUCTION_SETS`] or the processor lacks it, and
-/// [`Error::InstructionSetInUse`] where kernels have run with another one already.
-pub fn choose(name: &str) -> Result<(), Error> {
-    let wanted = by_name(name).ok_or_else(|| Error::InstructionSet { name: name.to_string() })?;
+/// [`Unavailable::Unknown`] where the name is none of [`INSTRUCTION_SETS`] or the processor lacks it, and
+/// [`Unavailable::InUse`] where kernels have run with another one already.
+pub fn choose(name: &str) -> Result<(), Unavailable> {
+    let wanted = by_name(name).ok_or_else(|| Unavailable::Unknown { name: name.to_string() })?;
     CHOSEN.get_or_init(|| wanted);
     let in_use = in_use();
-    if in_use == name { Ok(()) } else { Err(Error::InstructionSetInUse { name: name.to_string(), in_use }) }
+    if in_use == name { Ok(()) } else { Err(Unavailable::InUse { name: name.to_string(), in_use }) }
 }
 
 /// The name of the instruction set that kernels run with.

@@ -1,7 +1,8 @@
 //! Loops compiled for every instruction set.
 
 use pulp::{Simd, WithSimd};
-use sparse_nnls::simd::instruction_set;
+
+use crate::simd::instruction_set;
 
 /// A computation compiled once for every instruction set, and run with the best one at hand.
 pub trait Kernel {
