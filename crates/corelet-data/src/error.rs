@@ -3,10 +3,10 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use super::memory;
-use super::place::Place;
 use crate::hint::{Hint, did_you_mean};
 use crate::observations::ScratchError;
+use crate::scan::memory;
+use crate::scan::place::Place;
 
 /// Everything that reading, designing or writing can refuse.
 ///
