@@ -360,8 +360,9 @@ fn rows_of_differences_in_f64_equal_single_ones() {
 }
 
 #[test]
-fn pursuit_over_virtual_draws_chooses_what_it_chooses_over_stored_ones() {
-    let Some(folder) = common::data_folder() else { return };
+#[ignore = "needs the real data in the folder that CORELET_DATA names"]
+fn pursuit_over_virtual_draws_of_real_data_chooses_what_it_chooses_over_stored_ones() {
+    let folder = common::data_folder();
     let table = read(&folder.join("phishing.npz"), None).unwrap();
     let options = DesignOptions {
         outcome: Outcome::Classes,
