@@ -14,6 +14,7 @@ mod error;
 #[cfg(feature = "files")]
 mod files;
 pub mod hint;
+mod listing;
 pub mod observations;
 mod scan;
 

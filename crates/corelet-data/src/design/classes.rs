@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::design::target::Examined;
-use crate::error::{DataError, excerpt, list_names};
+use crate::error::DataError;
+use crate::listing::{excerpt, list_names};
 use crate::scan::sums::Tally;
 use crate::scan::survey::Found;
 use crate::scan::view::ValuesView;

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{DataError, excerpt};
+use crate::error::DataError;
+use crate::listing::excerpt;
 use crate::scan::levels::{Level, Levels, MAX_LEVELS};
 use crate::scan::sums::{Size, Spread};
 use crate::scan::survey::Found;

@@ -13,7 +13,8 @@ use super::content::{Content, source_name};
 use super::parquet::ParquetFile;
 use super::write::{Output, written_names};
 use crate::design::encoding::Encoding;
-use crate::error::{DataError, excerpt};
+use crate::error::DataError;
+use crate::listing::excerpt;
 use crate::scan::source::Source;
 use crate::scan::table::{Column, Table, Values};
 

@@ -8,7 +8,8 @@ use memchr::memrchr;
 use super::cells::{CellColumn, check_range, within};
 use super::content::Content;
 use super::text_file::{Chunk, TextFile, is_too_long, too_long};
-use crate::error::{DataError, excerpt};
+use crate::error::DataError;
+use crate::listing::excerpt;
 use crate::scan::blocks::{
     Batch, BatchColumn, Block, Blocks, ColumnInfo, Declared, Fault, Kind, Visit, Wanted, Worked, in_order,
 };

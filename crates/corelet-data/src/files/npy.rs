@@ -9,7 +9,8 @@ use arrow_array::{ArrayRef, Float64Array, Int64Array, UInt64Array};
 
 use super::cells::{CellColumn, check_range};
 use super::content::Content;
-use crate::error::{DataError, excerpt};
+use crate::error::DataError;
+use crate::listing::excerpt;
 use crate::scan::blocks::{Batch, BatchColumn, Block, Blocks, ColumnInfo, Declared, Kind, Wanted};
 use crate::scan::place::Extent;
 use crate::scan::source::{Reader, Stored};

@@ -4,9 +4,10 @@ use std::ops::ControlFlow;
 
 use crate::design::dataset::{Dataset, design};
 use crate::design::options::DesignOptions;
-use crate::error::{DataError, list_names};
+use crate::error::DataError;
 #[cfg(feature = "files")]
 use crate::files::cells::CellColumn;
+use crate::listing::list_names;
 use crate::scan::blocks::{Blocks, ColumnInfo, Reading, Wanted, Watch};
 use crate::scan::in_memory::InMemory;
 use crate::scan::place::{Extent, Place};
