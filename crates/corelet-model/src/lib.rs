@@ -217,6 +217,7 @@ impl<'a> Derivatives<'a> {
 
 /// Why a model cannot be made of these data. Rows count from 0.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ModelError {
     /// No rows or no features.
     #[error("there are no data: {rows} rows of {dim} features")]

@@ -16,6 +16,7 @@ impl DictionaryError {
 
 /// A problem that cannot be posed, with the value at fault.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum Error {
     /// The dictionary has no column or no coordinate.
     #[error("the dictionary is empty: {columns} columns of {coordinates} coordinates")]
