@@ -4,7 +4,6 @@
 
 mod common;
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use common::{count, observations, sign};
@@ -18,7 +17,7 @@ use corelet::rows::{Memory, Observations, Summed, Weighted};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use sparse_nnls::{
-    Batch, Candidate, Dense, Dictionary, Method, Query, Ranking, Score, Settings, Status, solve,
+    Batch, Candidate, Dense, Dictionary, Method, Query, Ranking, Score, Settings, Solver, Status,
 };
 
 fn number(eta: f64, noise: f64) -> f64 {
@@ -394,7 +393,7 @@ fn order_two_above_draws_is_the_whole_log_likelihood() {
 
 fn pursue(embedding: &dyn Embedding, k: usize) -> sparse_nnls::Solution {
     let settings = Settings { k, ..Settings::default() };
-    solve(embedding, None, &Method::default(), &settings, &mut |_| ControlFlow::Continue(())).unwrap()
+    Solver::new(embedding, settings).run(&Method::default()).unwrap()
 }
 
 #[test]

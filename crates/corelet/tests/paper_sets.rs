@@ -20,7 +20,7 @@ use corelet::posterior::{Laplace, LaplaceSettings, Prior, kl_gaussian, laplace};
 use corelet::rows::{All, Memory, Problem, Weighted};
 use corelet::trust::{HeldOut, evaluate};
 use rayon::prelude::*;
-use sparse_nnls::{HardThresholding, LineSearch, Method, Settings, Solution, solve};
+use sparse_nnls::{HardThresholding, LineSearch, Method, Settings, Solution, Solver};
 
 /// The six sets with the prototype's forward KL at k = 100 (the median of five seeds).
 const SETS: [(&str, BuiltIn, f64); 6] = [
@@ -73,7 +73,7 @@ impl Setting {
 
 fn run(dictionary: &Stored, method: &Method, k: usize, seed: u64) -> Solution {
     let settings = Settings { k, seed, ..Settings::default() };
-    solve(dictionary, None, method, &settings, &mut |_| ControlFlow::Continue(())).unwrap()
+    Solver::new(dictionary, settings).run(method).unwrap()
 }
 
 fn median(mut values: Vec<f64>) -> f64 {
