@@ -111,7 +111,7 @@ pub(crate) fn place_with_data(n: usize) -> Place {
 /// Where real data are, as `CORELET_DATA` says, for tests that are ignored unless they are asked for.
 pub(crate) fn real_data() -> PathBuf {
     let folder = std::env::var_os("CORELET_DATA").filter(|folder| !folder.is_empty());
-    folder.map(PathBuf::from).expect("CORELET_DATA must name the folder with the data files")
+    workspace().join(folder.expect("CORELET_DATA must name the folder with the data files"))
 }
 
 fn workspace() -> &'static Path {

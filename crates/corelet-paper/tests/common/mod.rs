@@ -46,5 +46,6 @@ pub(crate) fn stderr(output: &Output) -> String {
 /// Where real data are, as `CORELET_DATA` says, for tests that are ignored unless they are asked for.
 pub(crate) fn real_data() -> PathBuf {
     let folder = std::env::var_os("CORELET_DATA").filter(|folder| !folder.is_empty());
-    folder.map(PathBuf::from).expect("CORELET_DATA must name the folder with the data files")
+    let workspace = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+    workspace.join(folder.expect("CORELET_DATA must name the folder with the data files"))
 }
