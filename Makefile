@@ -59,6 +59,7 @@ lint:
 
 rust:
 	$(CARGO_TEST)
+	$(if $(CORELET_DATA),$(CARGO_TEST) --tests -- --ignored real_data,@echo "tests on real data are ignored: CORELET_DATA names no folder with data files")
 	if grep -qs avx512f /proc/cpuinfo; then CORELET_SIMD=avx2 $(KERNELS); fi
 	CORELET_SIMD=portable $(KERNELS)
 

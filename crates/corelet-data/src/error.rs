@@ -3,10 +3,11 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use super::memory;
-use super::place::Place;
 use crate::hint::{Hint, did_you_mean};
+use crate::listing::list_names;
 use crate::observations::ScratchError;
+use crate::scan::memory;
+use crate::scan::place::Place;
 
 /// Everything that reading, designing or writing can refuse.
 ///
@@ -524,38 +525,6 @@ fn one_line(reason: &impl ToString) -> String {
     reason.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// A cell or a name as a message can show it: short, and on one line.
-pub(super) fn excerpt(text: &str) -> String {
-    const SHOWN: usize = 40;
-    let mut shown: String = text.chars().take(SHOWN).map(|c| if c.is_control() { ' ' } else { c }).collect();
-    if text.chars().nth(SHOWN).is_some() {
-        shown.push_str("...");
-    }
-    shown
-}
-
-/// `'a', 'b' and 12 more`: names for a message.
-pub(super) fn list_names<S: AsRef<str>>(names: &[S]) -> String {
-    list(names.iter().map(|name| format!("'{}'", excerpt(name.as_ref()))))
-}
-
-/// All of them, where every one is needed.
-pub(super) fn list_all_names<S: AsRef<str>>(names: &[S]) -> String {
-    names.iter().map(|name| format!("'{}'", excerpt(name.as_ref()))).collect::<Vec<_>>().join(", ")
-}
-
-/// Items for a message, cut to a readable number.
-pub(super) fn list(items: impl ExactSizeIterator<Item = String>) -> String {
-    const SHOWN: usize = 20;
-    let count = items.len();
-    let shown = items.take(SHOWN).collect::<Vec<_>>().join(", ");
-    match count {
-        0 => "none".to_owned(),
-        _ if count > SHOWN => format!("{shown} and {} more", count - SHOWN),
-        _ => shown,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -577,18 +546,5 @@ mod tests {
         assert_eq!(missing.hint(), Some(Hint::switch("drop_missing", "leaves those rows out")));
         assert_eq!(DataError::Stopped.code(), "stopped");
         assert_eq!(DataError::Stopped.hint(), None);
-    }
-
-    #[test]
-    fn cells_are_shown_on_one_short_line() {
-        assert_eq!(excerpt("a\nb"), "a b");
-        assert_eq!(excerpt(&"x".repeat(50)), format!("{}...", "x".repeat(40)));
-    }
-
-    #[test]
-    fn long_lists_are_cut() {
-        let names: Vec<String> = (0..25).map(|i| format!("x{i}")).collect();
-        assert!(list_names(&names).ends_with("'x19' and 5 more"));
-        assert!(list_all_names(&names).ends_with("'x23', 'x24'"));
     }
 }

@@ -9,52 +9,28 @@
 
 #![cfg_attr(not(feature = "files"), allow(dead_code, reason = "some of it only files need"))]
 
-mod blocks;
-mod classes;
-mod collect;
-mod collinear;
 mod design;
-mod encoding;
 mod error;
-mod examination;
-mod features;
 #[cfg(feature = "files")]
 mod files;
-mod fill;
-mod groups;
 pub mod hint;
-mod in_memory;
-mod kept_rows;
-#[doc(hidden)]
-pub mod kernel;
-mod levels;
-pub mod linalg;
-mod memory;
-mod names;
+mod listing;
 pub mod observations;
-mod options;
-#[doc(hidden)]
-pub mod parallel;
-mod partitions;
-mod place;
-mod roles;
-mod shares;
-mod source;
-mod split;
-mod standardise;
-mod storage;
-mod sums;
-mod survey;
-mod table;
-mod target;
-mod text_cells;
-mod view;
+mod scan;
 
-pub use blocks::{Reading, Watch};
-pub use design::Dataset;
-pub use encoding::{Besides, Encoding, Unseen};
+#[doc(hidden)]
+pub use corelet_kernels::{linalg, parallel};
+pub use design::dataset::Dataset;
+pub use design::encoding::{Besides, Encoding, Unseen};
+pub use design::features::TextLevels;
+pub use design::groups::{Groups, NamedGroups};
+pub use design::options::{Columns, DesignOptions, Outcome, Standardise};
+pub use design::partitions::{
+    AskPartitions, PartColumns, PartEncoding, PartRows, PartSurvey, Partitioned, WeightScale,
+    design_partitions, locate,
+};
+pub use design::standardise::Standardisation;
 pub use error::{DataError, Looks};
-pub use features::TextLevels;
 #[cfg(feature = "files")]
 pub use files::{
     cells::RowCells,
@@ -65,22 +41,16 @@ pub use files::{
     output::{STANDARD_OUTPUT, Sink, ensure_place, is_same_file, is_standard_output, write_whole},
     write::{Extra, RowBlock, ensure_writable, write_columns, write_row_blocks, write_rows},
 };
-pub use groups::{Groups, NamedGroups};
-pub use kept_rows::KeptRows;
-pub use memory::{address_space, available, size};
-pub use names::NameList;
-pub use options::{Columns, DesignOptions, Outcome, Standardise};
-pub use partitions::{
-    AskPartitions, PartColumns, PartEncoding, PartRows, PartSurvey, Partitioned, WeightScale,
-    design_partitions, locate,
-};
-pub use place::Place;
-pub use source::Source;
-pub use standardise::Standardisation;
-pub use storage::{Bytes, Storage};
-pub use sums::Twofold;
-pub use table::{Column, MISSING, Table, Values};
-pub use view::{ColumnView, Numbers, Strided, TableView, ValuesView};
+pub use scan::blocks::{Reading, Watch};
+pub use scan::kept_rows::KeptRows;
+pub use scan::memory::{address_space, available, size};
+pub use scan::names::NameList;
+pub use scan::place::Place;
+pub use scan::source::Source;
+pub use scan::storage::{Bytes, Storage};
+pub use scan::sums::Twofold;
+pub use scan::table::{Column, MISSING, Table, Values};
+pub use scan::view::{ColumnView, Numbers, Strided, TableView, ValuesView};
 
 /// All usable columns of a file, in memory: [`Source::open`] and [`Source::table`] in one.
 ///

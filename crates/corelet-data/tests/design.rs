@@ -343,8 +343,9 @@ fn real(folder: &Path, name: &str) -> Table {
 }
 
 #[test]
-fn real_flights() {
-    let Some(folder) = common::data_folder() else { return };
+#[ignore = "needs the real data in the folder that CORELET_DATA names"]
+fn real_data_of_flights() {
+    let folder = common::data_folder();
     let flights = real(&folder, "flights.parquet");
     let mut late = options(Outcome::Classes, "late");
     let message = design(&flights, &late).unwrap_err().to_string();
@@ -358,8 +359,9 @@ fn real_flights() {
 }
 
 #[test]
-fn real_phishing_is_collinear() {
-    let Some(folder) = common::data_folder() else { return };
+#[ignore = "needs the real data in the folder that CORELET_DATA names"]
+fn real_data_of_phishing_are_collinear() {
+    let folder = common::data_folder();
     let phishing = real(&folder, "phishing.libsvm");
     let dataset = design(&phishing, &DesignOptions::default()).unwrap();
     assert_eq!(dataset.names.len(), 69);
@@ -370,8 +372,9 @@ fn real_phishing_is_collinear() {
 }
 
 #[test]
-fn real_archives_keep_their_intercept() {
-    let Some(folder) = common::data_folder() else { return };
+#[ignore = "needs the real data in the folder that CORELET_DATA names"]
+fn real_data_in_archives_keep_their_intercept() {
+    let folder = common::data_folder();
     let logistic = ["synth_lr", "phishing", "ds1", "synth_lr_large", "phishing_large"];
     let poisson = ["synth_poiss", "biketrips", "airportdelays", "synth_poiss_large"];
     let outcomes = logistic.map(|name| (name, Outcome::Classes)).into_iter();

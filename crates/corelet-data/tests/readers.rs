@@ -369,8 +369,9 @@ fn flipped_bits_never_panic() {
 }
 
 #[test]
-fn real_files() {
-    let Some(folder) = common::data_folder() else { return };
+#[ignore = "needs the real data in the folder that CORELET_DATA names"]
+fn files_of_real_data() {
+    let folder = common::data_folder();
     let flights = read(&folder.join("flights.parquet"), None).unwrap();
     assert_eq!(flights.rows, 327_346);
     assert!(matches!(flights.column("origin").unwrap().values, Values::Text { .. }));

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use corelet_data::observations::BLOCK;
-use corelet_data::parallel;
+use corelet_kernels::parallel;
 
 /// Rows whose sum is one task.
 pub(super) const PART: usize = 4096;

@@ -5,8 +5,8 @@ use super::built_in::{Card, IDENTITY, NONE};
 use super::glm::check_features;
 use super::{Derivatives, Differences, Model, ModelError, Over, Predictive, Shifts, Spread};
 use corelet_data::Outcome;
-use corelet_data::linalg::{Cholesky, dot, multiply, quadratic_form, row_major};
 use corelet_data::observations::Observations;
+use corelet_kernels::linalg::{Cholesky, dot, multiply, quadratic_form, row_major};
 use std::ops::Range;
 use std::sync::Arc;
 

@@ -10,9 +10,9 @@ use super::{
     Derivatives, Differences, Family, Jets, LinearPredictor, Model, ModelError, Over, Shifts, Spread,
 };
 use crate::vector_math::WIDTH;
-use corelet_data::linalg::{dot, mirror_lower};
 use corelet_data::observations::Observations;
-use corelet_data::parallel::{self, first};
+use corelet_kernels::linalg::{dot, mirror_lower};
+use corelet_kernels::parallel::{self, first};
 use std::ops::Range;
 use std::sync::Arc;
 

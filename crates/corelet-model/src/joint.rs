@@ -10,8 +10,8 @@ use super::joint_spread::Around;
 use super::tiled::{self, Piece, Tiled};
 use super::{Derivatives, Differences, JointPredictors, Model, ModelError, Over, Shifts, Spread};
 use crate::vector_math::WIDTH;
-use corelet_data::linalg::dot;
 use corelet_data::observations::Observations;
+use corelet_kernels::linalg::dot;
 use std::ops::Range;
 use std::sync::Arc;
 

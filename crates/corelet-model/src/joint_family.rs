@@ -170,7 +170,7 @@ impl Layout {
         let x = rows.row(i);
         for ((input, block), zeta) in self.blocks().zip(&mut *zeta) {
             *zeta = match input {
-                Inputs::Features => corelet_data::linalg::dot_features(x, &theta[block]),
+                Inputs::Features => corelet_kernels::linalg::dot_features(x, &theta[block]),
                 Inputs::Constant => theta[block.start],
             };
         }

@@ -3,7 +3,7 @@
 use super::cubature::{Ladder, Nodes};
 use super::joint_family::{Inputs, JointFamily, Layout};
 use super::joint_jets::JointJets;
-use corelet_data::linalg::dot;
+use corelet_kernels::linalg::dot;
 
 /// A predictor of which less than this share is its own depends on those before it.
 const DEPENDENT: f64 = 1e-12;

@@ -68,8 +68,8 @@ pub use student_degrees::StudentDegrees;
 pub use total::{total_differences, weighted_differences};
 pub use weibull::{Exponential, Weibull};
 
-use corelet_data::linalg::LinalgError;
 use corelet_data::observations::Observations;
+use corelet_kernels::linalg::LinalgError;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -217,6 +217,7 @@ impl<'a> Derivatives<'a> {
 
 /// Why a model cannot be made of these data. Rows count from 0.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ModelError {
     /// No rows or no features.
     #[error("there are no data: {rows} rows of {dim} features")]

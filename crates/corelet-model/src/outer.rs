@@ -1,7 +1,7 @@
 //! Xθ, Xᵀs and Σ sᵢxᵢxᵢᵀ over rows: predictors, gradient and Hessian of a model with a linear predictor.
 
+use corelet_kernels::simd::{dot_f64, instruction_set};
 use pulp::{Simd, WithSimd};
-use sparse_nnls::simd::{dot_f64, instruction_set};
 
 use crate::vector_math::{Planes, WIDTH};
 

@@ -1,6 +1,6 @@
 //! Quadrature for E[f(z)], z ~ N(0, 1): Gauss–Hermite rules of a few nodes, and the trapezoidal rule for wide rows.
 
-use corelet_data::linalg::{row_major, symmetric_eigenvalues};
+use corelet_kernels::linalg::{row_major, symmetric_eigenvalues};
 
 /// Nodes zₖ and weights wₖ with E[f(z)] ≈ Σ wₖ f(zₖ).
 #[derive(Debug, Clone, Default)]

@@ -1,9 +1,9 @@
 //! A set of shifts of θ, and the tile product that turns rows of features into shifts of η.
 
 use crate::vector_math::{Kernel, dispatch};
+use corelet_kernels::simd::instruction_set;
 use pulp::{Simd, WithSimd};
 use serde::{Deserialize, Serialize};
-use sparse_nnls::simd::instruction_set;
 
 /// S shifts Δₛ = θₛ − θ̂ of D parameters each, kept in f64 and, transposed, in f32.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

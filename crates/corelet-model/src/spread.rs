@@ -2,8 +2,8 @@
 
 use super::quadrature::{Rule, Rules};
 use super::{Family, Jets, LinearPredictor};
-use corelet_data::linalg::{dot, dot_features, write_product};
-use corelet_data::parallel;
+use corelet_kernels::linalg::{dot, dot_features, write_product};
+use corelet_kernels::parallel;
 use std::ops::Range;
 
 /// θ ~ N(μ, LLᵀ).

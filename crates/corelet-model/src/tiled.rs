@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use corelet_data::linalg::add_cross_product_in_tiles;
 use corelet_data::observations::BLOCK;
-use corelet_data::parallel;
+use corelet_kernels::linalg::add_cross_product_in_tiles;
+use corelet_kernels::parallel;
 
 use super::Over;
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::blocks::sum_in_blocks;
 use super::prepared::Scratch;
 use super::{Differences, Model, Shifts};
-use corelet_data::parallel;
+use corelet_kernels::parallel;
 
 /// Rows whose log-likelihoods are held at once.
 const TILE: usize = 32;

@@ -8,7 +8,7 @@ use corelet::embed::Embedding;
 use corelet::sparse_vi::descend;
 use corelet::trust::{HeldOut, evaluate, residual_in};
 use cpu_time::ThreadTime;
-use sparse_nnls::{Method, Settings, Solution, Status, Weights, solve};
+use sparse_nnls::{Info, Method, Settings, Solution, Solver, Status, Weights};
 
 use crate::cell::{Cell, Cost, Key, Quality};
 use crate::problem::Problem;
@@ -108,10 +108,11 @@ impl Trial<'_> {
         let once = |k: usize, follow: &mut dyn FnMut(f64, f64)| -> anyhow::Result<(Solution, f64)> {
             let settings = Settings { k, seed: self.seed, ..Settings::default() };
             let start = ThreadTime::now();
-            let solution = solve(embedding, None, method, &settings, &mut |info| {
+            let callback = |info: &Info| {
                 follow(start.elapsed().as_secs_f64(), info.residual);
                 go_on()
-            })?;
+            };
+            let solution = Solver::new(embedding, settings).callback(callback).run(method)?;
             Ok((solution, start.elapsed().as_secs_f64()))
         };
         // Along one run, as the paper counts for methods that add a point at each step.

@@ -203,8 +203,9 @@ fn weights_that_descend_have_no_larger_divergence() {
 }
 
 #[test]
-fn radial_basis_functions_on_real_prices() {
-    let Some(folder) = real_data() else { return };
+#[ignore = "needs the real data in the folder that CORELET_DATA names"]
+fn radial_basis_functions_on_real_data() {
+    let folder = real_data();
     let place = Place::new();
     let line = format!(
         "rbf --quick --out out --trials 1 --methods giga,a-iht-2,pursuit,pursuit-exact --data {}",

@@ -4,7 +4,7 @@ use corelet::coreset::Selector;
 use numpy::{PyArray1, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use sparse_nnls::{Dense, Limits, Method, Settings, Solution, Status, solve};
+use sparse_nnls::{Dense, Limits, Method, Settings, Solution, Solver, Status};
 
 use crate::errors::{Failure, refuse};
 use crate::run::{Execution, run};
@@ -54,8 +54,12 @@ pub(crate) fn solve_dense<'py>(
     let dense = py.detach(|| Dense::new(entries.to_vec(), coordinates)).map_err(|e| Failure::new(&e))?;
     let target = target.map(|target| target.as_slice().map(<[f64]>::to_vec)).transpose()?;
     let solution = run(py, &execution, move |control| {
-        let solution = solve(&dense, target.as_deref(), &method, &settings, &mut |info| control.follow(info));
-        solution.map_err(|error| Failure::new(&error))
+        let solver = Solver::new(&dense, settings).callback(|info| control.follow(info));
+        let solver = match &target {
+            Some(target) => solver.target(target),
+            None => solver,
+        };
+        solver.run(&method).map_err(|error| Failure::new(&error))
     })?;
     fields(py, &solution)
 }

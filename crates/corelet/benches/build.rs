@@ -7,7 +7,6 @@
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -16,7 +15,7 @@ use corelet::generate;
 use corelet::model::Logistic;
 use corelet::posterior::{LaplaceSettings, Prior, kl_gaussian, laplace};
 use corelet::rows::{All, Memory, Observations, Weighted};
-use sparse_nnls::{Method, Settings, solve};
+use sparse_nnls::{Method, Settings, Solver};
 
 const DIM: usize = 10;
 const POINTS: usize = 100;
@@ -38,8 +37,7 @@ fn measure(observations: Observations, choice: Choice) {
     let dictionary = embed(&rows, &full.posterior, choice, POINTS, 1).unwrap();
     let embedded = start.elapsed().as_secs_f64();
     let settings = Settings { k: POINTS, seed: 1, ..Settings::default() };
-    let solution =
-        solve(&dictionary, None, &Method::default(), &settings, &mut |_| ControlFlow::Continue(())).unwrap();
+    let solution = Solver::new(&dictionary, settings).run(&Method::default()).unwrap();
     let whole = start.elapsed().as_secs_f64();
     let weights = &solution.weights;
     let core = Weighted::fetch(&rows, &weights.ids, &weights.values).unwrap().fit(&prior).unwrap();

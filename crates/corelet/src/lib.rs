@@ -36,9 +36,11 @@
 
 pub use sparse_nnls;
 
-use corelet_data::parallel;
 #[doc(inline)]
-pub use corelet_data::{self as data, hint, linalg};
+pub use corelet_data::{self as data, hint};
+#[doc(inline)]
+pub use corelet_kernels::linalg;
+use corelet_kernels::parallel;
 #[doc(inline)]
 pub use corelet_model::{self as model, vector_math};
 #[doc(inline)]

@@ -231,3 +231,22 @@ fn settings_by_name_are_checked_one_by_one() {
     let flag = |setting: &str| format!("--{}", setting.replace('_', "-"));
     assert_eq!(clash.worded(flag), "--max-kl is for --method pursuit");
 }
+
+/// A setting is found by its name alone, so no two parts may have one of the same name.
+#[test]
+fn every_setting_belongs_to_one_part() {
+    fn add(part: &serde_json::Value, names: &mut Vec<String>) {
+        for (name, value) in part.as_object().into_iter().flatten() {
+            match value.is_object() {
+                true => add(value, names),
+                false => names.push(name.clone()),
+            }
+        }
+    }
+    let mut names = Vec::new();
+    add(&serde_json::to_value(Specification::default()).unwrap(), &mut names);
+    let count = names.len();
+    names.sort_unstable();
+    names.dedup();
+    assert!(names.len() == count && count > 25, "{count} names, {} of them different", names.len());
+}

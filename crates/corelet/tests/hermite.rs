@@ -4,7 +4,6 @@
 
 mod common;
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use common::{count, observations, sign};
@@ -18,7 +17,7 @@ use corelet::rows::{Memory, Observations, Summed, Weighted};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use sparse_nnls::{
-    Batch, Candidate, Dense, Dictionary, Method, Query, Ranking, Score, Settings, Status, solve,
+    Batch, Candidate, Dense, Dictionary, Method, Query, Ranking, Score, Settings, Solver, Status,
 };
 
 fn number(eta: f64, noise: f64) -> f64 {
@@ -394,7 +393,7 @@ fn order_two_above_draws_is_the_whole_log_likelihood() {
 
 fn pursue(embedding: &dyn Embedding, k: usize) -> sparse_nnls::Solution {
     let settings = Settings { k, ..Settings::default() };
-    solve(embedding, None, &Method::default(), &settings, &mut |_| ControlFlow::Continue(())).unwrap()
+    Solver::new(embedding, settings).run(&Method::default()).unwrap()
 }
 
 #[test]
@@ -411,8 +410,9 @@ fn pursuit_over_order_two_ends_at_as_many_points_as_coordinates() {
 
 /// On the paper's phishing set, where `CORELET_DATA` names the folder it is in.
 #[test]
-fn pursuit_on_phishing_reaches_the_floor() {
-    let Some(folder) = common::data_folder() else { return };
+#[ignore = "needs the real data in the folder that CORELET_DATA names"]
+fn pursuit_on_real_data_reaches_the_floor() {
+    let folder = common::data_folder();
     let table = read(&folder.join("phishing.npz"), None).unwrap();
     let options = DesignOptions { standardise: Standardise::Whiten, ..DesignOptions::default() };
     let model = Logistic::model(design(&table, &options).unwrap().observations).unwrap();
@@ -451,8 +451,9 @@ fn pursuit_on_phishing_reaches_the_floor() {
 /// On the flights, 27 coefficients, where `CORELET_DATA` names the folder they are in. Order 3 has 4059 coordinates and
 /// order 2 has 405, but only the residual of order 3 tells the divergence: ½‖r‖² is within a factor of it.
 #[test]
-fn flights_are_within_a_thousandth_of_a_nat() {
-    let Some(folder) = common::data_folder() else { return };
+#[ignore = "needs the real data in the folder that CORELET_DATA names"]
+fn real_data_of_flights_are_within_a_thousandth_of_a_nat() {
+    let folder = common::data_folder();
     let table = read(&folder.join("flights.parquet"), None).unwrap();
     let options = DesignOptions {
         drop_missing: true,

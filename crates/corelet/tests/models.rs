@@ -464,8 +464,9 @@ fn whitened(path: &std::path::Path) -> Observations {
 }
 
 #[test]
+#[ignore = "needs the real data in the folder that CORELET_DATA names"]
 fn fits_of_real_data() {
-    let Some(folder) = common::data_folder() else { return };
+    let folder = common::data_folder();
     for name in ["phishing", "ds1", "synth_lr", "biketrips", "airportdelays", "synth_poiss"] {
         let data = whitened(&folder.join(name).with_extension("npz"));
         let prior = Prior::isotropic(data.dim, 1.0).unwrap();

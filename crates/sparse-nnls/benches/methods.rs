@@ -3,11 +3,9 @@
 //! `cargo bench -p sparse-nnls --bench methods`
 #![allow(clippy::print_stdout, clippy::unwrap_used)]
 
-use std::ops::ControlFlow;
-
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use sparse_nnls::{Dense, Method, Settings, solve};
+use sparse_nnls::{Dense, Method, Settings, Solver};
 
 const ROWS: usize = 9_950;
 const FEATURES: usize = 11;
@@ -46,7 +44,7 @@ fn main() {
         for method in Method::all() {
             let settings = Settings { k, seed: 1, ..Settings::default() };
             // Once to warm the caches, once to count.
-            let run = || solve(&phi, None, &method, &settings, &mut |_| ControlFlow::Continue(())).unwrap();
+            let run = || Solver::new(&phi, settings.clone()).run(&method).unwrap();
             run();
             let s = run();
             println!(

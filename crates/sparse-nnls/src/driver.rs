@@ -391,21 +391,6 @@ impl<'a> Solver<'a> {
     }
 }
 
-/// A [`Solver`] in one call, for those who have everything at hand.
-///
-/// # Errors
-/// See [`Solver::run`].
-pub fn solve(
-    dictionary: &dyn Dictionary,
-    target: Option<&[f64]>,
-    method: &(impl Start + ?Sized),
-    settings: &Settings,
-    callback: &mut dyn FnMut(&Info) -> ControlFlow<()>,
-) -> Result<Solution, Error> {
-    let solver = Solver::new(dictionary, settings.clone()).callback(callback);
-    Solver { target, ..solver }.run(method)
-}
-
 fn pose(
     oracle: &mut Oracle<'_>,
     target: Option<&[f64]>,

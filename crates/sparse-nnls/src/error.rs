@@ -2,8 +2,6 @@
 
 use thiserror::Error;
 
-use crate::simd::INSTRUCTION_SETS;
-
 /// Why a dictionary could not answer: the message of whatever stands behind it (a file, a device, a cluster).
 #[derive(Debug, Error)]
 #[error("the dictionary could not answer: {0}")]
@@ -18,6 +16,7 @@ impl DictionaryError {
 
 /// A problem that cannot be posed, with the value at fault.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum Error {
     /// The dictionary has no column or no coordinate.
     #[error("the dictionary is empty: {columns} columns of {coordinates} coordinates")]
@@ -94,20 +93,6 @@ pub enum Error {
         id: usize,
         /// n.
         columns: usize,
-    },
-    /// No instruction set of that name, or not on this processor.
-    #[error("{name:?} is no instruction set of this processor: it must be one of {}", INSTRUCTION_SETS.join(", "))]
-    InstructionSet {
-        /// What was asked for.
-        name: String,
-    },
-    /// The instruction set was chosen, or kernels ran, before.
-    #[error("kernels run with {in_use} already: {name} must be chosen before any work is done")]
-    InstructionSetInUse {
-        /// What was asked for.
-        name: String,
-        /// What kernels run with.
-        in_use: &'static str,
     },
     /// The dictionary failed.
     #[error(transparent)]

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use pulp::{Simd, WithSimd};
 
-use crate::simd::{dot_f32, dot_f64, instruction_set};
+use corelet_kernels::simd::{dot_f32, dot_f64, instruction_set};
 
 /// A vector that columns are to be correlated with, prepared once a pass.
 #[derive(Debug, Default)]

@@ -8,18 +8,18 @@
 //! that lives elsewhere.
 //!
 //! ```
-//! use sparse_nnls::{Dense, Method};
+//! use sparse_nnls::{Dense, Method, Solver};
 //!
 //! // Four columns in the plane; y is their sum, (4, 4), and one column of weight 2 is enough.
 //! let phi = Dense::new(vec![1.0, 0.0, 0.0, 1.0, 2.0, 2.0, 1.0, 1.0], 2)?;
-//! let solution = Method::default().solve(&phi, 2)?;
+//! let solution = Solver::new(&phi, 2).run(&Method::default())?;
 //! assert_eq!(solution.weights.ids, [2]);
 //! assert!((solution.weights.values[0] - 2.0).abs() < 1e-12);
 //! # Ok::<(), sparse_nnls::Error>(())
 //! ```
 //!
-//! A [`Solver`] takes another target, [`Settings`] and a callback, and runs whatever implements [`Algorithm`]: [`Method`] is
-//! the list of those that come with the crate.
+//! A [`Solver`] is the one way in: it takes k or all [`Settings`], another target and a callback, and runs whatever implements
+//! [`Algorithm`]. [`Method`] is the list of those that come with the crate.
 
 mod constraint;
 mod dense;
@@ -35,9 +35,13 @@ mod parallel;
 mod projection;
 mod random;
 mod scores;
-pub mod simd;
 mod status;
 mod top_k;
+
+/// The instruction set that kernels run with.
+pub mod simd {
+    pub use corelet_kernels::simd::{INSTRUCTION_SETS, Unavailable, choose, in_use};
+}
 
 pub use constraint::Constraint;
 pub use dense::Dense;
@@ -46,7 +50,7 @@ pub use dictionary::{
 };
 pub use driver::{
     Algorithm, Info, Limits, PathPoint, Problem, Settings, Solution, Solver, Start, Step, Weights,
-    residual_norm, solve,
+    residual_norm,
 };
 pub use error::{DictionaryError, Error};
 pub use kernel::Element;

@@ -5,8 +5,8 @@ use pulp::{Simd, WithSimd};
 use crate::dictionary::Score;
 use crate::kernel::{Element, dispatched};
 use crate::random::{Purpose, clock, stream, uniform_in};
-use crate::simd::instruction_set;
 use crate::top_k::Tile;
+use corelet_kernels::simd::instruction_set;
 
 /// Columns of a block: one whose highest score cannot enter a ranking is passed over whole.
 pub(crate) const BLOCK: usize = 32;

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 /// Why a run stopped. Every result carries one; a limit is never a silent success.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Status {
     /// The method did all that it does: k points chosen, or its refinement came to rest.
     Completed,

@@ -61,7 +61,7 @@ fn it_runs_as_the_others_do() {
     assert!(solution.weights.len() <= 15 && solution.residual < 0.3 * solution.target_norm);
     let recomputed = matrix.residual(&matrix.sum(), &solution.weights);
     assert!((solution.residual - recomputed).abs() < 1e-12 * solution.target_norm);
-    let best = Method::default().solve(&phi, 15).unwrap();
+    let best = Solver::new(&phi, 15).run(&Method::default()).unwrap();
     assert!(best.residual < solution.residual);
 }
 

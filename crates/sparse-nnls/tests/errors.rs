@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use common::{all_methods, random_matrix};
 use sparse_nnls::{
     Candidate, Dense, Dictionary, DictionaryError, Error, HardThresholding, Limits, Method, Oracle, Pursuit,
-    Query, Settings, Status, Sum, nnls_on_support, solve,
+    Query, Settings, Solver, Status, Sum, nnls_on_support,
 };
 
 fn attempt(
@@ -15,7 +15,13 @@ fn attempt(
     method: &Method,
     settings: &Settings,
 ) -> Result<sparse_nnls::Solution, Error> {
-    solve(&random_matrix(1, 8, 3).dense(), target, method, settings, &mut |_| ControlFlow::Continue(()))
+    let phi = random_matrix(1, 8, 3).dense();
+    let solver = Solver::new(&phi, settings.clone());
+    match target {
+        Some(target) => solver.target(target),
+        None => solver,
+    }
+    .run(method)
 }
 
 #[test]
@@ -96,8 +102,7 @@ fn a_zero_target_and_a_zero_dictionary_are_answered_with_nothing() {
     let zeros = Dense::new(vec![0.0_f64; 12], 3).unwrap();
     for (name, method) in all_methods() {
         let settings = Settings { k: 2, ..Settings::default() };
-        let stop = &mut |_: &sparse_nnls::Info| ControlFlow::Continue(());
-        let solution = solve(&zeros, None, &method, &settings, stop).unwrap();
+        let solution = Solver::new(&zeros, settings).run(&method).unwrap();
         assert_eq!(solution.residual, 0.0, "{name}");
         assert!(solution.weights.values.iter().all(|w| w.is_finite()), "{name}");
     }
@@ -131,7 +136,7 @@ fn a_failing_dictionary_is_an_error_and_is_not_asked_again() {
     for (name, method) in all_methods().into_iter().filter(|(name, _)| !name.starts_with("uniform")) {
         let broken = Broken(0.into());
         let settings = Settings { k: 2, ..Settings::default() };
-        let result = solve(&broken, None, &method, &settings, &mut |_| ControlFlow::Continue(()));
+        let result = Solver::new(&broken, settings).run(&method);
         assert!(result.unwrap_err().to_string().contains("the disk is gone"), "{name}");
         assert_eq!(broken.0.load(std::sync::atomic::Ordering::Relaxed), 1, "{name}");
     }
@@ -143,10 +148,10 @@ fn limits_and_the_callback_stop_a_run_and_say_so() {
     let method = Method::AIht(HardThresholding { tolerance: 1e-300, ..Default::default() });
     let run = |limits: Limits, stop_at: usize| {
         let settings = Settings { k: 5, limits, ..Settings::default() };
-        let callback = &mut |info: &sparse_nnls::Info| {
+        let callback = |info: &sparse_nnls::Info| {
             if info.iterations >= stop_at { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
-        solve(&phi, None, &method, &settings, callback).unwrap()
+        Solver::new(&phi, settings).callback(callback).run(&method).unwrap()
     };
     let solution = run(Limits { iterations: Some(7), ..Default::default() }, usize::MAX);
     assert_eq!((solution.status, solution.iterations), (Status::IterationLimit, 7));

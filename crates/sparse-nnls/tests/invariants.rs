@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 
 use common::{all_methods, awkward_matrix, random_matrix, run};
 use proptest::prelude::*;
-use sparse_nnls::{Dense, HardThresholding, Method, Settings, Solution, Weights, solve};
+use sparse_nnls::{Dense, HardThresholding, Method, Settings, Solution, Solver, Weights};
 
 fn settings(k: usize, seed: u64) -> Settings {
     Settings { k, seed, ..Settings::default() }
@@ -91,12 +91,12 @@ proptest! {
         for (name, method) in all_methods().into_iter().filter(|(_, method)| method.is_monotone()) {
             let mut last = f64::INFINITY;
             let mut rises = false;
-            let check = &mut |info: &sparse_nnls::Info| {
+            let check = |info: &sparse_nnls::Info| {
                 rises |= info.residual > last * (1.0 + 1e-9) + 1e-12 * info.target_norm;
                 last = info.residual;
                 ControlFlow::Continue(())
             };
-            solve(&phi, None, &method, &settings(n.div_ceil(2), seed), check).unwrap();
+            Solver::new(&phi, settings(n.div_ceil(2), seed)).callback(check).run(&method).unwrap();
             prop_assert!(!rises, "{name}");
         }
     }

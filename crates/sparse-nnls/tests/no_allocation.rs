@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use common::random_matrix;
-use sparse_nnls::{HardThresholding, Method, Settings, solve};
+use sparse_nnls::{HardThresholding, Method, Settings, Solver};
 
 static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
 
@@ -37,11 +37,11 @@ fn a_iht_does_not_allocate_after_its_first_iterations() {
         let mut counts = Vec::with_capacity(400);
         pool.install(|| {
             let settings = Settings { k: 40, ..Settings::default() };
-            let callback = &mut |_: &sparse_nnls::Info| {
+            let callback = |_: &sparse_nnls::Info| {
                 counts.push(ALLOCATIONS.load(Ordering::Relaxed));
                 ControlFlow::Continue(())
             };
-            solve(&phi, None, &method, &settings, callback).unwrap();
+            Solver::new(&phi, settings).callback(callback).run(&method).unwrap();
         });
         assert!(counts.len() > 100, "{} stopped after {}", method.name(), counts.len());
         assert_eq!(counts[10], counts[99], "{} allocates in its loop", method.name());

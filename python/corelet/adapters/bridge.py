@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _lib
-from ..results.draws import BARE, Draws
+from ..results.draws import Draws
 from ..frames.units import Units, Which
 from .gaussian import Differentiable, in_lines
 

@@ -6,7 +6,6 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from os import PathLike
 from typing import IO, Any, Optional, Union
 
@@ -20,22 +19,12 @@ READ_ALREADY = (
 )
 
 
-@dataclass(frozen=True)
-class Kept:
-    """A stream that is in a scratch file, to be read as often as wanted."""
-
-    handle: int
-
-
 @contextmanager
 def spooled(data: Any, folder: Union[str, PathLike[str], None] = None) -> Iterator[Optional[int]]:
     """The handle of a file with all rows of a stream in Arrow's format; None where `data` is no stream.
 
     The file has no name where the system allows it, and is gone when the block ends, however it ends.
     """
-    if isinstance(data, Kept):
-        yield data.handle
-        return
     if not is_stream(data):
         yield None
         return
@@ -43,16 +32,6 @@ def spooled(data: Any, folder: Union[str, PathLike[str], None] = None) -> Iterat
         _write(data, file)
         file.flush()
         yield file.fileno()
-
-
-@contextmanager
-def repeatable(data: Any, alone: bool, folder: Union[str, PathLike[str], None] = None) -> Iterator[Any]:
-    """Data that can be read more than once: a stream is kept in a scratch file, or, where arrays stand beside it, collected."""
-    if is_stream(data) and not alone:
-        yield data.collect() if _is_lazy(data) else _reader(data).read_all()
-        return
-    with spooled(data, folder) as handle:
-        yield data if handle is None else Kept(handle)
 
 
 def is_stream(data: Any) -> bool:

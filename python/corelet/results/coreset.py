@@ -206,21 +206,10 @@ class Coreset:
         `corelet sample`; `tune` and `random_seed` are other names of `warmup` and `seed`. `corelet.check` says whether these
         draws can be trusted.
         """
-        from .verdict import sample
+        from .verdict import chain_settings, sample
 
-        return sample(
-            self,
-            draws=draws,
-            warmup=warmup,
-            chains=chains,
-            target_accept=target_accept,
-            max_depth=max_depth,
-            seed=seed,
-            threads=threads,
-            progress=progress,
-            tune=tune,
-            random_seed=random_seed,
-        )
+        settings = chain_settings(draws, warmup, chains, target_accept, max_depth, seed, tune, random_seed)
+        return sample(self, settings, threads, progress)
 
     @seeded
     def predict(

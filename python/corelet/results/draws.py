@@ -90,11 +90,6 @@ class Draws:
         at = np.arange(wanted) * length // wanted + length // (2 * wanted)
         return Draws({name: array[:, at] for name, array in self.values.items()}, self.chained, self.diverged)
 
-    def and_more(self, more: Draws) -> Draws:
-        """Each chain with that of the other after it."""
-        values = {name: np.concatenate([array, more.values[name]], axis=1) for name, array in self.values.items()}
-        return Draws(values, self.chained and more.chained, self.diverged + more.diverged)
-
     def take(self, draws: NDArray[np.int64]) -> Draws:
         """Draws by their number among all, as one chain."""
         flat = {name: array.reshape(-1, *array.shape[2:])[draws][None] for name, array in self.values.items()}

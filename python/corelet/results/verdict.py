@@ -130,22 +130,8 @@ def verdict_from(fields: dict[str, Any], names: Optional[list[str]] = None) -> V
     return Verdict(**fields, names=names or [])
 
 
-def sample(
-    coreset: Coreset,
-    *,
-    draws: int = 1000,
-    warmup: int = 500,
-    chains: int = 4,
-    target_accept: float = 0.8,
-    max_depth: int = 10,
-    seed: int = 0,
-    threads: Optional[int] = None,
-    progress: ProgressOption = None,
-    tune: Optional[int] = None,
-    random_seed: Optional[int] = None,
-) -> Any:
-    """See `Coreset.sample`."""
-    settings = chain_settings(draws, warmup, chains, target_accept, max_depth, seed, tune, random_seed)
+def sample(coreset: Coreset, settings: Mapping[str, object], threads: Optional[int], progress: ProgressOption) -> Any:
+    """See `Coreset.sample`; the settings are those of `chain_settings`."""
     _arviz.load()  # Without ArviZ this ends here, and not after the chains.
     with reporter(progress) as report:
         fields = draws_of(coreset, settings, Execution(report, _count("threads", threads)))

@@ -108,15 +108,10 @@ pub(crate) fn place_with_data(n: usize) -> Place {
     place
 }
 
-/// Where real data are, if `CORELET_DATA` says so.
-pub(crate) fn real_data() -> Option<PathBuf> {
+/// Where real data are, as `CORELET_DATA` says, for tests that are ignored unless they are asked for.
+pub(crate) fn real_data() -> PathBuf {
     let folder = std::env::var_os("CORELET_DATA").filter(|folder| !folder.is_empty());
-    if folder.is_none() {
-        println!("skipped: CORELET_DATA names no folder with data files");
-    }
-    folder
-        .map(PathBuf::from)
-        .map(|folder| if folder.is_absolute() { folder } else { workspace().join(folder) })
+    workspace().join(folder.expect("CORELET_DATA must name the folder with the data files"))
 }
 
 fn workspace() -> &'static Path {

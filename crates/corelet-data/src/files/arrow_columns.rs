@@ -13,10 +13,10 @@ use arrow_schema::ArrowError;
 use arrow_schema::{DataType, Schema};
 use serde::Deserialize;
 
-use crate::blocks::{Batch, BatchColumn, ColumnInfo, Declared, Fault, Kind, Visit, Wanted};
 use crate::error::DataError;
-use crate::table::{MISSING, Values, check_distinct, clean_name};
-use crate::text_cells::Markers;
+use crate::scan::blocks::{Batch, BatchColumn, ColumnInfo, Declared, Fault, Kind, Visit, Wanted};
+use crate::scan::table::{MISSING, Values, check_distinct, clean_name};
+use crate::scan::text_cells::Markers;
 
 /// The columns of a schema.
 pub(crate) fn columns_of(file: &str, schema: &Schema) -> Result<Vec<ColumnInfo>, DataError> {

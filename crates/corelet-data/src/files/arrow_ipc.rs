@@ -15,12 +15,12 @@ use super::arrow_columns::{Decoder, columns_of};
 use super::cells::{CellColumn, check_range, gathered, within};
 use super::content::Content;
 use super::guard::guarded;
-use crate::blocks::{Block, Blocks, ColumnInfo, Fault, Visit, Wanted};
 use crate::error::DataError;
-use crate::memory;
-use crate::place::Extent;
-use crate::source::{Reader, Stored};
-use crate::text_cells::Markers;
+use crate::scan::blocks::{Block, Blocks, ColumnInfo, Fault, Visit, Wanted};
+use crate::scan::memory;
+use crate::scan::place::Extent;
+use crate::scan::source::{Reader, Stored};
+use crate::scan::text_cells::Markers;
 
 const FORMAT: &str = "Arrow IPC";
 const FILE_MAGIC: &[u8] = b"ARROW1";

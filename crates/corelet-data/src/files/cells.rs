@@ -10,9 +10,9 @@ use arrow_schema::ArrowError;
 use arrow_select::concat::concat;
 use arrow_select::take::take;
 
-use crate::blocks::ColumnInfo;
 use crate::error::DataError;
-use crate::view::{Numbers, ValuesView};
+use crate::scan::blocks::ColumnInfo;
+use crate::scan::view::{Numbers, ValuesView};
 
 /// The integers that a double holds exactly.
 const EXACT: f64 = 9_007_199_254_740_992.0;

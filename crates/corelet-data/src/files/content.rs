@@ -10,7 +10,7 @@ use tempfile::{SpooledData, SpooledTempFile, spooled_tempfile_in};
 
 use crate::error::DataError;
 use crate::observations::ScratchError;
-use crate::source::Stored;
+use crate::scan::source::Stored;
 
 /// Up to here, what can be read only once is kept in memory; from here on in a temporary file without a name.
 const KEPT_IN_MEMORY: usize = 16 << 20;

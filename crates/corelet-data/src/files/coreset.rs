@@ -12,10 +12,11 @@ use super::cells::RowCells;
 use super::content::{Content, source_name};
 use super::parquet::ParquetFile;
 use super::write::{Output, written_names};
-use crate::encoding::Encoding;
-use crate::error::{DataError, excerpt};
-use crate::source::Source;
-use crate::table::{Column, Table, Values};
+use crate::design::encoding::Encoding;
+use crate::error::DataError;
+use crate::listing::excerpt;
+use crate::scan::source::Source;
+use crate::scan::table::{Column, Table, Values};
 
 /// Under this name a file's metadata have the summary of what is in it.
 const SUMMARY: &str = "corelet";

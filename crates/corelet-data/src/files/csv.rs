@@ -8,15 +8,15 @@ use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, StringArray}
 use super::cells::{CellColumn, check_range, within};
 use super::content::Content;
 use super::text_file::{Chunk, TextFile, is_too_long, too_long};
-use crate::blocks::{
+use crate::error::DataError;
+use crate::scan::blocks::{
     Batch, BatchColumn, Block, Blocks, ColumnInfo, Declared, Fault, Kind, Visit, Wanted, Worked, in_order,
 };
-use crate::error::DataError;
-use crate::place::{Extent, Place, Runs};
-use crate::source::{Reader, Stored};
-use crate::split::{BadQuote, Records, last_record_end};
-use crate::table::{Values, check_distinct, clean_name};
-use crate::text_cells::{Markers, NotUtf8, decode, guess, parse_bool};
+use crate::scan::place::{Extent, Place, Runs};
+use crate::scan::source::{Reader, Stored};
+use crate::scan::split::{BadQuote, Records, last_record_end};
+use crate::scan::table::{Values, check_distinct, clean_name};
+use crate::scan::text_cells::{Markers, NotUtf8, decode, guess, parse_bool};
 
 /// Delimited text. A column of `true`/`false` is boolean, one of numbers numeric, any other text.
 pub(crate) struct DelimitedText {

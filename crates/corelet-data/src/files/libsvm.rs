@@ -8,15 +8,16 @@ use memchr::memrchr;
 use super::cells::{CellColumn, check_range, within};
 use super::content::Content;
 use super::text_file::{Chunk, TextFile, is_too_long, too_long};
-use crate::blocks::{
+use crate::error::DataError;
+use crate::listing::excerpt;
+use crate::scan::blocks::{
     Batch, BatchColumn, Block, Blocks, ColumnInfo, Declared, Fault, Kind, Visit, Wanted, Worked, in_order,
 };
-use crate::error::{DataError, excerpt};
-use crate::memory;
-use crate::place::{Extent, Place, Runs};
-use crate::source::{Reader, Stored};
-use crate::table::{MAX_COLUMNS, Values};
-use crate::text_cells::Markers;
+use crate::scan::memory;
+use crate::scan::place::{Extent, Place, Runs};
+use crate::scan::source::{Reader, Stored};
+use crate::scan::table::{MAX_COLUMNS, Values};
+use crate::scan::text_cells::Markers;
 
 /// Cells of a dense batch.
 const BATCH_CELLS: usize = 1 << 19;

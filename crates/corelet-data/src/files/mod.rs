@@ -3,9 +3,9 @@
 use std::fs::File;
 use std::path::Path;
 
-use super::error::DataError;
-use super::source::{Reader, Source};
-use super::storage::Storage;
+use crate::error::DataError;
+use crate::scan::source::{Reader, Source};
+use crate::scan::storage::Storage;
 
 pub(crate) mod arrow_columns;
 pub(crate) mod arrow_ipc;
@@ -39,7 +39,7 @@ impl Source<'static> {
     ///
     /// The format is that of the file's extension unless given; standard input is CSV unless given. Missing are: an
     /// empty field, `NA`, `NaN` or `null` in a text file, a null in Parquet or Arrow, and a NaN in a binary file; a
-    /// [design](super::DesignOptions) may name more.
+    /// [design](crate::DesignOptions) may name more.
     ///
     /// # Errors
     /// Names the file and what is wrong with it. Rows are not looked at yet.
@@ -47,7 +47,7 @@ impl Source<'static> {
         Self::open_all(&[path], format, &Storage::default())
     }
 
-    /// Opens [all files](super::input_files) that `paths` stand for as one table: the rows of one follow those of the one before.
+    /// Opens [all files](crate::input_files) that `paths` stand for as one table: the rows of one follow those of the one before.
     /// They must have the same columns. What can be read only once is kept in the folder of scratch files.
     ///
     /// # Errors

@@ -9,12 +9,13 @@ use arrow_array::{ArrayRef, Float64Array, Int64Array, UInt64Array};
 
 use super::cells::{CellColumn, check_range};
 use super::content::Content;
-use crate::blocks::{Batch, BatchColumn, Block, Blocks, ColumnInfo, Declared, Kind, Wanted};
-use crate::error::{DataError, excerpt};
-use crate::place::Extent;
-use crate::source::{Reader, Stored};
-use crate::table::{MAX_COLUMNS, Values};
-use crate::text_cells::Markers;
+use crate::error::DataError;
+use crate::listing::excerpt;
+use crate::scan::blocks::{Batch, BatchColumn, Block, Blocks, ColumnInfo, Declared, Kind, Wanted};
+use crate::scan::place::Extent;
+use crate::scan::source::{Reader, Stored};
+use crate::scan::table::{MAX_COLUMNS, Values};
+use crate::scan::text_cells::Markers;
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 /// NumPy itself writes headers of about a hundred bytes.

@@ -7,8 +7,9 @@ use zip::ZipArchive;
 
 use super::content::{Content, ContentReader, spool_in};
 use super::npy::{Array, ArrayName, NumpyArrays};
-use crate::error::{DataError, list_names};
-use crate::memory;
+use crate::error::DataError;
+use crate::listing::list_names;
+use crate::scan::memory;
 
 const FORMAT: &str = "NPZ";
 

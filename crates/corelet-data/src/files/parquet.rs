@@ -17,12 +17,12 @@ use super::cells::{CellColumn, check_range, gathered, within};
 use super::content::{Content, ContentReader};
 use super::guard::guarded;
 use super::parquet_pages::check_pages;
-use crate::blocks::{Block, Blocks, ColumnInfo, Fault, Visit, Wanted};
 use crate::error::DataError;
-use crate::parallel;
-use crate::place::Extent;
-use crate::source::{Reader, Stored};
-use crate::text_cells::Markers;
+use crate::scan::blocks::{Block, Blocks, ColumnInfo, Fault, Visit, Wanted};
+use crate::scan::place::Extent;
+use crate::scan::source::{Reader, Stored};
+use crate::scan::text_cells::Markers;
+use corelet_kernels::parallel;
 
 const FORMAT: &str = "Parquet";
 const BATCH_ROWS: usize = 1 << 15;

@@ -9,7 +9,7 @@ use ::parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 
 use super::content::Content;
 use crate::error::DataError;
-use crate::memory;
+use crate::scan::memory;
 
 const FORMAT: &str = "Parquet";
 

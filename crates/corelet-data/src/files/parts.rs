@@ -10,11 +10,11 @@ use arrow_schema::{ArrowError, DataType};
 use arrow_select::concat::concat;
 
 use super::cells::{CellColumn, check_range, within};
-use crate::blocks::{Block, Blocks, ColumnInfo, Declared, Kind, Wanted, Worked, in_order};
 use crate::error::DataError;
-use crate::place::{Extent, Place};
-use crate::source::{Reader, Stored};
-use crate::text_cells::Markers;
+use crate::scan::blocks::{Block, Blocks, ColumnInfo, Declared, Kind, Wanted, Worked, in_order};
+use crate::scan::place::{Extent, Place};
+use crate::scan::source::{Reader, Stored};
+use crate::scan::text_cells::Markers;
 
 /// Files with the same columns, one after the other.
 pub(crate) struct Parts {

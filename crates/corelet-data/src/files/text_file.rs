@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::content::{Content, ContentReader};
 use crate::error::DataError;
-use crate::memory::size;
+use crate::scan::memory::size;
 
 /// Text read at a time.
 const CHUNK: usize = 1 << 20;
@@ -169,7 +169,7 @@ fn check_encoding(name: &str, text: &[u8]) -> Result<(), DataError> {
 }
 
 /// The error of a record that is too long to be one.
-pub(crate) fn too_long(name: &str, place: crate::place::Place) -> DataError {
+pub(crate) fn too_long(name: &str, place: crate::scan::place::Place) -> DataError {
     let reason = format!("a line is longer than {}, which no table has", size(MAX_RECORD as u64));
     DataError::BadLine { file: name.to_owned(), place, reason }
 }

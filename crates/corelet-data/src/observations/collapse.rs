@@ -6,8 +6,8 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use super::{BLOCK, Observations};
-use crate::parallel;
-use crate::sums::Twofold;
+use crate::scan::sums::Twofold;
+use corelet_kernels::parallel;
 
 /// Rows whose hashes are one task.
 const PART: usize = 4096;

@@ -20,8 +20,8 @@ pub use scale::TargetScale;
 pub(crate) use scratch::ScratchFile;
 use serde::{Deserialize, Serialize};
 
-use crate::linalg::dot_features;
-use crate::parallel;
+use corelet_kernels::linalg::dot_features;
+use corelet_kernels::parallel;
 
 /// Rows in a block, whose answers are merged in block order. The sum of a block does not depend on the rows before it, so that
 /// a block may also be held and summed elsewhere.

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{BLOCK, Observations};
-use crate::linalg::triangular_factor;
-use crate::parallel;
+use corelet_kernels::linalg::triangular_factor;
+use corelet_kernels::parallel;
 
 /// The triangular factor R of [X y] = QR: XᵀX, Xᵀy and the residual sum of squares, of which sums of products would
 /// lose half the digits. Rows count √fᵢ times, and y is what the offset leaves of the target.

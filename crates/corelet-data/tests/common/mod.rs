@@ -1,5 +1,4 @@
 //! What several test files share.
-#![allow(clippy::print_stdout, reason = "a test that is skipped says so")]
 #![allow(
     clippy::unwrap_used,
     dead_code,
@@ -11,13 +10,10 @@ use std::path::PathBuf;
 
 use corelet_data::{Columns, DataError, Dataset, DesignOptions, Outcome, Source, Table, read};
 
-/// The folder that `CORELET_DATA` names, with the data files of the paper; `None`, and a word about it, where it names none.
-pub(crate) fn data_folder() -> Option<PathBuf> {
+/// The folder that `CORELET_DATA` names, with the data files of the paper, for tests that are ignored unless they are asked for.
+pub(crate) fn data_folder() -> PathBuf {
     let folder = std::env::var_os("CORELET_DATA").filter(|folder| !folder.is_empty());
-    if folder.is_none() {
-        println!("skipped: CORELET_DATA names no folder with data files");
-    }
-    folder.map(PathBuf::from)
+    folder.map(PathBuf::from).expect("CORELET_DATA must name the folder with the data files")
 }
 
 /// The table of a CSV.

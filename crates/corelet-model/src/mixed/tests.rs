@@ -245,7 +245,7 @@ fn kept_effects_are_offsets_of_their_rows() {
 /// y ~ N(Xβ + o, σ²F⁻¹ + ZTZᵀ): the density by the Cholesky factor of its covariance.
 #[test]
 fn a_linear_model_has_its_closed_form_with_three_nodes() {
-    use corelet_data::linalg::{Cholesky, row_major};
+    use corelet_kernels::linalg::{Cholesky, row_major};
     let (model, mixed) = mixed(BuiltIn::Linear, both(true));
     let (theta, nodes) = (theta(&mixed), Nodes::new(3, 2));
     let observations = model.observations();

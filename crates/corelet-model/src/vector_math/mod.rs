@@ -7,7 +7,7 @@ mod rowwise;
 pub use self::planes::{Planes, WIDTH};
 pub use self::real::{LogParts, Real, exp_minus, expm1_minus_x, log, log1p};
 pub use self::rowwise::{Rowwise, Term, add_terms, map_rows};
-pub use corelet_data::kernel::{Kernel, dispatch};
+pub use corelet_kernels::kernel::{Kernel, dispatch};
 
 /// A function of one number, applied to many by [`map_in_place`].
 pub trait Pointwise<T = f32>: Copy {

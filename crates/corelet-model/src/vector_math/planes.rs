@@ -1,8 +1,8 @@
 //! Rows side by side, feature after feature, so that a register holds one feature of several rows: Xθ, Xᵀs and Σ sᵢxᵢxᵢᵀ of
 //! short rows without a sum across a register, and without a register that a short row leaves half empty.
 
+use corelet_kernels::simd::instruction_set;
 use pulp::{Simd, WithSimd};
-use sparse_nnls::simd::instruction_set;
 
 /// Rows that stand side by side at a time: a dozen features of them, plain and scaled, fit the first-level cache.
 pub const WIDTH: usize = 128;
@@ -303,7 +303,7 @@ mod tests {
                 let want: f64 = (0..dim).map(|j| x(row, j) * theta[j]).sum();
                 assert!((got - want).abs() < 1e-13, "{dim} {row}");
             }
-            let lower = corelet_data::linalg::row_major(dim, |i, j| {
+            let lower = corelet_kernels::linalg::row_major(dim, |i, j| {
                 if j <= i { (1.7 * (i + 2 * j) as f64).sin() } else { 9.0 }
             });
             let (mut white, mut squares) = (Planes::default(), Vec::new());

@@ -1,9 +1,7 @@
 //! The iterates of A-IHT beside the bounds of Theorem 1 and Corollary 1.
 
-use std::ops::ControlFlow;
-
 use corelet::linalg::dot;
-use sparse_nnls::{Dictionary, Error, HardThresholding, Method, Settings, Weights, solve};
+use sparse_nnls::{Dictionary, Error, HardThresholding, Method, Settings, Solver, Weights};
 
 use super::isometry::{Contraction, all_columns};
 use super::length;
@@ -94,8 +92,7 @@ fn iterate(
     let endless =
         HardThresholding { tolerance: f64::MIN_POSITIVE, max_iterations: t, ..HardThresholding::default() };
     let settings = Settings { k, ..Settings::default() };
-    let go_on = &mut |_: &_| ControlFlow::Continue(());
-    let solution = solve(dictionary, Some(target), &Method::AIht(endless), &settings, go_on)?;
+    let solution = Solver::new(dictionary, settings).target(target).run(&Method::AIht(endless))?;
     Ok((solution.iterations == t).then_some(solution.weights))
 }
 

@@ -43,12 +43,9 @@ pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// Where real data are, if `CORELET_DATA` says so.
-pub(crate) fn real_data() -> Option<PathBuf> {
+/// Where real data are, as `CORELET_DATA` says, for tests that are ignored unless they are asked for.
+pub(crate) fn real_data() -> PathBuf {
     let folder = std::env::var_os("CORELET_DATA").filter(|folder| !folder.is_empty());
-    if folder.is_none() {
-        println!("skipped: CORELET_DATA names no folder with data files");
-    }
     let workspace = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
-    folder.map(PathBuf::from).map(|folder| workspace.join(folder))
+    workspace.join(folder.expect("CORELET_DATA must name the folder with the data files"))
 }

@@ -225,17 +225,33 @@ mod tests {
     use super::*;
     use crate::linalg::row_major;
 
+    fn recipes(dim: usize, k: usize) -> Recipes {
+        let identity = row_major(dim, |i, j| f64::from(u8::from(i == j)));
+        let posterior = Gaussian::from_precision(vec![0.0; dim], identity).unwrap();
+        Recipes::new(&posterior, Choice::Auto, k, 0).unwrap()
+    }
+
     #[test]
-    fn the_rich_embedding_is_taken_at_once_only_where_it_costs_little() {
-        let cheap = |dim: usize, n: usize, k: usize, order_three: bool| {
-            let identity = row_major(dim, |i, j| f64::from(u8::from(i == j)));
-            let posterior = Gaussian::from_precision(vec![0.0; dim], identity).unwrap();
-            let recipes = Recipes::new(&posterior, Choice::Auto, k, 0).unwrap();
-            let (order, draws) = if order_three { (3, 0) } else { (2, recipes.count) };
-            recipes.work(n, recipes.size(order), draws) <= CHEAP
+    fn a_pursuit_is_reckoned_at_its_passes_and_the_products_of_its_pool() {
+        // 8 passes over 10 rows of 3 coordinates and 2 draws, a draw as 10 coordinates; half of 10 × 10 products of 5 numbers.
+        assert_eq!(recipes(2, 5).work(10, 3, 2), 8.0 * 10.0 * 23.0 + 50.0 * 5.0);
+        // Of many rows 1000 are in the pool, or two for each point.
+        for (k, pool) in [(5, 1000.0), (900, 1800.0)] {
+            let work = recipes(2, k).work(5000, 3, 0);
+            assert_eq!(work, 8.0 * 5000.0 * 3.0 + 0.5 * pool * pool * 3.0, "k = {k}");
+        }
+    }
+
+    #[test]
+    fn the_rich_embedding_is_given_up_once_as_rows_grow_and_sooner_with_more_parameters() {
+        let rich_up_to = |dim: usize| {
+            let recipes = recipes(dim, 100);
+            let rich = |power: u32| matches!(recipes.second(1 << power), Recipe::HermiteDraws { .. });
+            let answers: Vec<bool> = (4..27).map(rich).collect();
+            assert!(answers[0] && !answers[22] && answers.is_sorted_by(|a, b| a >= b), "{dim}: {answers:?}");
+            answers.iter().filter(|rich| **rich).count()
         };
-        assert!(cheap(10, 1_000_000, 100, true) && cheap(11, 500, 100, false));
-        assert!(!cheap(27, 300_000, 200, true) && !cheap(43, 700_000, 300, false));
-        assert!(!cheap(10, 10_000_000, 100, true) && !cheap(39, 11_000, 1000, false));
+        let limits = [2, 30, 100].map(rich_up_to);
+        assert!(limits.is_sorted_by(|a, b| a >= b) && limits[2] < limits[0], "{limits:?}");
     }
 }

@@ -39,6 +39,7 @@ use crate::rows::RowsError;
 
 /// Why an embedding could not be made.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum EmbedError {
     /// Hermite was asked of a model without a linear predictor.
     #[error("the {model} model has no linear predictor, so it has no Hermite embedding, only one by draws")]

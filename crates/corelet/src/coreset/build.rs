@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use sparse_nnls::{Info, PathPoint, Solution, Status, solve};
+use sparse_nnls::{Info, PathPoint, Solution, Solver, Status};
 use thiserror::Error;
 
 use crate::coreset::need::{Aim, Need, Sought};
@@ -20,6 +20,7 @@ const FIRST_POINTS: usize = 100;
 
 /// Why a coreset could not be built.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum BuildError {
     /// The number of points is 0 or above n.
     #[error("k = {k} points cannot be chosen from {rows} rows: k must be between 1 and {rows}")]
@@ -176,7 +177,8 @@ pub fn select(
     callback: &mut Callback<'_>,
 ) -> Result<Coreset, BuildError> {
     options.check(embedding.len())?;
-    let solution = solve(embedding, None, options.solver()?, &options.settings(options.k), callback)?;
+    let solution =
+        Solver::new(embedding, options.settings(options.k)).callback(callback).run(options.solver()?)?;
     Ok(Coreset::new(solution, embedding.description(), options.method.name(), options.k))
 }
 

@@ -1,6 +1,6 @@
 //! Groups of rows in place of rows: all visits of a patient are chosen, or none, with one weight.
 
-use sparse_nnls::{Method, Solution, solve};
+use sparse_nnls::{Method, Solution, Solver};
 
 use crate::coreset::build::Callback;
 use crate::coreset::need::LIMITED;
@@ -104,7 +104,7 @@ impl Search<'_> {
     fn choose(&self, embedding: &Embedded<'_>, callback: &mut Callback<'_>) -> Result<Found, BuildError> {
         let columns = embedding.grouped(self.groups)?;
         let settings = self.options.settings(self.options.k);
-        let solution = solve(&columns, None, self.options.solver()?, &settings, callback)?;
+        let solution = Solver::new(&columns, settings).callback(callback).run(self.options.solver()?)?;
         let members = Members::of(&solution, self.groups)?;
         Ok(Found { solution, members, embedding: embedding.description().clone() })
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use sparse_nnls::{
-    Dense, Dictionary, Method, Oracle, PathPoint, Pursuit, Settings, Solution, Weights, residual_norm, solve,
+    Dense, Dictionary, Method, Oracle, PathPoint, Pursuit, Settings, Solution, Solver, Weights, residual_norm,
 };
 
 use crate::coreset::build::Callback;
@@ -124,7 +124,8 @@ impl Need<'_> {
         let options = self.options;
         let embedding = embed(self.rows, self.posterior, options.embedding, k, options.seed)?;
         self.held_out.offer(&embedding)?;
-        let solution = solve(&embedding, None, &self.first(&embedding)?, &options.settings(k), callback)?;
+        let solver = Solver::new(&embedding, options.settings(k)).callback(&mut *callback);
+        let solution = solver.run(&self.first(&embedding)?)?;
         let description = embedding.description().clone();
         let sum = Oracle::new(&embedding).sum().map_err(sparse_nnls::Error::from)?.vector;
         let aim = Aim { recipe: Arc::clone(embedding.recipe()), sum };
@@ -187,14 +188,15 @@ impl Need<'_> {
         let (target, pool) = self.widen(known, &recipe, k)?;
         let dictionary = among(self.rows, &recipe, &pool)?;
         let settings = self.options.settings(k.min(pool.len()));
+        let solver = Solver::new(&dictionary, settings).target(&target).callback(callback);
         let found = match *self.options.solver()? {
             Method::Pursuit(pursuit) => {
                 let place = |(id, weight): (&usize, &f64)| Some((pool.binary_search(id).ok()?, *weight));
                 let from = Weights::from_pairs(from.ids.iter().zip(&from.values).filter_map(place));
                 let method = Pursuit { pool: Some(pool.len()), ..pursuit }.resume(from);
-                solve(&dictionary, Some(&target), &method, &settings, callback)?
+                solver.run(&method)?
             }
-            method => solve(&dictionary, Some(&target), &method, &settings, callback)?,
+            method => solver.run(&method)?,
         };
         let (name, coordinates) = (recipe.name(), recipe.coordinates());
         let description = Description { name, coordinates, tail: 0.0 };
@@ -240,8 +242,7 @@ impl Need<'_> {
             Method::Pursuit(Pursuit { overshoot: Some(0.0), refine_share: 0.0, ..Pursuit::default() });
         let k = most.clamp(self.options.k, self.options.k.max(pool.len()));
         let settings = Settings { k: k.min(pool.len()), seed: self.options.seed, ..Settings::default() };
-        let go_on = &mut |_: &_| std::ops::ControlFlow::Continue(());
-        let path = renamed(solve(&dictionary, Some(target), &method, &settings, go_on)?, &pool).path;
+        let path = renamed(Solver::new(&dictionary, settings).target(target).run(&method)?, &pool).path;
         for point in path {
             let residual = columns.residual(&point.weights.ids, &point.weights.values)?;
             if 0.5 * residual * residual <= FINE_NATS {
@@ -300,7 +301,7 @@ mod tests {
         let mut sought = need.solve(40, go_on).unwrap();
         assert!(sought.solution.weights.len() <= 9 && sought.too_few.is_none());
         let embedding = embed(&rows, &fit.posterior, Choice::Hermite(2), 40, 0).unwrap();
-        let _ = solve(&embedding, None, options.solver().unwrap(), &options.settings(40), go_on).unwrap();
+        let _ = Solver::new(&embedding, options.settings(40)).run(options.solver().unwrap()).unwrap();
         let mut columns = Columns::new(&held_out);
         let before = held_out_nats(&mut columns, &sought.solution).unwrap();
         let passes = sought.solution.passes;

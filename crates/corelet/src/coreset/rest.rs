@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use sparse_nnls::{Method, PathPoint, Pursuit, Status, solve};
+use sparse_nnls::{Method, PathPoint, Pursuit, Solver, Status};
 
 use super::build::Callback;
 use super::{BuildError, BuildOptions, Built, Coreset, EmbeddedFit, Round, RoundOptions, build_in_rounds};
@@ -253,7 +253,9 @@ impl Builder<'_> {
         let (k, seed) = (self.options.k, self.options.seed);
         let recipe = beyond_order_two(rows, &projected.under, k, seed)?;
         let embedding = Embedded::sampled(rows, recipe, seed, Pursuit::default().first_pool(k))?;
-        let solution = solve(&embedding, None, self.options.solver()?, &self.options.settings(k), callback)?;
+        let solution = Solver::new(&embedding, self.options.settings(k))
+            .callback(callback)
+            .run(self.options.solver()?)?;
         let path = solution.path.clone();
         let most = Coreset::new(solution, embedding.description(), self.options.method.name(), k);
         if most.status == Status::Stopped {

@@ -52,6 +52,7 @@ pub struct Plan {
 
 /// A plan that cannot be carried out.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum PlanError {
     /// Too many points, or none.
     #[error("k = {k} points cannot stand for {units} {what}: k must be between 1 and {}", units.saturating_sub(1))]

@@ -126,6 +126,7 @@ pub struct SparseViPoint {
 
 /// Why there is no coreset.
 #[derive(Debug, Clone, PartialEq, Error)]
+#[non_exhaustive]
 pub enum SparseViError {
     /// The number of points is 0 or above n.
     #[error("k = {k} points cannot be chosen from {rows} rows: k must be between 1 and {rows}")]

@@ -13,6 +13,7 @@ use crate::words::PriorGroup;
 
 /// Why priors do not suit the parameters.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum PriorError {
     /// A name that is none.
     #[error("the priors speak of '{name}', which is no {what}{nearest}; there are {known}")]

@@ -1,7 +1,7 @@
 //! K-fold cross-validation: K coresets from one embedding, each of all rows but those of one fold, which it then predicts.
 
 use rand::seq::SliceRandom;
-use sparse_nnls::{Info, Method, Settings, Status, solve};
+use sparse_nnls::{Info, Method, Settings, Solver, Status};
 
 use super::{Listener, Progress, Study, StudyError};
 use crate::coreset::{BuildError, BuildOptions, Selector};
@@ -125,9 +125,11 @@ impl Study {
     ) -> Result<(Fold, Vec<f64>), StudyError> {
         let selector = Selector::default();
         let settings = Settings { k, seed: asked.seed, ..Settings::default() };
-        let solution = solve(embedding, Some(target), &Method::default(), &settings, &mut |info: &Info| {
+        let callback = |info: &Info| {
             listener(Progress::Choosing { info, run: (fold + 1, asked.folds), method: &selector })
-        })?;
+        };
+        let solver = Solver::new(embedding, settings).target(target).callback(callback);
+        let solution = solver.run(&Method::default())?;
         if solution.status == Status::Stopped {
             return Err(SampleError::Stopped.into());
         }

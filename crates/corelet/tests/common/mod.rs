@@ -1,5 +1,4 @@
 //! What several test files share.
-#![allow(clippy::print_stdout, reason = "a test that is skipped says so")]
 #![allow(dead_code, reason = "no test file needs all of it")]
 
 use std::path::PathBuf;
@@ -8,13 +7,10 @@ use corelet::rows::Observations;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// The folder that `CORELET_DATA` names, with the data files of the paper; `None`, and a word about it, where it names none.
-pub(crate) fn data_folder() -> Option<PathBuf> {
+/// The folder that `CORELET_DATA` names, with the data files of the paper, for tests that are ignored unless they are asked for.
+pub(crate) fn data_folder() -> PathBuf {
     let folder = std::env::var_os("CORELET_DATA").filter(|folder| !folder.is_empty());
-    if folder.is_none() {
-        println!("skipped: CORELET_DATA names no folder with data files");
-    }
-    folder.map(PathBuf::from)
+    folder.map(PathBuf::from).expect("CORELET_DATA must name the folder with the data files")
 }
 
 /// n standard normal rows with an intercept last, and targets that a family accepts.

@@ -30,14 +30,14 @@ pub use pursuit::Pursuit;
 pub use resumed::Resumed;
 pub use sampling::SampleWeights;
 
-use crate::dictionary::Dictionary;
-use crate::driver::{Algorithm, Problem, Settings, Solution, Solver, Start};
+use crate::driver::{Algorithm, Problem, Start};
 use crate::error::Error;
 use sampling::Chance;
 
 /// A method and its settings.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Method {
     /// k columns drawn uniformly without replacement.
     Uniform(SampleWeights),
@@ -135,18 +135,6 @@ impl Method {
             Self::Pursuit(settings) => settings.check(),
             _ => Ok(()),
         }
-    }
-
-    /// Solves for y = Φ1, with [`Settings`] or simply k; a [`Solver`] also takes another target and a callback.
-    ///
-    /// # Errors
-    /// See [`Solver::run`].
-    pub fn solve(
-        &self,
-        dictionary: &dyn Dictionary,
-        settings: impl Into<Settings>,
-    ) -> Result<Solution, Error> {
-        Solver::new(dictionary, settings).run(self)
     }
 }
 

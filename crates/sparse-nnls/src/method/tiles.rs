@@ -11,7 +11,7 @@ use rayon::prelude::*;
 use crate::kernel::{dispatched, fused};
 use crate::method::gram::Gram;
 use crate::parallel::{by_blocks, is_shared};
-use crate::simd::instruction_set;
+use corelet_kernels::simd::instruction_set;
 
 /// Columns side by side in a tile.
 pub(super) const LANES: usize = 8;

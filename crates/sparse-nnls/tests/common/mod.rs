@@ -1,12 +1,10 @@
 //! What the tests share: seeded random problems, with the zero columns and duplicates that real ones have.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)] // each test file uses its own part
 
-use std::ops::ControlFlow;
-
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use sparse_nnls::{
-    Dense, Dictionary, HardThresholding, LineSearch, Method, Settings, Solution, Weights, solve,
+    Dense, Dictionary, HardThresholding, LineSearch, Method, Settings, Solution, Solver, Weights,
 };
 
 /// A random matrix of n columns, one after the other.
@@ -112,5 +110,10 @@ pub fn run(
     method: &Method,
     settings: &Settings,
 ) -> Solution {
-    solve(dictionary, target, method, settings, &mut |_| ControlFlow::Continue(())).unwrap()
+    let solver = Solver::new(dictionary, settings.clone());
+    let solver = match target {
+        Some(target) => solver.target(target),
+        None => solver,
+    };
+    solver.run(method).unwrap()
 }

@@ -1,7 +1,7 @@
 //! The correlation of rows that are in cache with one or two vectors, for every instruction set.
 
+use corelet_kernels::simd::{dot_f32, instruction_set};
 use pulp::{Simd, WithSimd};
-use sparse_nnls::simd::{dot_f32, instruction_set};
 
 /// out[m] ← ⟨row m, u⟩, or [⟨row m, u⟩, ⟨row m, v⟩] where v is given, over contiguous rows as long as u.
 ///

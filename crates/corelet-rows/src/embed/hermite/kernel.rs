@@ -1,7 +1,7 @@
 //! The inner loop of a pass: the forms of a query, in f32, over blocks of rows that fill two vector registers.
 
+use corelet_kernels::simd::instruction_set;
 use pulp::{Simd, WithSimd};
-use sparse_nnls::simd::instruction_set;
 
 use super::forms::{Forms, HEIGHT};
 use super::tensor::pairs;

@@ -1,7 +1,7 @@
 //! Rows side by side: what [`RowMaker::fill`](super::build::RowMaker::fill) does for one row, for many at a time.
 
+use corelet_kernels::simd::instruction_set;
 use pulp::{Simd, WithSimd};
-use sparse_nnls::simd::instruction_set;
 
 use super::build::{RowMaker, careful_length};
 use super::expansion::Expanded;

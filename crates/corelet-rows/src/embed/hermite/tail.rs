@@ -1,10 +1,10 @@
 //! What truncation drops from the full log-likelihood, estimated on a fixed set of draws.
 
+use corelet_kernels::simd::instruction_set;
 use pulp::{Simd, WithSimd};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
-use sparse_nnls::simd::instruction_set;
 
 use super::expansion::{HIGHEST, monomials};
 use crate::model::Shifts;

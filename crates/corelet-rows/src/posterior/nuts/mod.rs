@@ -127,6 +127,7 @@ impl SampleSettings {
 
 /// Why there are no draws.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum SampleError {
     /// A setting out of its range.
     #[error("{name} = {value} cannot be used: it must be {range}")]

@@ -1,0 +1,192 @@
+//! What may be said of a design: what each column is for, and how its cells become numbers.
+
+use serde::{Deserialize, Serialize};
+
+/// What the target of a model is, and so how it is checked and coded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Outcome {
+    /// There is none, and no intercept: the features themselves are modelled.
+    None,
+    /// A number.
+    Number,
+    /// Two classes, coded −1 and +1.
+    #[default]
+    Classes,
+    /// A count, perhaps with an exposure.
+    Count,
+    /// A number above 0.
+    Positive,
+    /// Several classes without an order, coded 0, 1, …; the most frequent is 0.
+    Several,
+    /// Ordered levels, coded 0, 1, ….
+    Ordered,
+}
+
+/// What is done to the features other than the intercept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Standardise {
+    /// Nothing.
+    None,
+    /// Mean 0 and standard deviation 1.
+    #[default]
+    Scale,
+    /// Mean 0 and identity covariance, by the Cholesky factor of the sample covariance.
+    Whiten,
+}
+
+/// What each column is for.
+///
+/// | name | default | purpose |
+/// | --- | --- | --- |
+/// | `target` | the file's own | the column to predict; LIBSVM and NPZ files carry their own, `y` |
+/// | `features` | all other columns | the columns to predict from |
+/// | `exclude` | none | columns that are no features, where not all features are named |
+/// | `exposure` | none | the exposure of each row, for counts |
+/// | `trials` | none | the number of trials of each row, for successes among them |
+/// | `event` | none | whether the event was seen (1, true) or not until then (0, false), for survival times |
+/// | `weights` | 1 | what the log-likelihood of each row is multiplied by, > 0: how often the row stands for itself |
+/// | `offset` | 0 | what is added to the predictor of each row |
+/// | `groups` | none | the column that says which rows belong together; it is no feature |
+/// | `factors` | none | further columns of groups, each by itself, as those of random effects; no features |
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Columns {
+    /// The column to predict.
+    pub target: Option<String>,
+    /// The columns to predict from.
+    pub features: Option<Vec<String>>,
+    /// Columns that are no features.
+    pub exclude: Vec<String>,
+    /// The exposure of each row.
+    pub exposure: Option<String>,
+    /// The number of trials of each row.
+    pub trials: Option<String>,
+    /// Whether the event of each row was seen.
+    pub event: Option<String>,
+    /// What the log-likelihood of each row is multiplied by.
+    pub weights: Option<String>,
+    /// What is added to the predictor of each row.
+    pub offset: Option<String>,
+    /// The column that says which rows belong together.
+    pub groups: Option<String>,
+    /// Columns of groups, each by itself.
+    pub factors: Vec<String>,
+}
+
+/// What a row has besides its features, one number each, and the order in which these are asked for and kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Single {
+    Target,
+    /// The exposure, or what stands in its place.
+    Beside,
+    Weights,
+    Offset,
+}
+
+impl Single {
+    pub(crate) const ALL: [Self; 4] = [Self::Target, Self::Beside, Self::Weights, Self::Offset];
+}
+
+/// What the column beside the target is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Beside {
+    Exposure,
+    Trials,
+    Event,
+}
+
+impl Beside {
+    pub(crate) fn role(self) -> &'static str {
+        match self {
+            Self::Exposure => "the exposure",
+            Self::Trials => "the trials",
+            Self::Event => "the event",
+        }
+    }
+}
+
+impl Columns {
+    /// This column to predict, all others to predict from.
+    pub fn predicting(target: &str) -> Self {
+        Self { target: Some(target.to_owned()), ..Self::default() }
+    }
+
+    /// What such a column is, in words.
+    pub(crate) fn role(&self, single: Single) -> &'static str {
+        match single {
+            Single::Target => "the target",
+            Single::Beside => self.beside().map_or("", |(_, what)| what.role()),
+            Single::Weights => "the weights",
+            Single::Offset => "the offset",
+        }
+    }
+
+    /// The column beside the target, and what it is; a model takes one at most.
+    pub(crate) fn beside(&self) -> Option<(&String, Beside)> {
+        let named = [
+            (&self.exposure, Beside::Exposure),
+            (&self.trials, Beside::Trials),
+            (&self.event, Beside::Event),
+        ];
+        named.into_iter().find_map(|(name, what)| Some((name.as_ref()?, what)))
+    }
+}
+
+/// Which columns are used, and how.
+///
+/// | name | default | purpose |
+/// | --- | --- | --- |
+/// | `outcome` | two classes | how the target is checked and coded; a model says it |
+/// | `columns` | see [`Columns`] | what each column is for |
+/// | `categories` | none | columns that are taken as text whatever their cells look like |
+/// | `missing` | none | what counts as missing besides an empty cell, `NA`, `NaN` and `null` |
+/// | `positive` | none | the level of the target that is coded +1; needed where the target is text |
+/// | `levels` | numbers ascend | the levels of an ordered target in their order; needed where it is text |
+/// | `intercept` | true | add a column of ones, unless a feature is constant already |
+/// | `standardise` | `scale` | what is done to the features |
+/// | `drop_missing` | false | leave out rows with missing values instead of refusing them |
+/// | `collapse` | false | take equal rows as one, with the sum of their weights |
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DesignOptions {
+    /// How the target is checked and coded; not a setting of its own, since a model says it.
+    #[serde(skip)]
+    pub outcome: Outcome,
+    /// What each column is for.
+    pub columns: Columns,
+    /// Columns that are taken as text.
+    pub categories: Vec<String>,
+    /// What counts as missing besides an empty cell, `NA`, `NaN` and `null`.
+    pub missing: Vec<String>,
+    /// The level of the target that is coded +1.
+    pub positive: Option<String>,
+    /// The levels of an ordered target, in their order.
+    pub levels: Option<Vec<String>>,
+    /// Whether to add a column of ones.
+    pub intercept: bool,
+    /// What is done to the features.
+    pub standardise: Standardise,
+    /// Whether rows with missing values are left out.
+    pub drop_missing: bool,
+    /// Whether equal rows are taken as one; a study does it, once it has looked at all of them.
+    pub collapse: bool,
+}
+
+impl Default for DesignOptions {
+    fn default() -> Self {
+        Self {
+            outcome: Outcome::default(),
+            columns: Columns::default(),
+            categories: Vec::new(),
+            missing: Vec::new(),
+            positive: None,
+            levels: None,
+            intercept: true,
+            standardise: Standardise::default(),
+            drop_missing: false,
+            collapse: false,
+        }
+    }
+}
