@@ -151,14 +151,15 @@ pub(crate) fn run(
     let other = args.against.as_ref().map(|path| elpd_of(path, study)).transpose()?;
     let by = args.by.as_deref().map(|column| opened.by(column)).transpose()?;
     let mut follower = Follower::new(terminal, interrupt);
+    // Folds that cannot be are refused before a pass is made.
+    let folds = match args.folds(seed).map(|asked| study.k_fold(&asked, &mut |step| follower.heard(step))) {
+        Some(Err(StudyError::Sample(SampleError::Stopped))) => return Ok(Outcome::Interrupted),
+        found => found.transpose().with_context(|| study.frame().source.clone())?,
+    };
     let settings = args.settings(seed, by);
     let review = match study.review(&given, None, &settings, &mut |progress| follower.heard(progress)) {
         Err(StudyError::Sample(SampleError::Stopped)) => return Ok(Outcome::Interrupted),
         review => review.with_context(|| study.frame().source.clone())?,
-    };
-    let folds = match args.folds(seed).map(|asked| study.k_fold(&asked, &mut |step| follower.heard(step))) {
-        Some(Err(StudyError::Sample(SampleError::Stopped))) => return Ok(Outcome::Interrupted),
-        found => found.transpose().with_context(|| study.frame().source.clone())?,
     };
     drop(follower);
     opened.warn(terminal);

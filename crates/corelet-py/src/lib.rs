@@ -45,7 +45,7 @@ mod _lib {
     #[pymodule_export]
     use crate::certify::{certify, certify_claim, draws_looked_at};
     #[pymodule_export]
-    use crate::cluster::{Shard, build_partitions, cells, check_partitions, look};
+    use crate::cluster::{Shard, build_partitions, cells, certify_partitions, check_partitions, look};
     #[pymodule_export]
     use crate::errors::CoreletError;
     #[pymodule_export]

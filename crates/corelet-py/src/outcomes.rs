@@ -37,7 +37,7 @@ impl OutcomeChecks {
     ) -> PyResult<()> {
         let (y, rows) = (y.as_slice()?, drawn.shape()[1]);
         let asked = probabilities.as_ref().map_or(drawn.shape(), |p| p.shape());
-        if y.len() != rows || uniform.len()? != rows || [drawn.shape(), asked] != [&[self.draws, rows]; 2] {
+        if y.len() != rows || uniform.len() != rows || [drawn.shape(), asked] != [&[self.draws, rows]; 2] {
             return Err(refuse(format!(
                 "outcomes that were drawn have shape {:?}; they must be {} draws × {} rows",
                 drawn.shape(),
