@@ -218,6 +218,9 @@ def test_the_command_says_the_same(fit, reviewed, command, tmp_path):
 
     summary = json.loads((tmp_path / "r.json").read_text())
     assert abs(summary["elpd_loo"] - reviewed.loo.elpd) < 0.05 and summary["misfits"] == []
+    assert command(*review[:-4], "--report", "r.html", cwd=tmp_path).returncode == 0
+    page = (tmp_path / "r.html").read_text()
+    assert all(part in page for part in ("Does the model fit?", "Which rows drive it?", "<svg", "Nothing is far off.")) and "NaN" not in page
     done = command(*review[:-4], "--against", "rows.csv", "-o", "again.csv", cwd=tmp_path)
     assert "difference     elpd 0.0 ± 0.0" in done.stdout, done.stdout + done.stderr
     done = command("review", "draws.csv", "data.npz", "--model", "linear", cwd=tmp_path)

@@ -25,16 +25,16 @@ def poisson(theta, rows):
     return np.exp(theta[:, :1] + theta[:, 1:] * X[rows])
 
 
-def reviewed(y, **keywords):
+def reviewed(counts, **keywords):
     def log_likelihood(theta, rows):
         mean = poisson(theta, rows)
-        return y[rows] * np.log(mean) - mean - LOG_FACTORIALS[np.asarray(y[rows], int)]
+        return counts[rows] * np.log(mean) - mean - LOG_FACTORIALS[np.asarray(counts[rows], int)]
 
     def simulate(theta, rows):
         mean = poisson(theta, rows)
         return np.random.default_rng(int(np.arange(N)[rows][0])).poisson(mean)
 
-    asked = dict(n=N, y=y, simulate=simulate)
+    asked = dict(n=N, y=counts, simulate=simulate)
     return corelet.review_model(near(0.3, 0.4), log_likelihood, **{**asked, **keywords})
 
 

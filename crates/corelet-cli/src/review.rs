@@ -163,11 +163,14 @@ pub(crate) fn run(
     };
     drop(follower);
     opened.warn(terminal);
-    let difference = other.zip(review.loo.pointwise.as_ref()).map(|(other, own)| difference(own, other));
+    if let (Some(other), Some(own)) = (&other, &review.outcomes) {
+        other.check(own, study)?;
+    }
+    let difference = other.zip(review.loo.pointwise.as_ref()).map(|(other, own)| difference(own, other.elpd));
 
     interrupt.writing();
     if let (Some(path), Some(pointwise)) = (&args.output, &review.loo.pointwise) {
-        write_columns(&rows(study, pointwise, folds.as_ref()), &BTreeMap::new(), path)?;
+        write_columns(&rows(study, (&review, pointwise), folds.as_ref()), &BTreeMap::new(), path)?;
     }
     if let Some(path) = &args.json {
         output::write_text(path, &to_json(study, &review, folds.as_ref(), difference)?)?;
@@ -196,7 +199,7 @@ fn show(study: &Study, review: &Review, difference: Option<Difference>, terminal
 }
 
 /// The elpd of each row by another model, in the order of the rows.
-fn elpd_of(path: &Path, study: &Study) -> anyhow::Result<Vec<f64>> {
+fn elpd_of(path: &Path, study: &Study) -> anyhow::Result<OtherModel> {
     let table = Source::open(path, None)?.table()?;
     let numbers = |name: &str| -> anyhow::Result<Vec<f64>> {
         let column = table.columns.iter().find(|column| column.name == name);
@@ -207,7 +210,7 @@ fn elpd_of(path: &Path, study: &Study) -> anyhow::Result<Vec<f64>> {
             }
         }
     };
-    let (rows, elpd) = (numbers("row")?, numbers("elpd")?);
+    let (rows, elpd, outcomes) = (numbers("row")?, numbers("elpd")?, numbers("y")?);
     ensure!(
         rows.len() == study.len(),
         "{}: it has {} rows, the data {}: they are not of the same rows",
@@ -224,7 +227,30 @@ fn elpd_of(path: &Path, study: &Study) -> anyhow::Result<Vec<f64>> {
             study.frame().rows.file_row(at)
         );
     }
-    Ok(elpd)
+    Ok(OtherModel { file: path.display().to_string(), elpd, outcomes })
+}
+
+/// What another model's review wrote of each row.
+struct OtherModel {
+    file: String,
+    elpd: Vec<f64>,
+    outcomes: Vec<f64>,
+}
+
+impl OtherModel {
+    /// The numbers of rows are the same; the rows must be so too.
+    fn check(&self, own: &[f64], study: &Study) -> anyhow::Result<()> {
+        if let Some(at) = own.iter().zip(&self.outcomes).position(|(a, b)| a != b) {
+            anyhow::bail!(
+                "{}: the outcome of row {} is {}, where the data have {}: they are not of the same rows, or in another order",
+                self.file,
+                study.frame().rows.file_row(at),
+                self.outcomes[at],
+                own[at]
+            );
+        }
+        Ok(())
+    }
 }
 
 /// By row, so that the standard error is that of the difference.
@@ -234,7 +260,11 @@ fn difference(own: &Pointwise, other: Vec<f64>) -> Difference {
     Difference { elpd: less.total, se: rows * less.mean_se }
 }
 
-fn rows(study: &Study, pointwise: &Pointwise, folds: Option<&KFold>) -> Vec<(String, Extra)> {
+fn rows(
+    study: &Study,
+    (review, pointwise): (&Review, &Pointwise),
+    folds: Option<&KFold>,
+) -> Vec<(String, Extra)> {
     let numbers = (0..pointwise.elpd.len()).map(|row| study.frame().rows.file_row(row) as i64);
     // Weights that hardly differ have no tail.
     let khat = pointwise.pareto_k.iter().map(|k| if k.is_finite() { *k } else { 0.0 }).collect();
@@ -244,6 +274,7 @@ fn rows(study: &Study, pointwise: &Pointwise, folds: Option<&KFold>) -> Vec<(Str
         ("pareto_k".to_owned(), Extra::Float(khat)),
         ("elpd_waic".to_owned(), Extra::Float(pointwise.waic.clone())),
     ];
+    columns.extend(review.outcomes.as_ref().map(|outcomes| ("y".to_owned(), Extra::Float(outcomes.clone()))));
     if let Some(KFold { fold_of, pointwise, .. }) = folds {
         columns.push(("fold".to_owned(), Extra::Integer(fold_of.iter().map(|&fold| fold as i64).collect())));
         columns.push(("elpd_k_fold".to_owned(), Extra::Float(pointwise.clone())));

@@ -44,6 +44,7 @@ pub(crate) fn k_fold<'py>(
     fields.set_item("elpd", found.elpd)?;
     fields.set_item("se", found.se)?;
     fields.set_item("elpd_i", PyArray1::from_vec(py, found.pointwise))?;
+    fields.set_item("outcomes", PyArray1::from_vec(py, found.outcomes))?;
     fields.set_item("fold_i", PyArray1::from_iter(py, found.fold_of.iter().map(|&fold| fold as i64)))?;
     let fold = |fold: &corelet::study::Fold| {
         (fold.rows, fold.points, format!("{:?}", fold.grade), fold.variance, fold.elpd)

@@ -127,6 +127,8 @@ fn fields<'py>(
         (array(&each.elpd), array(&each.pareto_k), array(&each.waic))
     });
     fields.set_item("pointwise", pointwise)?;
+    let outcomes = review.outcomes.as_ref().map(|outcomes| PyArray1::from_slice(py, outcomes));
+    fields.set_item("outcomes", outcomes)?;
     fields.set_item("clusters", review.influence.clusters)?;
     let influence = PyList::empty(py);
     for (name, moving) in names.iter().zip(&review.influence.each) {

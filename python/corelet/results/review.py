@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -44,6 +45,8 @@ class Loo:
     """k̂ of each row; 0 where the weights differ by less than a tenth, so that there is no tail to fit."""
     doubtful: bool = False
     """Whether some row is not reliable: by its k̂, or for WAIC by a posterior variance above 0.4."""
+    outcomes: Optional[str] = field(default=None, repr=False)
+    """What tells the outcomes of the rows, in their order, from others; where they are known."""
 
     def __repr__(self) -> str:
         text = f"elpd_{self.kind} {self.elpd:.1f} ± {self.se:.1f}, p_{self.kind} {self.p:.2f}, {self.n} rows, {self.n_draws} draws"
@@ -189,7 +192,8 @@ class Review:
 def review_from(fields: Mapping[str, Any]) -> Review:
     """From what the native part returns."""
     elpd, khat, waic = fields["pointwise"] or (None, None, None)
-    shared = dict(n=fields["n"], n_draws=fields["n_draws"], good_k=fields["good_k"])
+    outcomes = None if fields.get("outcomes") is None else _fingerprint(fields["outcomes"])
+    shared = dict(n=fields["n"], n_draws=fields["n_draws"], good_k=fields["good_k"], outcomes=outcomes)
     if khat is not None:
         khat = np.where(np.isneginf(khat), 0.0, khat)
     good, bad, useless = fields["by_k"]
@@ -261,6 +265,8 @@ class KFold:
     """Of each row."""
     fold_i: NDArray[np.int64] = field(repr=False)
     """The fold of each row."""
+    outcomes: str = field(repr=False)
+    """What tells the outcomes of the rows, in their order, from others."""
     lines: list[str] = field(repr=False)
 
     def __repr__(self) -> str:
@@ -275,7 +281,12 @@ class KFold:
 def k_fold_from(fields: Mapping[str, Any]) -> KFold:
     """From what the native part returns."""
     folds = [Fold(*fold) for fold in fields["folds"]]
-    return KFold(fields["elpd"], fields["se"], folds, fields["elpd_i"], fields["fold_i"], list(fields["lines"]))
+    known = _fingerprint(fields["outcomes"])
+    return KFold(fields["elpd"], fields["se"], folds, fields["elpd_i"], fields["fold_i"], known, list(fields["lines"]))
+
+
+def _fingerprint(values: Floats) -> str:
+    return hashlib.sha256(np.ascontiguousarray(values).tobytes()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)
@@ -337,6 +348,13 @@ def compare(models: Mapping[str, Union[Review, Loo, KFold]]) -> Compared:
     if len(set(rows.values())) > 1:
         raise CoreletError(f"the models are not of the same rows: {', '.join(f'{name} has {n}' for name, n in rows.items())}")
     _same_kind(found)
+    known = {name: loo.outcomes for name, loo in found.items() if loo.outcomes is not None}
+    others = [name for name, outcomes in known.items() if outcomes != next(iter(known.values()))]
+    if others:
+        raise CoreletError(
+            f"the outcomes of {others[0]} are not those of {next(iter(known))}: other rows, rows in another order, or an outcome that was "
+            "transformed, whose density is of another scale"
+        )
     order = sorted(found, key=lambda name: -found[name].elpd)
     best = each[order[0]]
     differences = [each[name] - best for name in order]
