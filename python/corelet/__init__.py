@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 
 from ._build import build
 from ._certify import certify
+from ._k_fold import k_fold
 from ._review import review, review_model
 from .results.certificate import Certificate
-from .results.review import Compared, Evidence, Influence, Loo, Review, compare
+from .results.review import Compared, Evidence, Fold, Influence, KFold, Loo, Review, compare
 from .results.coreset import Coreset, Quality
 from ._fit import Fit, FitProgress, Round, fit_model
 from ._known import fit
@@ -46,7 +47,9 @@ __all__ = [
     "Evidence",
     "Fit",
     "FitProgress",
+    "Fold",
     "Influence",
+    "KFold",
     "Loo",
     "MixedFit",
     "PathPoint",
@@ -65,6 +68,7 @@ __all__ = [
     "compare",
     "fit",
     "fit_model",
+    "k_fold",
     "read_draws",
     "review",
     "review_model",

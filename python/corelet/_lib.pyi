@@ -28,10 +28,27 @@ def update(
     data: Data,
     earlier: Optional[Data],
     coreset: tuple[Optional[Mapping[str, object]], NDArray[np.float64], Mapping[str, str]],
-    asked: tuple[str, bool],
+    asked: tuple[str, bool, bool],
     chains: Mapping[str, object],
     execution: Execution,
 ) -> dict[str, Any]: ...
+def k_fold(
+    data: Data,
+    keywords: Mapping[str, object],
+    settings: tuple[int, Optional[int]],
+    chains: Mapping[str, object],
+    execution: Execution,
+) -> dict[str, Any]: ...
+class OutcomeChecks:
+    def __init__(self, kind: str, draws: int) -> None: ...
+    def add(
+        self,
+        y: NDArray[np.float64],
+        drawn: NDArray[np.float64],
+        uniform: NDArray[np.float64],
+        probabilities: Optional[NDArray[np.float64]] = None,
+    ) -> None: ...
+
 def review_target(bridge: object, given: Mapping[str, object], execution: Execution) -> dict[str, Any]: ...
 def certify_claim(claim: Mapping[str, object]) -> dict[str, Any]: ...
 def look(data: Data, question: bytes) -> bytes: ...
@@ -42,6 +59,9 @@ class Shard:
     def made(self) -> bytes: ...
     def answer(self, question: bytes) -> bytes: ...
 
+def certify_partitions(
+    schema: Data, engine: object, keywords: Mapping[str, object], draws: Mapping[str, object], execution: Execution
+) -> dict[str, Any]: ...
 def build_partitions(
     schema: Data, engine: object, keywords: Mapping[str, object], execution: Execution
 ) -> dict[str, Any]: ...

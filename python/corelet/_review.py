@@ -16,6 +16,7 @@ from ._certify import entries, named, settings_of
 from ._progress import ProgressOption, reporter
 from ._types import Execution
 from .adapters.bridge import Bridge
+from .adapters.outcomes import Simulated, checked
 from .frames.formula import resolved
 from .frames.units import Units, Which
 from .results.draws import BARE, Draws
@@ -107,10 +108,14 @@ def review_model(
     log_likelihood: Callable[[Any, Any], Any],
     *,
     n: int,
+    y: Any = None,
+    simulate: Optional[Callable[[Any, Any], Any]] = None,
     log_weights: Any = None,
     groups: Any = None,
     most: int = 1000,
+    outcomes: int = 100,
     pointwise: bool = True,
+    seed: int = 0,
     threads: Optional[int] = None,
 ) -> Review:
     """The same for any model: how well each row is predicted when it is left out, and which rows drive which parameter.
@@ -123,9 +128,12 @@ def review_model(
         `log_likelihood(theta, rows)` returns a matrix, draws by rows; as for `corelet.fit_model`.
     n
         Number of rows.
+    y, simulate
+        The outcome of each row, and `simulate(theta, rows)`, which draws an outcome of these rows at each draw: draws by rows. With both,
+        `fits` says whether outcomes are as the model predicts them. Two classes are booleans, counts are integers.
     groups
         One label for each row: what the jackknife takes together.
-    log_weights, most, pointwise, threads
+    log_weights, most, outcomes, pointwise, seed, threads
         As for `corelet.review`.
     """
     if not callable(log_likelihood):
@@ -133,7 +141,11 @@ def review_model(
     found = getattr(draws, "_draws", None)
     found = found if isinstance(found, Draws) else Draws.of(draws)
     weights = weights_of(draws, log_weights, found)
-    return reviewed(_Function(log_likelihood), found, Units(_count("n", n), groups), weights, most, pointwise, threads)
+    if (y is None) != (simulate is None):
+        raise _lib.CoreletError("y and simulate are given together: what was observed, and what the model draws in its place")
+    simulator = None if simulate is None else Simulated(simulate, y, n)
+    drawn = checked(simulator, log_likelihood, found, weights, _count("outcomes", outcomes), _count("seed", seed))
+    return reviewed(_Function(log_likelihood), found, Units(_count("n", n), groups), weights, most, pointwise, threads, drawn)
 
 
 class _Function:
@@ -157,6 +169,7 @@ def reviewed(
     most: int,
     pointwise: bool,
     threads: Optional[int] = None,
+    outcomes: Optional[Any] = None,
 ) -> Review:
     """What the rows of a tool's model say of draws of its parameters."""
     if draws.count < 100:
@@ -175,6 +188,7 @@ def reviewed(
         log_weights=log_weights,
         groups=units.codes,
         pointwise=pointwise,
+        outcomes=outcomes,
     )
     return review_from(_lib.review_target(bridge, given_review, Execution(None, _count("threads", threads))))
 

@@ -11,13 +11,15 @@ import uuid
 from collections.abc import Mapping
 from typing import Any, Optional
 
+from ._certify import settings_of
 from .frames import cluster as _cluster
+from .results.certificate import Certificate
 from .results.coreset import Coreset
 from ._progress import ProgressOption
 from ._seeds import seeded
 from .results.verdict import Verdict
 
-__all__ = ["build", "check"]
+__all__ = ["build", "certify", "check"]
 
 
 @seeded
@@ -64,6 +66,28 @@ def check(
     """
     with _Dask(ddf, client) as engine:
         return _cluster.check_on(engine, engine.schema, coreset, settings, progress)
+
+
+def certify(
+    draws: Any,
+    ddf: Any,
+    *,
+    model: Optional[str] = None,
+    log_density: Any = None,
+    scale: str = "original",
+    client: Any = None,
+    threads: Optional[int] = None,
+    progress: ProgressOption = None,
+    **keywords: Any,
+) -> Certificate:
+    """Say whether draws that somebody made are of the posterior of all rows of a Dask data frame.
+
+    Arguments are those of `corelet.certify`, with columns named. All partitions are asked for a gradient at each of some 1000 draws, a
+    small task for each.
+    """
+    with _Dask(ddf, client) as engine:
+        settings = dict(k=None, rest="none", **settings_of(draws, model, keywords))
+        return _cluster.certify_on(engine, engine.schema, draws, settings, (scale, log_density), progress, threads)
 
 
 class _Dask:

@@ -28,7 +28,9 @@ from ._lib import CoreletError, block_size, gaussian_first
 from ._seeds import seeded
 from .adapters.numpyro_chains import Chains, padded_weights, sample_stats
 from .adapters.numpyro_check import check, tolerance
+from .adapters.numpyro_outcomes import outcomes_of
 from .adapters.numpyro_rows import Rows, dimensions
+from .adapters.outcomes import checked
 from .adapters.slicing import checked_rows, compare
 from .frames.units import Units, Which
 
@@ -187,10 +189,11 @@ def review(
     log_weights: Any = None,
     groups: Any = None,
     most: int = 1000,
+    outcomes: int = 100,
     pointwise: bool = True,
     seed: int = 0,
 ) -> Review:
-    """Say how well each row of a NumPyro model is predicted when it is left out, and which rows drive which site.
+    """Say how well each row of a NumPyro model is predicted when it is left out, whether the model fits, and which rows drive which site.
 
     One pass over all rows, without a matrix of draws by rows; see `corelet.review`.
 
@@ -202,8 +205,11 @@ def review(
         Of the latent sites, on their own scale: a `Fit`, a mapping of names to chains × draws × …, an InferenceData or a DataTree.
     log_weights, groups, most, pointwise
         As in `corelet.review_model`.
+    outcomes
+        Draws at which an outcome of every row is drawn by the model, to compare with; 0 for none. Of one observed site whose outcomes are
+        numbers, counts or two classes.
     seed
-        Of the rows by which the model is checked.
+        Of the rows by which the model is checked, and of outcomes.
     """
     table = Rows(model, tuple(args), dict(kwargs or {}))
     plan = plan_of(Units(table.n, None), 2, None, 1000, None, 1, seed, None)
@@ -213,7 +219,9 @@ def review(
     some = tool.only_latent(found if isinstance(found, Draws) else Draws.of(draws))
     # What is compiled for so many draws serves the pass too.
     tool.check(max(CHECKED, some.thin(max(100, most)).count), seed)
-    return reviewed(tool, some, Units(table.n, groups), weights_of(draws, log_weights, some), most, pointwise)
+    weights = weights_of(draws, log_weights, some)
+    drawn = checked(outcomes_of(table, seed) if outcomes else None, tool.log_likelihood, some, weights, outcomes, seed)
+    return reviewed(tool, some, Units(table.n, groups), weights, most, pointwise, outcomes=drawn)
 
 
 def warn_of_precision(n: int) -> None:

@@ -26,9 +26,11 @@ from ._fit import Fit, FitProgressOption, SamplerFailed, lengths_of, plan_of, ru
 from ._lib import CoreletError, gaussian_first
 from ._seeds import seeded
 from .adapters.gaussian import names_of
+from .adapters.outcomes import checked
 from .adapters.pymc_density import Parameters, Scores, WeightedModel, flat_draws
 from .adapters.pymc_graph import AS_IT_IS, INSIDE, RowLogp, check_model, refusal, shape_of, unchecked, with_own_data
 from .adapters.pymc_loglik import AllRows, LogLikelihoods, Prior
+from .adapters.pymc_outcomes import outcomes_of
 from .adapters.slicing import checked_rows
 from .frames.units import Units, Which
 
@@ -159,10 +161,12 @@ def review(
     log_weights: Any = None,
     groups: Any = None,
     most: int = 1000,
+    outcomes: int = 100,
     pointwise: bool = True,
     seed: int = 0,
 ) -> Review:
-    """Say how well each row of a PyMC or bambi model is predicted when it is left out, and which rows drive which variable.
+    """Say how well each row of a PyMC or bambi model is predicted when it is left out, whether the model fits, and which rows drive which
+    variable.
 
     One pass over all rows, without a matrix of draws by rows; see `corelet.review`.
 
@@ -174,8 +178,11 @@ def review(
         Of the free variables, on their own scale: a `Fit`, an InferenceData or DataTree, or a mapping of names to chains × draws × ….
     log_weights, groups, most, pointwise
         As in `corelet.review_model`.
+    outcomes
+        Draws at which an outcome of every row is drawn by the model, to compare with; 0 for none. Of one observed variable whose outcomes
+        are numbers, counts or two classes.
     seed
-        Of the rows by which the model is checked.
+        Of the rows by which the model is checked, and of outcomes.
     """
     found = getattr(draws, "_draws", None)
     given = found if isinstance(found, Draws) else Draws.of(draws)
@@ -185,7 +192,10 @@ def review(
         tool._loglik.compile()
         tool.check_slicing(seed)
         some = tool.only_free(given)
-        return reviewed(tool, some, Units(tool.n, groups), weights_of(draws, log_weights, some), most, pointwise)
+        weights = weights_of(draws, log_weights, some)
+        simulator = outcomes_of(tool.model, tool.free, tool.n, seed) if outcomes else None
+        drawn = checked(simulator, tool.log_likelihood, some, weights, outcomes, seed)
+        return reviewed(tool, some, Units(tool.n, groups), weights, most, pointwise, outcomes=drawn)
 
 
 class Sampler:

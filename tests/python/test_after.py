@@ -153,6 +153,10 @@ def test_arviz_takes_its_own_objects(fit, reviewed):
     assert abs(ours.se[1] - float(theirs["dse"].iloc[1])) < 0.6
     with pytest.raises(corelet.CoreletError, match="not of the same rows"):
         corelet.compare({"both": reviewed, "half": corelet.review(fit, X[: N // 2], Y[: N // 2], model="poisson")})
+    # As many rows in another order, or another outcome, are not the same.
+    for Z, y in ((X[::-1], Y[::-1]), (X, Y + 1)):
+        with pytest.raises(corelet.CoreletError, match="the outcomes of b are not those of a"):
+            corelet.compare({"a": reviewed, "b": corelet.review(fit, Z, y, model="poisson", most=100, outcomes=0)})
     with pytest.raises(corelet.CoreletError, match="pointwise=True"):
         corelet.review(fit, X, Y, model="poisson", pointwise=False).loo.to_arviz()
 
@@ -218,8 +222,19 @@ def test_the_command_says_the_same(fit, reviewed, command, tmp_path):
 
     summary = json.loads((tmp_path / "r.json").read_text())
     assert abs(summary["elpd_loo"] - reviewed.loo.elpd) < 0.05 and summary["misfits"] == []
+    assert command(*review[:-4], "--report", "r.html", cwd=tmp_path).returncode == 0
+    page = (tmp_path / "r.html").read_text()
+    assert all(part in page for part in ("Does the model fit?", "Which rows drive it?", "<svg", "Nothing is far off.")) and "NaN" not in page
     done = command(*review[:-4], "--against", "rows.csv", "-o", "again.csv", cwd=tmp_path)
     assert "difference     elpd 0.0 ± 0.0" in done.stdout, done.stdout + done.stderr
+    np.savez(tmp_path / "backwards.npz", X=X[::-1], y=Y[::-1])
+    done = command("review", "draws.csv", "backwards.npz", *review[3:5], "--against", "rows.csv", "-o", "never.csv", cwd=tmp_path)
+    assert done.returncode == 1 and "not of the same rows" in done.stderr and not (tmp_path / "never.csv").exists()
+    for weight, said in ((-1, "the weight of draw 0 is -1"), (0, "no draw has a weight above 0")):
+        rows = np.column_stack([np.full(len(chain), weight), draws.reshape(-1, 3)])
+        np.savetxt(tmp_path / "weighted.csv", rows, delimiter=",", header=",".join(["weight", *NAMES]), comments="")
+        done = command("certify", "weighted.csv", "data.npz", "--model", "poisson", cwd=tmp_path)
+        assert done.returncode == 1 and said in done.stderr, done.stderr
     done = command("review", "draws.csv", "data.npz", "--model", "linear", cwd=tmp_path)
     assert done.returncode == 1 and "nothing is called 'log_sigma'" in done.stderr
     (tmp_path / "other.csv").write_text("chain,x1\n0,1\n1,2\n1,3\n")

@@ -190,3 +190,21 @@ def test_killed_workers_change_no_bit(mortal, frame, method, monkeypatch):
     assert kills == [method]
     assert found.rows.tolist() == expected.rows.tolist() and found.weights.tolist() == expected.weights.tolist()
     assert_nothing_left(mortal)
+
+
+def test_anybodys_draws_are_certified_on_partitions_as_on_one_machine(client, frame):
+    asked = dict(target="late", features=["a", "b", "word"])
+    fit = corelet.fit(frame, k=80, **asked)
+    here = corelet.certify(fit, frame, **asked)
+    there = corelet.dask.certify(fit, partitioned(frame), client=client, **asked)
+    assert here.grade == there.grade == "A" and here.names == there.names
+    np.testing.assert_allclose(there.shift, here.shift, atol=1e-6)
+    np.testing.assert_allclose(there.scale, here.scale, rtol=1e-6)
+    moved = fit.draws["original"].copy()
+    moved[:, :, 0] += moved[:, :, 0].std()
+    assert corelet.dask.certify(moved, partitioned(frame), client=client, **asked).grade == "C"
+    with pytest.raises(CoreletError, match="nothing is called 'b'"):
+        corelet.dask.certify({"a": moved[:, :, 0]}, partitioned(frame), client=client, **asked)
+    with pytest.raises(TypeError, match="table in partitions.*corelet.dask"):
+        corelet.review(fit, partitioned(frame), **asked)
+    assert_nothing_left(client)

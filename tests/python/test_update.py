@@ -86,6 +86,17 @@ def test_rows_that_cannot_be_added_are_refused():
     ]:
         with pytest.raises(corelet.CoreletError, match=wanted):
             coreset.update(frame)
+    pandas = pytest.importorskip("pandas")
+    grown = pandas.concat([old, rows(300, 8)], ignore_index=True)
+    for frame, wanted in [(grown, "the first 1 000 of 1 300"), (grown.iloc[::-1], "about 1 000 of 1 300"), (old[::2], "of 500")]:
+        with pytest.raises(corelet.CoreletError, match=f"{wanted} rows are in the coreset already.*allow_repeats=True"):
+            coreset.update(frame)
+    assert coreset.update(old[::2], allow_repeats=True, **SETTINGS).summary["n"] == 1500
+    with pytest.raises(corelet.CoreletError, match="drop_missing=True"):
+        coreset.update(rows(100, 2).assign(a=np.nan))
+    with pytest.raises(corelet.CoreletError, match="'z'") as refused:
+        coreset.update(rows(100, 2).assign(kind="z"))
+    assert "unseen" not in str(refused.value)
     built = corelet.build_from_loglik(np.random.default_rng(0).normal(size=(200, 500)), k=20)
     with pytest.raises(corelet.CoreletError, match="log-likelihoods"):
         built.update(rows(100, 2))

@@ -51,6 +51,37 @@ def test_draws_are_certified_and_reviewed(line):
     flat = values.reshape(-1, len(y))
     waic = np.log(np.mean(np.exp(flat), axis=0)).sum() - flat.var(axis=0).sum()
     assert abs(review.waic.elpd - waic) < 0.05 and abs(review.loo.elpd - waic) < 1.0
+    assert review.fits.misfits == [] and abs(review.fits.dispersion - 1) < 0.1 and review.fits.pit.sum() == len(y)
+
+
+@pytest.mark.parametrize(("kind", "said"), [("poisson", ""), ("overdispersed", "vary more"), ("bernoulli", ""), ("classes", None)])
+def test_outcomes_are_drawn_by_the_model_itself(kind, said):
+    rng = np.random.default_rng(7)
+    x = rng.normal(size=10_000)
+    mean = np.exp(0.2 + 0.5 * x)
+    y = {
+        "poisson": rng.poisson(mean),
+        "overdispersed": rng.poisson(rng.gamma(0.7, mean / 0.7)),
+        "bernoulli": (rng.random(len(x)) < 1 / (1 + 1 / mean)).astype(int),
+        "classes": rng.integers(0, 2, len(x)),
+    }[kind]
+
+    def model(x, y):
+        eta = numpyro.sample("a", dist.Normal(0, 1)) + numpyro.sample("b", dist.Normal(0, 1)) * x
+        if kind == "bernoulli":
+            numpyro.sample("y", dist.Bernoulli(logits=eta), obs=y)
+        elif kind == "classes":
+            numpyro.sample("y", dist.Categorical(logits=jax.numpy.stack([0 * eta, eta], axis=1)), obs=y)
+        else:
+            numpyro.sample("y", dist.Poisson(jax.numpy.exp(eta)), obs=y)
+
+    draws = {"a": 0.2 + 0.01 * rng.normal(size=(4, 50)), "b": 0.5 + 0.01 * rng.normal(size=(4, 50))}
+    fits = corelet.numpyro.review(model, draws, args=(x, y), most=200).fits
+    if said is None:
+        assert fits is None
+    else:
+        assert fits.n == len(x) and (said in fits.misfits[0] if said else fits.misfits == []), fits
+        assert abs(fits.mean[0] - fits.mean[1]) < 5 * fits.mean[2]
 
 
 def test_many_intercepts_by_one_gaussian():

@@ -64,8 +64,46 @@ def test_leave_one_out_is_that_of_arviz(counts):
     with model:
         known = az.loo(pm.compute_log_likelihood(full, progressbar=False), pointwise=True)
     elpd = float(known.elpd if hasattr(known, "elpd") else known.elpd_loo)
-    assert abs(review.loo.elpd - elpd) < 0.05 and review.fits is None
+    assert abs(review.loo.elpd - elpd) < 0.05 and review.fits.misfits == []
+    assert corelet.pymc.review(model, full, most=200, outcomes=0).fits is None
     assert abs(review.influence["slope"].jackknife_se / review.influence["slope"].sd - 1) < 0.2
+
+
+def outcomes(kind, x, rng):
+    """A model with one coefficient near 0.5, and outcomes that it would draw or would not."""
+    mean = np.exp(0.2 + 0.5 * x)
+    with pm.Model() as model:
+        eta = pm.Normal("a") + pm.Normal("b") * x
+        if kind == "poisson":
+            pm.Poisson("y", pm.math.exp(eta), observed=rng.poisson(mean))
+        elif kind == "overdispersed":
+            pm.Poisson("y", pm.math.exp(eta), observed=rng.poisson(rng.gamma(0.7, mean / 0.7)))
+        elif kind == "zeros":
+            pm.ZeroInflatedPoisson("y", psi=0.7, mu=pm.math.exp(eta), observed=rng.binomial(1, 0.7, len(x)) * rng.poisson(mean))
+        elif kind == "censored":
+            pm.Censored("y", pm.Normal.dist(eta, 1.0), lower=-1.0, upper=None, observed=np.maximum(np.log(mean) + rng.normal(size=len(x)), -1.0))
+        elif kind == "bernoulli":
+            pm.Bernoulli("y", logit_p=eta, observed=(rng.random(len(x)) < 1 / (1 + 1 / mean)).astype(int))
+        elif kind == "classes":
+            pm.Categorical("y", logit_p=pm.math.stack([0 * eta, eta], axis=1), observed=rng.integers(0, 2, len(x)))
+    return model
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [("poisson", ""), ("overdispersed", "vary more"), ("zeros", ""), ("censored", ""), ("bernoulli", ""), ("classes", None)],
+)
+def test_outcomes_are_drawn_by_the_model_itself(kind, said):
+    rng = np.random.default_rng(7)
+    # More rows than are drawn at a time.
+    x = rng.normal(size=10_000)
+    draws = {"a": 0.2 + 0.01 * rng.normal(size=(4, 50)), "b": 0.5 + 0.01 * rng.normal(size=(4, 50))}
+    fits = corelet.pymc.review(outcomes(kind, x, rng), draws, most=200).fits
+    if said is None:
+        assert fits is None
+    else:
+        assert fits.n == len(x) and (said in fits.misfits[0] if said else fits.misfits == []), fits
+        assert abs(fits.mean[0] - fits.mean[1]) < 5 * fits.mean[2]
 
 
 def test_many_intercepts_by_one_gaussian():

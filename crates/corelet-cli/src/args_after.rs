@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use corelet::posterior::SampleSettings;
 use corelet::review::By;
-use corelet::study::{BuildSpecification, ReviewSettings, Specification};
+use corelet::study::{BuildSpecification, KFoldSettings, ReviewSettings, Specification};
 
 use crate::args::{ModelArgs, positive_count};
 use crate::args_data::DataArgs;
@@ -71,6 +72,7 @@ Examples:
   corelet review draws.parquet data.parquet --target y --model logistic
   corelet review draws.csv data.csv --target count --model poisson -o rows.parquet --json review.json
   corelet review draws.parquet data.parquet --target y --by region --evidence
+  corelet review draws.parquet data.parquet --target y --k-fold 10 -o rows.parquet
   corelet review draws.parquet new.parquet --target y --against other.parquet -o rows.parquet
   corelet review draws.parquet visits.csv --target cost --model gamma --groups patient
 Rows are taken as independent given the parameters; with --groups the jackknife takes those of a group together.")]
@@ -93,15 +95,24 @@ pub(crate) struct ReviewArgs {
     /// Estimate the log evidence (marginal likelihood) by bridge sampling, by another pass
     #[arg(long, help_heading = "Review")]
     evidence: bool,
+    /// Also predict the rows of each of K folds from the others, by a coreset of these: rows or groups in a random order are dealt out
+    #[arg(long, value_name = "FOLDS", value_parser = positive_count(), help_heading = "Review")]
+    k_fold: Option<usize>,
+    /// Points of each of these coresets at most; 300 where it is not said
+    #[arg(short, value_name = "POINTS", value_parser = positive_count(), requires = "k_fold", help_heading = "Review")]
+    k: Option<usize>,
     /// What another model's review of the same rows wrote by -o: the difference of both is given with its standard error
     #[arg(long, value_name = "FILE", help_heading = "Review")]
     pub(crate) against: Option<PathBuf>,
-    /// Where every row goes, with its elpd, Pareto k and the elpd of WAIC: .parquet, .csv or .json
+    /// Where every row goes, with its elpd, Pareto k and the elpd of WAIC, and with --k-fold its fold and its elpd there: .parquet, .csv or .json
     #[arg(short, long, value_name = "FILE", help_heading = "Output")]
     pub(crate) output: Option<PathBuf>,
     /// Where a summary goes, as JSON
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) json: Option<PathBuf>,
+    /// Where a report goes with tables and pictures, one self-contained HTML file
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) report: Option<PathBuf>,
 }
 
 impl ReviewArgs {
@@ -109,6 +120,12 @@ impl ReviewArgs {
     pub(crate) fn specification(&self, seed: u64) -> Specification {
         let build = BuildSpecification { seed, ..BuildSpecification::default() };
         Specification { build, ..self.data.specification(&self.model) }
+    }
+
+    /// The folds that are asked for.
+    pub(crate) fn folds(&self, seed: u64) -> Option<KFoldSettings> {
+        let Self { k_fold, k, .. } = *self;
+        k_fold.map(|folds| KFoldSettings { folds, k, sample: SampleSettings::default(), seed })
     }
 
     /// What the review is asked for.

@@ -236,6 +236,9 @@ pub(crate) struct UpdateArgs {
     /// Leave out rows with missing values
     #[arg(long)]
     pub(crate) drop_missing: bool,
+    /// Add rows that look like some that are in already: others that are equal, as of the same people in another month
+    #[arg(long)]
+    allow_repeats: bool,
     /// Whether a Gaussian factor may stand for new rows: auto, gaussian or none; where one stands beside the coreset it always may
     #[arg(long, default_value = "auto")]
     rest: RestArg,
@@ -255,7 +258,12 @@ pub(crate) struct UpdateArgs {
 impl UpdateArgs {
     /// What these flags ask for.
     pub(crate) fn specification(&self, seed: u64) -> UpdateSpecification {
-        UpdateSpecification { rest: self.rest.choice(), sample: self.chains.settings(), seed }
+        UpdateSpecification {
+            rest: self.rest.choice(),
+            sample: self.chains.settings(),
+            allow_repeats: self.allow_repeats,
+            seed,
+        }
     }
 }
 

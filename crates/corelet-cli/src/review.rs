@@ -7,12 +7,11 @@ use anyhow::{Context, ensure};
 use corelet::data::{Extra, Source, Values, ensure_writable, write_columns};
 use corelet::posterior::SampleError;
 use corelet::review::{Checked, Mover, Pointwise, Review};
-use corelet::study::{Study, StudyError};
-use corelet::trust::Score;
-use corelet::words::{misfits, misfits_by_level, reviewed};
+use corelet::study::{Fold, KFold, Study, StudyError};
+use corelet::trust::{Grade, Score};
+use corelet::words::{k_folded, misfits, misfits_by_level, reviewed};
 use serde::Serialize;
 
-use crate::Outcome;
 use crate::args_after::ReviewArgs;
 use crate::certify::{columns_of, draws_of};
 use crate::interrupt::Interrupt;
@@ -20,6 +19,7 @@ use crate::load::{self, Follower};
 use crate::output;
 use crate::terminal::Terminal;
 use crate::words::count;
+use crate::{Outcome, report};
 
 /// Rows that `--json` names for each coefficient.
 const NAMED: usize = 20;
@@ -52,7 +52,39 @@ struct Summary<'a> {
     by: Vec<Level<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     log_evidence: Option<(f64, f64)>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    k_fold: Option<Folds>,
     parameters: Vec<Driven<'a>>,
+}
+
+/// K-fold cross-validation.
+#[derive(Serialize)]
+struct Folds {
+    elpd: f64,
+    se: f64,
+    folds: Vec<OneFold>,
+}
+
+#[derive(Serialize)]
+struct OneFold {
+    rows: usize,
+    points: usize,
+    grade: Grade,
+    variance: f64,
+    elpd: f64,
+}
+
+impl Folds {
+    fn of(found: &KFold) -> Self {
+        let one = |&Fold { rows, points, grade, variance, elpd }: &Fold| OneFold {
+            rows,
+            points,
+            grade,
+            variance,
+            elpd,
+        };
+        Self { elpd: found.elpd, se: found.se, folds: found.folds.iter().map(one).collect() }
+    }
 }
 
 /// Outcomes of the rows with one level of a column; of means and zeros what there is, what is expected, and its standard deviation.
@@ -106,7 +138,8 @@ pub(crate) fn run(
     terminal: &Terminal,
     interrupt: &Interrupt,
 ) -> anyhow::Result<Outcome> {
-    let outputs: Vec<&Path> = args.output.iter().chain(&args.json).map(PathBuf::as_path).collect();
+    let outputs = args.output.iter().chain(&args.json).chain(&args.report);
+    let outputs: Vec<&Path> = outputs.map(PathBuf::as_path).collect();
     let beside = [args.given.draws.clone()].into_iter().chain(args.against.clone());
     let inputs: Vec<PathBuf> = args.data.files()?.into_iter().chain(beside).collect();
     args.output.as_ref().map_or(Ok(()), |path| ensure_writable(path))?;
@@ -118,6 +151,11 @@ pub(crate) fn run(
     let other = args.against.as_ref().map(|path| elpd_of(path, study)).transpose()?;
     let by = args.by.as_deref().map(|column| opened.by(column)).transpose()?;
     let mut follower = Follower::new(terminal, interrupt);
+    // Folds that cannot be are refused before a pass is made.
+    let folds = match args.folds(seed).map(|asked| study.k_fold(&asked, &mut |step| follower.heard(step))) {
+        Some(Err(StudyError::Sample(SampleError::Stopped))) => return Ok(Outcome::Interrupted),
+        found => found.transpose().with_context(|| study.frame().source.clone())?,
+    };
     let settings = args.settings(seed, by);
     let review = match study.review(&given, None, &settings, &mut |progress| follower.heard(progress)) {
         Err(StudyError::Sample(SampleError::Stopped)) => return Ok(Outcome::Interrupted),
@@ -125,16 +163,23 @@ pub(crate) fn run(
     };
     drop(follower);
     opened.warn(terminal);
-    let difference = other.zip(review.loo.pointwise.as_ref()).map(|(other, own)| difference(own, other));
+    if let (Some(other), Some(own)) = (&other, &review.outcomes) {
+        other.check(own, study)?;
+    }
+    let difference = other.zip(review.loo.pointwise.as_ref()).map(|(other, own)| difference(own, other.elpd));
 
     interrupt.writing();
     if let (Some(path), Some(pointwise)) = (&args.output, &review.loo.pointwise) {
-        write_columns(&rows(study, pointwise), &BTreeMap::new(), path)?;
+        write_columns(&rows(study, (&review, pointwise), folds.as_ref()), &BTreeMap::new(), path)?;
     }
     if let Some(path) = &args.json {
-        output::write_text(path, &to_json(study, &review, difference)?)?;
+        output::write_text(path, &to_json(study, &review, folds.as_ref(), difference)?)?;
+    }
+    if let Some(path) = &args.report {
+        output::write_text(path, &report::review_to_html(study, &review, folds.as_ref())?)?;
     }
     show(study, &review, difference, terminal);
+    folds.iter().flat_map(k_folded).for_each(|line| terminal.say(&line));
     outputs.iter().for_each(|path| terminal.say(&format!("  written        {}", path.display())));
     Ok(Outcome::Done)
 }
@@ -154,7 +199,7 @@ fn show(study: &Study, review: &Review, difference: Option<Difference>, terminal
 }
 
 /// The elpd of each row by another model, in the order of the rows.
-fn elpd_of(path: &Path, study: &Study) -> anyhow::Result<Vec<f64>> {
+fn elpd_of(path: &Path, study: &Study) -> anyhow::Result<OtherModel> {
     let table = Source::open(path, None)?.table()?;
     let numbers = |name: &str| -> anyhow::Result<Vec<f64>> {
         let column = table.columns.iter().find(|column| column.name == name);
@@ -165,7 +210,7 @@ fn elpd_of(path: &Path, study: &Study) -> anyhow::Result<Vec<f64>> {
             }
         }
     };
-    let (rows, elpd) = (numbers("row")?, numbers("elpd")?);
+    let (rows, elpd, outcomes) = (numbers("row")?, numbers("elpd")?, numbers("y")?);
     ensure!(
         rows.len() == study.len(),
         "{}: it has {} rows, the data {}: they are not of the same rows",
@@ -182,7 +227,30 @@ fn elpd_of(path: &Path, study: &Study) -> anyhow::Result<Vec<f64>> {
             study.frame().rows.file_row(at)
         );
     }
-    Ok(elpd)
+    Ok(OtherModel { file: path.display().to_string(), elpd, outcomes })
+}
+
+/// What another model's review wrote of each row.
+struct OtherModel {
+    file: String,
+    elpd: Vec<f64>,
+    outcomes: Vec<f64>,
+}
+
+impl OtherModel {
+    /// The numbers of rows are the same; the rows must be so too.
+    fn check(&self, own: &[f64], study: &Study) -> anyhow::Result<()> {
+        if let Some(at) = own.iter().zip(&self.outcomes).position(|(a, b)| a != b) {
+            anyhow::bail!(
+                "{}: the outcome of row {} is {}, where the data have {}: they are not of the same rows, or in another order",
+                self.file,
+                study.frame().rows.file_row(at),
+                self.outcomes[at],
+                own[at]
+            );
+        }
+        Ok(())
+    }
 }
 
 /// By row, so that the standard error is that of the difference.
@@ -192,19 +260,34 @@ fn difference(own: &Pointwise, other: Vec<f64>) -> Difference {
     Difference { elpd: less.total, se: rows * less.mean_se }
 }
 
-fn rows(study: &Study, pointwise: &Pointwise) -> Vec<(String, Extra)> {
+fn rows(
+    study: &Study,
+    (review, pointwise): (&Review, &Pointwise),
+    folds: Option<&KFold>,
+) -> Vec<(String, Extra)> {
     let numbers = (0..pointwise.elpd.len()).map(|row| study.frame().rows.file_row(row) as i64);
     // Weights that hardly differ have no tail.
     let khat = pointwise.pareto_k.iter().map(|k| if k.is_finite() { *k } else { 0.0 }).collect();
-    vec![
+    let mut columns = vec![
         ("row".to_owned(), Extra::Integer(numbers.collect())),
         ("elpd".to_owned(), Extra::Float(pointwise.elpd.clone())),
         ("pareto_k".to_owned(), Extra::Float(khat)),
         ("elpd_waic".to_owned(), Extra::Float(pointwise.waic.clone())),
-    ]
+    ];
+    columns.extend(review.outcomes.as_ref().map(|outcomes| ("y".to_owned(), Extra::Float(outcomes.clone()))));
+    if let Some(KFold { fold_of, pointwise, .. }) = folds {
+        columns.push(("fold".to_owned(), Extra::Integer(fold_of.iter().map(|&fold| fold as i64).collect())));
+        columns.push(("elpd_k_fold".to_owned(), Extra::Float(pointwise.clone())));
+    }
+    columns
 }
 
-fn to_json(study: &Study, review: &Review, difference: Option<Difference>) -> anyhow::Result<String> {
+fn to_json(
+    study: &Study,
+    review: &Review,
+    folds: Option<&KFold>,
+    difference: Option<Difference>,
+) -> anyhow::Result<String> {
     let loo = &review.loo;
     let checks = review.checks.as_ref();
     let named = |mover: &Mover| Named { row: study.frame().rows.file_row(mover.row), change: mover.change };
@@ -243,6 +326,7 @@ fn to_json(study: &Study, review: &Review, difference: Option<Difference>) -> an
             .collect(),
         by: review.by.iter().map(Level::of).collect(),
         log_evidence: review.evidence.map(|evidence| (evidence.log, evidence.se)),
+        k_fold: folds.map(Folds::of),
         parameters: parameters.collect(),
     };
     Ok(serde_json::to_string_pretty(&summary)? + "\n")

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, anyhow, ensure};
 use corelet::data::{Extra, KeptRows, Source, Storage, ensure_writable, read_coreset, write_rows};
 use corelet::posterior::SampleError;
 use corelet::rows::Observations;
@@ -124,6 +124,9 @@ fn named(error: StudyError, args: &UpdateArgs, new: &str) -> anyhow::Error {
     match error {
         error @ StudyError::NotEarlier { .. } => anyhow::Error::new(error)
             .context(args.old.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" ")),
+        error @ StudyError::AlreadyIn { .. } => {
+            anyhow!("{new}: {error}; --allow-repeats adds them, where they are other rows that are equal")
+        }
         error => located(error, new),
     }
 }

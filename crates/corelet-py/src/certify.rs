@@ -160,7 +160,7 @@ pub(crate) fn certify_claim<'py>(py: Python<'py>, claim: GivenClaim<'py>) -> PyR
 }
 
 /// What the Python class `Certificate` is made of.
-fn fields<'py>(
+pub(crate) fn fields<'py>(
     py: Python<'py>,
     certificate: &Certificate,
     names: &[String],

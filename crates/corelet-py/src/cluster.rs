@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyType};
 
 use crate::build::fields;
+use crate::certify::{NamedDraws, fields as certificate_fields};
 use crate::columns;
 use crate::data::Data;
 use crate::errors::{Failure, refuse};
@@ -174,6 +175,31 @@ pub(crate) fn build_partitions<'py>(
     let fields = fields(py, &study, &chosen, None)?;
     fields.set_item("group_column", asked.design.columns.groups)?;
     fields.set_item("partitions", study.frame().lineage.partitions.clone())?;
+    Ok(fields)
+}
+
+/// Anybody's draws against all rows in their partitions.
+#[pyfunction]
+pub(crate) fn certify_partitions<'py>(
+    py: Python<'py>,
+    schema: Data<'py>,
+    engine: &Bound<'py, PyAny>,
+    keywords: &Bound<'py, PyDict>,
+    draws: NamedDraws<'py>,
+    execution: Execution<'py>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let (asked, named) = (specification(keywords)?, draws.taken()?);
+    let (study, one_mode, certificate) = studied(py, &schema, engine, &asked, &execution, |study, here| {
+        let given = named.of(&study)?;
+        let judged = || -> Result<_, StudyError> {
+            let certificate = study.certify(&given, &mut |progress| here.heard(progress))?;
+            Ok((study.has_one_mode()?, certificate))
+        };
+        let (one_mode, certificate) = judged().map_err(|error| Failure::new(&error))?;
+        Ok((study, one_mode, certificate))
+    })?;
+    let fields = certificate_fields(py, &certificate, &study.frame().names, study.all_rows(), one_mode)?;
+    fields.set_item("warnings", study.warnings())?;
     Ok(fields)
 }
 

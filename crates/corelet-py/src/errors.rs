@@ -70,6 +70,9 @@ fn advice(error: &(dyn Error + 'static)) -> String {
     if error.is::<NotWorthIt>() {
         return "; sample all rows, or go on with force=True".to_owned();
     }
+    if let Some(StudyError::AlreadyIn { .. }) = error.downcast_ref() {
+        return "; allow_repeats=True adds them, where they are other rows that are equal".to_owned();
+    }
     let mut causes = std::iter::successors(Some(error), |error| (*error).source());
     let hint = causes.find_map(|error| error.downcast_ref::<DataError>()?.hint());
     hint.map_or_else(String::new, |hint| {

@@ -9,9 +9,11 @@ mod columns;
 mod data;
 mod errors;
 mod fit;
+mod k_fold;
 mod log_likelihood;
 mod mixed;
 mod nnls;
+mod outcomes;
 mod predict;
 mod review;
 mod run;
@@ -43,15 +45,19 @@ mod _lib {
     #[pymodule_export]
     use crate::certify::{certify, certify_claim, draws_looked_at};
     #[pymodule_export]
-    use crate::cluster::{Shard, build_partitions, cells, check_partitions, look};
+    use crate::cluster::{Shard, build_partitions, cells, certify_partitions, check_partitions, look};
     #[pymodule_export]
     use crate::errors::CoreletError;
+    #[pymodule_export]
+    use crate::k_fold::k_fold;
     #[pymodule_export]
     use crate::log_likelihood::{build_function, build_matrix, build_pool};
     #[pymodule_export]
     use crate::mixed::fit_mixed;
     #[pymodule_export]
     use crate::nnls::solve_dense;
+    #[pymodule_export]
+    use crate::outcomes::OutcomeChecks;
     #[pymodule_export]
     use crate::predict::{pointwise, predict, score_rows};
 

@@ -13,6 +13,7 @@ use crate::certify::NamedDraws;
 use crate::data::Data;
 use crate::errors::{Failure, refuse};
 use crate::fit::PythonTarget;
+use crate::outcomes::OutcomeChecks;
 use crate::run::{Execution, run, run_here};
 use crate::specification::specification;
 
@@ -68,6 +69,8 @@ pub(crate) struct GivenReview<'py> {
     /// The number of each row's group.
     groups: Option<PyReadonlyArray1<'py, i64>>,
     pointwise: bool,
+    /// Outcomes that were drawn, where there are any.
+    outcomes: Option<PyRef<'py, OutcomeChecks>>,
 }
 
 /// Rows of a model that lives in Python.
@@ -89,13 +92,14 @@ pub(crate) fn review_target<'py>(
     let codes: Option<Vec<usize>> = codes.map(|codes| codes.iter().map(|&code| code as usize).collect());
     let count = codes.as_ref().map_or(0, |codes| codes.iter().max().map_or(0, |most| most + 1));
     let pointwise = given.pointwise;
-    let review = run_here(py, &execution, || {
+    let mut review = run_here(py, &execution, || {
         let quantities = sample.draws.parameters();
         let efficiency = if sample.chained { sample.draws.efficiency_of_means() } else { 1.0 };
         let asked = Asked::new(sample.len(), weights.as_deref(), &quantities, efficiency);
         let clusters = codes.as_deref().map(|codes| (codes, count));
         review_of_target(&target, &sample, &asked, clusters, pointwise).map_err(|error| Failure::new(&*error))
     })?;
+    review.checks = given.outcomes.map(|outcomes| outcomes.finish(dim));
     fields(py, &review, &given.names, &|row| row)
 }
 
@@ -123,6 +127,8 @@ fn fields<'py>(
         (array(&each.elpd), array(&each.pareto_k), array(&each.waic))
     });
     fields.set_item("pointwise", pointwise)?;
+    let outcomes = review.outcomes.as_ref().map(|outcomes| PyArray1::from_slice(py, outcomes));
+    fields.set_item("outcomes", outcomes)?;
     fields.set_item("clusters", review.influence.clusters)?;
     let influence = PyList::empty(py);
     for (name, moving) in names.iter().zip(&review.influence.each) {

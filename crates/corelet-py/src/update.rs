@@ -30,13 +30,13 @@ pub(crate) fn update<'py>(
     data: Data<'py>,
     earlier: Option<Data<'py>>,
     coreset: Known<'py>,
-    asked: (String, bool),
+    asked: (String, bool, bool),
     chains: &Bound<'py, PyDict>,
     execution: Execution<'py>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let (rest, drop_missing) = asked;
+    let (rest, drop_missing, allow_repeats) = asked;
     let (sample, seed) = sampling(chains)?;
-    let asked = UpdateSpecification { rest: rest_choice(&rest)?, sample, seed };
+    let asked = UpdateSpecification { rest: rest_choice(&rest)?, sample, allow_repeats, seed };
     let (rows, weights, notes) = coreset;
     let rows = rows.map_or_else(|| Ok(Observations::default()), |kept| kept.observations())?;
     let kept = KeptCoreset::of_notes(rows, weights.as_slice()?.to_vec(), &notes, "the coreset");

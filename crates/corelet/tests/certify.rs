@@ -173,6 +173,28 @@ fn what_was_not_proved_is_no_better_than_a_b() {
     assert_eq!((few.verdict.grade, &few.verdict.reasons[..]), (Grade::B, &[Reason::Blunt][..]));
 }
 
+/// 400 draws prove little, and no more when they are given ten times: as four chains, one after the other, or in another order.
+#[test]
+fn copies_of_draws_prove_no_more_than_the_draws() {
+    let study = study(2000, 3);
+    let posterior = exact(&study);
+    let few = drawn(&posterior, 400, 0.0, 1.0, Some(4));
+    let of = |places: Vec<usize>, chains| {
+        let theta = places.iter().flat_map(|&s| few.draws.row(s)).copied().collect();
+        let draws = Draws { theta, chains: Some(chains), ..few.draws.clone() };
+        judged(&study, &GivenDraws { draws, log_density: None, diverged: 0 })
+    };
+    let same_chain = of((0..4000).map(|s| s % 400).collect(), 10);
+    let again = of((0..4000).map(|s| s / 1000 * 100 + s % 100).collect(), 4);
+    let shuffled = of((0..4000).map(|s| s * 7919 % 4000 % 400).collect(), 4);
+    for certificate in [same_chain, again, shuffled] {
+        assert!(certificate.verdict.grade != Grade::A && has(&certificate, Reason::Blunt), "{certificate:?}");
+    }
+    // A chain that rejects most of its steps stays where it is, and is no copy of itself.
+    let stays = of((0..2000).map(|s| s / 500 * 100 + s % 500 / 5).collect(), 4);
+    assert!(!has(&stays, Reason::NotMixed), "{:?}", stays.verdict.reasons);
+}
+
 /// Draws of one number, and the gradient there.
 fn of_one(theta: Vec<f64>, gradient: impl Fn(f64) -> f64) -> Certificate {
     let draws = Draws { theta, dim: 1, chains: Some(4), log_weights: None };

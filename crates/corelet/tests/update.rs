@@ -77,7 +77,7 @@ fn fitted(first: Table, model: BuiltIn, rest: RestChoice, k: usize) -> KeptCores
 }
 
 fn asked(rest: RestChoice) -> UpdateSpecification {
-    UpdateSpecification { rest, sample: SampleSettings::default(), seed: 3 }
+    UpdateSpecification { rest, sample: SampleSettings::default(), allow_repeats: false, seed: 3 }
 }
 
 fn update(kept: &KeptCoreset, new: Table, earlier: Option<Table>, rest: RestChoice) -> Updated {
@@ -249,6 +249,98 @@ fn rows_that_cannot_be_added_are_refused_with_the_reason() {
     assert!(said.contains("1999 rows, and the coreset stands for 2000"), "{said}");
     let said = refused(&kept, of(500, 3), Some(of(2000, 9)));
     assert!(said.contains("rows 0 to 1999 are others"), "{said}");
+}
+
+/// These rows of a table.
+fn some(table: &Table, rows: &[usize]) -> Table {
+    let of = |column: &Column| Column {
+        name: column.name.clone(),
+        values: match &column.values {
+            Values::Number { values, integer } => {
+                Values::Number { values: rows.iter().map(|&row| values[row]).collect(), integer: *integer }
+            }
+            Values::Text { codes, levels } => {
+                Values::Text { codes: rows.iter().map(|&row| codes[row]).collect(), levels: levels.clone() }
+            }
+            Values::Bool(values) => Values::Bool(rows.iter().map(|&row| values[row]).collect()),
+        },
+    };
+    Table::new("rows", table.columns.iter().map(of).collect()).unwrap()
+}
+
+/// Rows that count twice leave no trace in any draw: the posterior is that of the rows with the double ones. A file that has grown, rows in
+/// another order, a part of a block and new rows among old ones are known by the rows themselves.
+#[test]
+fn rows_that_come_again_are_not_counted_twice() {
+    let of = |n, seed| table(n, seed, SLOPES, BuiltIn::Logistic, &KINDS);
+    let kept = fitted(of(2000, 1), BuiltIn::Logistic, RestChoice::Auto, 60);
+    let kept = update(&kept, of(1000, 2), None, RestChoice::Auto).kept();
+    let (old, second, fresh) = (of(2000, 1), of(1000, 2), of(3000, 7));
+    let joined = |tables: &[&Table]| {
+        let mut all = some(tables[0], &(0..2000.min(rows_of(tables[0]))).collect::<Vec<_>>());
+        tables[1..].iter().for_each(|table| append(&mut all, table));
+        all
+    };
+    let backwards = some(&old, &(0..2000).rev().collect::<Vec<_>>());
+    let half = some(&old, &(500..1500).collect::<Vec<_>>());
+    let mixed = some(&joined(&[&second, &fresh]), &(0..4000).map(|i| i * 1597 % 4000).collect::<Vec<_>>());
+    for (again, said) in [
+        (joined(&[&old, &fresh]), "the first 2 000 of 5 000 rows are in"),
+        (joined(&[&old, &second, &fresh]), "the first 3 000 of 6 000 rows are in"),
+        (joined(&[&fresh, &second]), "the last 1 000 of"),
+        (backwards, "about 2 000 of 2 000 rows are in"),
+        (half, "of 1 000 rows are in"),
+        (mixed, "about 1 000 of 4 000 rows are in"),
+    ] {
+        let words = refused(&kept, again, None);
+        assert!(words.contains(said) && words.contains("would count twice"), "{said}: {words}");
+    }
+    // Rows of the same kind, and equal ones where that is what they are.
+    let (rows, of_file) = kept.encode_data(&Source::of_table(half_of(&old)), false).unwrap();
+    let asked = UpdateSpecification { allow_repeats: true, ..asked(RestChoice::Auto) };
+    let twice = kept.update(("new", rows, of_file.total()), None, &asked, &mut unheard).unwrap();
+    assert_eq!(twice.kept().blocks.rows(), 4000);
+    assert_eq!(update(&kept, fresh, None, RestChoice::Auto).kept().blocks.rows(), 6000);
+}
+
+fn rows_of(table: &Table) -> usize {
+    match &table.columns[0].values {
+        Values::Number { values, .. } => values.len(),
+        _ => 0,
+    }
+}
+
+fn half_of(table: &Table) -> Table {
+    some(table, &(500..1500).collect::<Vec<_>>())
+}
+
+fn append(all: &mut Table, more: &Table) {
+    for (column, more) in all.columns.iter_mut().zip(&more.columns) {
+        match (&mut column.values, &more.values) {
+            (Values::Number { values, .. }, Values::Number { values: more, .. }) => values.extend(more),
+            (Values::Text { codes, .. }, Values::Text { codes: more, .. }) => codes.extend(more),
+            _ => panic!("columns of one kind"),
+        }
+    }
+}
+
+/// Rows of few distinct kinds equal each other by chance, and are new all the same.
+#[test]
+fn equal_rows_of_few_kinds_are_new() {
+    let of = |n, seed| {
+        let mut table = table(n, seed, SLOPES, BuiltIn::Logistic, &KINDS);
+        for column in &mut table.columns {
+            if let Values::Number { values, .. } = &mut column.values {
+                values.iter_mut().for_each(|x| *x = x.signum().max(0.0));
+            }
+        }
+        table
+    };
+    let kept = fitted(of(2000, 1), BuiltIn::Logistic, RestChoice::Auto, 32);
+    assert_eq!(update(&kept, of(3000, 2), None, RestChoice::Auto).kept().blocks.rows(), 5000);
+    let mut grown = of(2000, 1);
+    append(&mut grown, &of(500, 3));
+    assert!(refused(&kept, grown, None).contains("the first 2 000 of 2 500 rows"), "a file that has grown");
 }
 
 /// The same seed gives the same bits.

@@ -151,6 +151,10 @@ class Rows:
         args, kwargs = self.call(data)
         return lambda: self.model(*args, **kwargs)
 
+    def observed(self, name: str) -> NDArray[Any]:
+        """What was observed at a site."""
+        return np.asarray(_sites_now(self._called(self.values))[name]["value"])
+
     # The density.
 
     def parts(self, theta: Mapping[str, Any], data: Sequence[Any]) -> Parts:

@@ -11,7 +11,10 @@ import numpy as np
 
 from .. import _lib
 from .._build import BESIDE, _count, native
+from .._certify import densities, looked_at
+from .._certify import named as named_draws
 from .columns import parts_of
+from ..results.certificate import Certificate, certificate_from
 from ..results.coreset import Coreset, coreset_from, weighted_rows
 from .._progress import ProgressOption, reporter
 from .._types import Data, Execution
@@ -69,13 +72,7 @@ def build_on(
     threads: Optional[int],
 ) -> Coreset:
     """A coreset of the partitions of an engine; `schema` is a table with their columns."""
-    for name in REFUSED:
-        if keywords.get(name) is not None:
-            raise _lib.CoreletError(f"{name} has no meaning for a table in partitions: all columns are in it")
-    for name in BESIDE:
-        if not isinstance(keywords.get(name), (str, type(None))):
-            raise _lib.CoreletError(f"{name} must be the name of a column where the table is in partitions")
-    asked = native(keywords)
+    asked = _asked(keywords)
     with reporter(progress) as report:
         execution = Execution(report, _count("threads", threads))
         fields = _lib.build_partitions(("data", parts_of(schema)), engine, asked, execution)
@@ -91,6 +88,17 @@ def build_on(
     return coreset
 
 
+def _asked(keywords: Mapping[str, Any]) -> dict[str, Any]:
+    """Keywords of `corelet.build` that have a meaning here."""
+    for name in REFUSED:
+        if keywords.get(name) is not None:
+            raise _lib.CoreletError(f"{name} has no meaning for a table in partitions: all columns are in it")
+    for name in BESIDE:
+        if not isinstance(keywords.get(name), (str, type(None))):
+            raise _lib.CoreletError(f"{name} must be the name of a column where the table is in partitions")
+    return native(keywords)
+
+
 def _joined(parts: list[dict[str, Any]]) -> dict[str, Any]:
     """The cells of several partitions, one after the other."""
     names = parts[0] if parts else {}
@@ -102,6 +110,29 @@ def _joined(parts: list[dict[str, Any]]) -> dict[str, Any]:
         return [cell for cells in found for cell in cells]
 
     return {name: values(name) for name in names}
+
+
+def certify_on(
+    engine: Engine,
+    schema: Any,
+    draws: Any,
+    settings: Mapping[str, Any],
+    beside: tuple[str, Any],
+    progress: ProgressOption,
+    threads: Optional[int],
+) -> Certificate:
+    """The certificate of anybody's draws by all rows of the partitions."""
+    scale, log_density = beside
+    table = named_draws(draws, scale)
+    looked = table.draws.thin(looked_at(table.draws))
+    asked = _asked(settings)
+    with reporter(progress) as report:
+        execution = Execution(report, _count("threads", threads))
+        given = table.fields(densities(log_density, table.draws))
+        fields = _lib.certify_partitions(("data", parts_of(schema)), engine, asked, given, execution)
+    for warning in fields["warnings"]:
+        warnings.warn(warning, stacklevel=4)
+    return certificate_from(fields, looked)
 
 
 def check_on(

@@ -34,6 +34,11 @@ def parts_of(data: object) -> list[Part]:
         raise TypeError("X is a sparse matrix, which corelet cannot use; pass X.toarray()")
     if isinstance(data, Sequence) and not isinstance(data, (str, bytes)):
         return _matrix(np.asarray(data))
+    if hasattr(data, "map_partitions") or hasattr(data, "mapInArrow"):
+        raise TypeError(
+            "X is a table in partitions; corelet.dask and corelet.spark take these (build and check, and Dask certify), and predict takes one "
+            "partition at a time (map_partitions, mapInPandas)"
+        )
     raise TypeError(
         f"X is of type {type(data).__name__}; it must be a NumPy array, a pandas, polars or Arrow table, "
         "a mapping of columns, or the path of a file"

@@ -306,6 +306,7 @@ class Coreset:
         earlier: Any = None,
         rest: str = "auto",
         drop_missing: bool = False,
+        allow_repeats: bool = False,
         draws: int = 1000,
         tune: int = 500,
         chains: int = 4,
@@ -332,6 +333,8 @@ class Coreset:
             `auto` or `gaussian`: a Gaussian may stand for new rows; `none`: rows alone, where the coreset has no Gaussian yet.
         drop_missing
             Whether rows with missing values are left out.
+        allow_repeats
+            Whether rows are added that look like some that are in already: others that are equal, as of the same people in another month.
         draws, tune, chains, target_accept, max_depth, seed, threads, progress
             As for `corelet.fit`.
 
@@ -347,7 +350,7 @@ class Coreset:
         from .update import update
         from .verdict import chain_settings
 
-        return update(self, new, y, beside, earlier, (rest, drop_missing), chain_settings(**settings), threads, progress)
+        return update(self, new, y, beside, earlier, (rest, drop_missing, allow_repeats), chain_settings(**settings), threads, progress)
 
     def to_frame(self, library: str = "pandas") -> Any:
         """The chosen rows as a data frame of pandas (or polars): `row`, `weight`, and the columns of the data."""

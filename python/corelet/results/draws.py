@@ -58,6 +58,8 @@ class Draws:
 
     @classmethod
     def _checked(cls, values: dict[str, NDArray[Any]], chained: bool = True, diverged: int = 0) -> Draws:
+        if not values:
+            raise CoreletError("there are no draws: the mapping, or the posterior group, has no variable")
         shapes = {name: array.shape for name, array in values.items()}
         leading = {shape[:2] for shape in shapes.values()}
         if len(leading) != 1 or any(len(shape) < 2 for shape in shapes.values()):

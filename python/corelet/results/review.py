@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -44,6 +45,8 @@ class Loo:
     """k̂ of each row; 0 where the weights differ by less than a tenth, so that there is no tail to fit."""
     doubtful: bool = False
     """Whether some row is not reliable: by its k̂, or for WAIC by a posterior variance above 0.4."""
+    outcomes: Optional[str] = field(default=None, repr=False)
+    """What tells the outcomes of the rows, in their order, from others; where they are known."""
 
     def __repr__(self) -> str:
         text = f"elpd_{self.kind} {self.elpd:.1f} ± {self.se:.1f}, p_{self.kind} {self.p:.2f}, {self.n} rows, {self.n_draws} draws"
@@ -189,7 +192,8 @@ class Review:
 def review_from(fields: Mapping[str, Any]) -> Review:
     """From what the native part returns."""
     elpd, khat, waic = fields["pointwise"] or (None, None, None)
-    shared = dict(n=fields["n"], n_draws=fields["n_draws"], good_k=fields["good_k"])
+    outcomes = None if fields.get("outcomes") is None else _fingerprint(fields["outcomes"])
+    shared = dict(n=fields["n"], n_draws=fields["n_draws"], good_k=fields["good_k"], outcomes=outcomes)
     if khat is not None:
         khat = np.where(np.isneginf(khat), 0.0, khat)
     good, bad, useless = fields["by_k"]
@@ -233,6 +237,59 @@ def _fits(checks: Mapping[str, Any]) -> Fits:
 
 
 @dataclass(frozen=True)
+class Fold:
+    """One fold, and the coreset of all rows but its own that predicts them."""
+
+    n: int
+    """Its rows."""
+    points: int
+    """Weighted rows of the coreset."""
+    grade: str
+    """Of the coreset, by a pass over all rows: `A`, `B` or `C`."""
+    variance: float
+    """Its V, in nats²."""
+    elpd: float
+    """Σ log p(yᵢ | the rows of other folds)."""
+
+
+@dataclass(frozen=True, eq=False)
+class KFold:
+    """The expected log predictive density of rows by the rows of other folds."""
+
+    elpd: float
+    """Summed over rows, in nats."""
+    se: float
+    """Its standard error over rows."""
+    folds: list[Fold]
+    elpd_i: Floats = field(repr=False)
+    """Of each row."""
+    fold_i: NDArray[np.int64] = field(repr=False)
+    """The fold of each row."""
+    outcomes: str = field(repr=False)
+    """What tells the outcomes of the rows, in their order, from others."""
+    lines: list[str] = field(repr=False)
+
+    def __repr__(self) -> str:
+        return "\n".join(line.strip() for line in self.lines)
+
+    def _repr_html_(self) -> str:
+        import html
+
+        return f"<pre>{html.escape(repr(self))}</pre>"
+
+
+def k_fold_from(fields: Mapping[str, Any]) -> KFold:
+    """From what the native part returns."""
+    folds = [Fold(*fold) for fold in fields["folds"]]
+    known = _fingerprint(fields["outcomes"])
+    return KFold(fields["elpd"], fields["se"], folds, fields["elpd_i"], fields["fold_i"], known, list(fields["lines"]))
+
+
+def _fingerprint(values: Floats) -> str:
+    return hashlib.sha256(np.ascontiguousarray(values).tobytes()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
 class Compared:
     """Models by their elpd, the best first, each against that."""
 
@@ -258,27 +315,46 @@ class Compared:
         return "\n".join(lines)
 
 
-def compare(models: Mapping[str, Union[Review, Loo]]) -> Compared:
-    """Set models of the same rows side by side by their leave-one-out predictive densities, with standard errors of the differences.
+def _same_kind(found: Mapping[str, Union[Loo, KFold]]) -> None:
+    """Leave-one-out beside leave-one-out, and folds beside the same folds."""
+    kinds = {name: "k_fold" if isinstance(loo, KFold) else loo.kind for name, loo in found.items()}
+    if len(set(kinds.values())) > 1:
+        raise CoreletError(f"these are not comparable: {', '.join(f'{name} is of {kind}' for name, kind in kinds.items())}")
+    folds = [loo.fold_i for loo in found.values() if isinstance(loo, KFold)]
+    if any(not np.array_equal(folds[0], other) for other in folds[1:]):
+        raise CoreletError("the models have other folds: give all the same folds, seed and groups")
+
+
+def compare(models: Mapping[str, Union[Review, Loo, KFold]]) -> Compared:
+    """Set models of the same rows side by side by predictive densities of rows left out, with standard errors of the differences.
 
     Parameters
     ----------
     models
-        Names and what `review` returned for each, of the same rows in the same order. `arviz.compare` takes `review.loo.to_arviz()`.
+        Names and what `review` returned for each, or `k_fold` for all, of the same rows in the same order. `arviz.compare` takes
+        `review.loo.to_arviz()`.
     """
     found = {str(name): model.loo if isinstance(model, Review) else model for name, model in models.items()}
     if len(found) < 2:
         raise CoreletError("give two models or more, by name")
     each: dict[str, Floats] = {}
     for name, loo in found.items():
-        if not isinstance(loo, Loo):
-            raise TypeError(f"{name} is of type {type(loo).__name__}; it must be what review returned")
+        if not isinstance(loo, (Loo, KFold)):
+            raise TypeError(f"{name} is of type {type(loo).__name__}; it must be what review or k_fold returned")
         if loo.elpd_i is None:
             raise CoreletError(f"{name} has no number for each row: review with pointwise=True")
         each[name] = loo.elpd_i
     rows = {name: len(values) for name, values in each.items()}
     if len(set(rows.values())) > 1:
         raise CoreletError(f"the models are not of the same rows: {', '.join(f'{name} has {n}' for name, n in rows.items())}")
+    _same_kind(found)
+    known = {name: loo.outcomes for name, loo in found.items() if loo.outcomes is not None}
+    others = [name for name, outcomes in known.items() if outcomes != next(iter(known.values()))]
+    if others:
+        raise CoreletError(
+            f"the outcomes of {others[0]} are not those of {next(iter(known))}: other rows, rows in another order, or an outcome that was "
+            "transformed, whose density is of another scale"
+        )
     order = sorted(found, key=lambda name: -found[name].elpd)
     best = each[order[0]]
     differences = [each[name] - best for name in order]

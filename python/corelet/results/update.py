@@ -24,7 +24,7 @@ def update(
     y: Any,
     beside: Mapping[str, Any],
     earlier: Any,
-    asked: tuple[str, bool],
+    asked: tuple[str, bool, bool],
     settings: Mapping[str, object],
     threads: Optional[int],
     progress: ProgressOption,

@@ -4,16 +4,20 @@ mod collapse;
 mod held;
 #[cfg(feature = "files")]
 mod mapping;
+mod marks;
 mod moments;
 mod scale;
 #[cfg(feature = "files")]
 mod scratch;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::PathBuf;
 
 pub use collapse::Distinct;
 pub use held::{Growing, Held};
+use marks::Marking;
+pub use marks::Marks;
 pub use moments::Moments;
 pub use scale::TargetScale;
 #[cfg(feature = "files")]
@@ -165,19 +169,55 @@ impl Observations {
 
     /// The sum over these rows, of which the first is row `first` of all.
     pub fn fingerprint_sum(&self, first: usize) -> u64 {
+        self.each_hash(first, |(): &mut (), _| ()).0
+    }
+
+    /// The fingerprint, and the rows by which these are known again, in one pass.
+    pub fn identity(&self) -> (String, Marks) {
+        let (sum, parts) = self.each_hash(0, |marking: &mut Marking, hash| marking.add(hash, 1));
+        let marks = parts.into_iter().fold(Marking::default(), Marking::merge).finish();
+        (Self::fingerprint_of(sum, self.len()), marks)
+    }
+
+    /// How many of these rows have each of these hashes; those that none has are not there.
+    pub fn rows_with(&self, hashes: &BTreeSet<u64>) -> BTreeMap<u64, usize> {
+        let of = |found: &mut BTreeMap<u64, usize>, hash: u64| {
+            if hashes.contains(&hash) {
+                *found.entry(hash).or_default() += 1;
+            }
+        };
+        let mut all = BTreeMap::new();
+        for (hash, rows) in self.each_hash(0, of).1.into_iter().flatten() {
+            *all.entry(hash).or_default() += rows;
+        }
+        all
+    }
+
+    /// [`fingerprint_sum`](Self::fingerprint_sum), and what `visit` makes of the hashes of each block.
+    fn each_hash<T: Default + Send>(
+        &self,
+        first: usize,
+        visit: impl Fn(&mut T, u64) + Sync,
+    ) -> (u64, Vec<T>) {
         // Several rows side by side, each of which waits for its own cells alone.
         const TOGETHER: usize = 8;
-        let term = |i: usize, hash: u64| mix(hash.wrapping_add(((first + i) as u64).wrapping_mul(ODD)));
         let of_block = |Range { start, end }: Range<usize>| {
-            let (mut sum, mut at) = (0_u64, start);
+            let (mut sum, mut seen, mut at) = (0_u64, T::default(), start);
+            let mut take = |i: usize, hash: u64| {
+                let term = mix(hash.wrapping_add(((first + i) as u64).wrapping_mul(ODD)));
+                sum = sum.wrapping_add(term);
+                visit(&mut seen, hash);
+            };
             while at + TOGETHER <= end {
-                let hashes = self.hashes::<TOGETHER>(at, true);
-                sum = (at..).zip(hashes).fold(sum, |sum, (i, hash)| sum.wrapping_add(term(i, hash)));
+                (at..).zip(self.hashes::<TOGETHER>(at, true)).for_each(|(i, hash)| take(i, hash));
                 at += TOGETHER;
             }
-            (at..end).fold(sum, |sum, i| sum.wrapping_add(term(i, self.hash(i, true))))
+            (at..end).for_each(|i| take(i, self.hash(i, true)));
+            (sum, seen)
         };
-        parallel::map(parallel::parts(self.len(), BLOCK), of_block).into_iter().fold(0, u64::wrapping_add)
+        let parts = parallel::map(parallel::parts(self.len(), BLOCK), of_block);
+        let sum = parts.iter().fold(0, |sum: u64, (part, _)| sum.wrapping_add(*part));
+        (sum, parts.into_iter().map(|(_, seen)| seen).collect())
     }
 
     /// Of the numbers of row `i`, its weight left out where that does not matter; −0 is 0.

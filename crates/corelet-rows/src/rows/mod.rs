@@ -23,7 +23,7 @@ mod rest;
 mod weighted;
 
 pub use beside::Beside;
-pub use corelet_data::observations::{Distinct, Growing, Held, Moments, Observations};
+pub use corelet_data::observations::{Distinct, Growing, Held, Marks, Moments, Observations};
 pub use counted::{Counted, Looks};
 pub use grouped::{Grouped, GroupsAtHand, Put};
 pub use memory::Memory;

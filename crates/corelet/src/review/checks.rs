@@ -23,6 +23,8 @@ pub enum Outcomes {
 #[derive(Debug, Clone)]
 pub struct Checks {
     kind: Outcomes,
+    /// Whether moments are those of the outcomes that were drawn, and not of the model.
+    estimated: bool,
     rows: usize,
     /// Rows that were not censored.
     seen: usize,
@@ -100,6 +102,7 @@ impl Checks {
     pub fn new(kind: Outcomes, draws: usize) -> Self {
         Self {
             kind,
+            estimated: false,
             rows: 0,
             seen: 0,
             observed: vec![0.0; draws],
@@ -115,9 +118,14 @@ impl Checks {
         }
     }
 
+    /// The same where moments are only known by the outcomes that were drawn: variances up to a factor, the same for observed ones.
+    pub fn estimated(kind: Outcomes, draws: usize) -> Self {
+        Self { estimated: true, ..Self::new(kind, draws) }
+    }
+
     /// The same without a row.
     pub fn empty(&self) -> Self {
-        Self::new(self.kind, self.drawn.len())
+        Self { estimated: self.estimated, ..Self::new(self.kind, self.drawn.len()) }
     }
 
     /// A row whose outcome is a number.
@@ -212,7 +220,11 @@ impl Checks {
         let (low, high) =
             self.drawn.iter().fold((f64::INFINITY, 0.0_f64), |(low, high), &x| (low.min(x), high.max(x)));
         let each = self.seen.max(1) as f64;
-        let dispersion = (mean(&self.observed) / free, (low / each, high / each));
+        // The mean of what was drawn is nearer to that than to what was observed: (1 − 1/T)σ² beside (1 + 1/T)σ².
+        let count = draws as f64;
+        let near = if self.estimated { (count - 1.0) / (count + 1.0) } else { 1.0 };
+        let unit = if self.estimated { mean(&self.drawn) / each } else { 1.0 };
+        let dispersion = (near * mean(&self.observed) / free / unit, (low / each / unit, high / each / unit));
         let has_variance = numbers && self.seen == self.rows && dispersion.0.is_finite() && high.is_finite();
         let outside = each / (draws + 1) as f64;
         let bin = |bin: &Bin| {

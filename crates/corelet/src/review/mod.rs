@@ -115,6 +115,8 @@ pub struct Review {
     pub checks: Option<Checked>,
     /// The same by the levels of a column, where it was asked for.
     pub by: Vec<(String, Checked)>,
+    /// The outcome of each row, where numbers of each are kept: reviews are comparable where these are the same. Two classes are 0 and 1.
+    pub outcomes: Option<Vec<f64>>,
     /// Log evidence, where it was asked for and could be had.
     pub evidence: Option<Evidence>,
     /// Draws it rests on.
@@ -149,6 +151,7 @@ impl<'a> Reviewer<'a> {
             influence: self.influence.finish(self.asked),
             checks: None,
             by: Vec::new(),
+            outcomes: None,
             evidence: None,
             draws: self.asked.draws(),
         }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::linalg::{Cholesky, dot, gram, row_major, symmetric_eigenvalues};
+use crate::rows::Marks;
 use crate::trust::{Draws, Grade, Reason, TRUSTED_VARIANCE, Verdict};
 
 /// Under this name a coreset's metadata have its blocks.
@@ -25,6 +26,9 @@ pub struct Part {
     pub rows: usize,
     /// What tells them from others, where that is known.
     pub fingerprint: Option<String>,
+    /// Some of them, by which rows that come again are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub marks: Option<Marks>,
 }
 
 /// A Gaussian by its mean and the lower triangle of its Cholesky factor, line by line.
@@ -87,7 +91,7 @@ impl Blocks {
         let text = notes.get("corelet").ok_or("it has no summary of the rows that it is of")?;
         let Known { n, rows_dropped, fingerprint, points } =
             serde_json::from_str(text).map_err(|error| unreadable("corelet", error))?;
-        Ok(Self::of_fit(Part { rows: n, fingerprint }, n + rows_dropped, points, None))
+        Ok(Self::of_fit(Part { rows: n, fingerprint, marks: None }, n + rows_dropped, points, None))
     }
 
     /// For a coreset's metadata.
@@ -297,7 +301,7 @@ mod tests {
     fn a_posterior_that_moves_away_loses_the_certificate() {
         let at = |mean, sd| Seen::of(&normal(mean, sd)).unwrap();
         let block = Block {
-            parts: vec![Part { rows: 100, fingerprint: Some("a".to_owned()) }],
+            parts: vec![Part { rows: 100, fingerprint: Some("a".to_owned()), marks: None }],
             grade: Some(Grade::A),
             sd: 0.05,
             under: Some(at([0.0, 0.0], 1.0)),

@@ -124,11 +124,12 @@ pub enum StudyError {
     NoNewRow,
     /// An update with rows that are in.
     #[error(
-        "these {rows} rows are in the coreset already: they have been added before, or it was built on them"
+        "{which} are in the coreset already, and would count twice: they have been added before, or it was built on them; give those that \
+         are new"
     )]
     AlreadyIn {
-        /// How many.
-        rows: usize,
+        /// Which.
+        which: String,
     },
     /// Rows that are not those that a coreset stands for.
     #[error(

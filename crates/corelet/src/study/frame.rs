@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::data::{Besides, DataError, Encoding, KeptRows, Source, Standardisation, TextLevels};
-use crate::rows::{Observations, Rest};
+use crate::rows::{Marks, Observations, Rest};
 use crate::words::Summary;
 
 /// Under these names a coreset's metadata have its encoding and its model.
@@ -37,6 +37,8 @@ pub struct Frame {
     pub target: Option<String>,
     /// What tells these observations from others.
     pub fingerprint: String,
+    /// Some of them, by which rows that come again are known; none where rows are on a cluster.
+    pub marks: Option<Marks>,
     /// The classes of a target that has several, in the order of their numbers; the first of those without an order is the base.
     pub classes: Vec<String>,
     /// How cells became numbers.

@@ -79,17 +79,23 @@ impl Study {
         let independent = log_density.is_some() && chains == 1;
         let chains = if independent { None } else { Some(chains) };
         let mut draws = Draws { theta, dim: names.len(), chains, log_weights: None };
-        if let Some(weights) = find(WEIGHT).filter(|weights| weights.iter().any(|w| *w != weights[0])) {
-            if log_density.is_some() {
-                return Err(refused(
-                    "columns weight and log_density say the same twice: leave out one".to_owned(),
-                ));
-            }
+        let weights = find(WEIGHT);
+        if let Some(weights) = weights {
             if let Some(at) = weights.iter().position(|w| !(*w >= 0.0 && w.is_finite())) {
                 return Err(refused(format!(
                     "the weight of draw {at} is {}, but it must be ≥ 0",
                     weights[at]
                 )));
+            }
+            if !weights.iter().any(|w| *w > 0.0) {
+                return Err(refused("no draw has a weight above 0".to_owned()));
+            }
+        }
+        if let Some(weights) = weights.filter(|weights| weights.iter().any(|w| *w != weights[0])) {
+            if log_density.is_some() {
+                return Err(refused(
+                    "columns weight and log_density say the same twice: leave out one".to_owned(),
+                ));
             }
             let total: f64 = weights.iter().sum();
             let logs: Vec<f64> = order.iter().map(|&s| (weights[s] / total).ln()).collect();

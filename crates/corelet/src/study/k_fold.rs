@@ -56,6 +56,8 @@ pub struct KFold {
     pub pointwise: Vec<f64>,
     /// The fold of each row.
     pub fold_of: Vec<usize>,
+    /// The outcome of each row, as [`Review`](crate::review::Review) has it.
+    pub outcomes: Vec<f64>,
 }
 
 impl Study {
@@ -82,6 +84,7 @@ impl Study {
             folds: Vec::new(),
             pointwise: vec![0.0; self.len()],
             fold_of: fold_of.clone(),
+            outcomes: vec![0.0; self.len()],
         };
         for fold in 0..asked.folds {
             let ids: Vec<usize> = (0..self.len()).filter(|&row| fold_of[row] == fold).collect();
@@ -90,7 +93,10 @@ impl Study {
             let target: Vec<f64> = y.iter().zip(&less).map(|(y, less)| y - less).collect();
             let (points, each) =
                 self.one_fold(&embedding, &target, (&ids, &held), (fold, k, asked), listener)?;
-            ids.iter().zip(&each).for_each(|(&row, x)| found.pointwise[row] = *x);
+            for (at, (&row, elpd)) in ids.iter().zip(&each).enumerate() {
+                found.pointwise[row] = *elpd;
+                found.outcomes[row] = self.outcome_of(held.model().observations(), at);
+            }
             found.folds.push(points);
         }
         let rows = found.pointwise.len() as f64;

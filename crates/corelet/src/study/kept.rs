@@ -99,7 +99,17 @@ impl KeptCoreset {
         source: &Source<'_>,
         drop_missing: bool,
     ) -> Result<(Observations, KeptRows), DataError> {
-        self.encoding.encode_data(source, drop_missing, &self.levels, &self.standardisation)
+        // What predictions may do with such rows, an update may not.
+        let refused = |error| match error {
+            DataError::UnseenLevel { file, column, place, value, known } => {
+                DataError::UnknownLevel { file, column, place, value, known: known.into() }
+            }
+            DataError::Gaps { file, affected, rows, columns } => {
+                DataError::Missing { file, affected, rows, columns }
+            }
+            error => error,
+        };
+        self.encoding.encode_data(source, drop_missing, &self.levels, &self.standardisation).map_err(refused)
     }
 
     /// The same with a policy for unseen levels, and what was made of them, a line for each column.

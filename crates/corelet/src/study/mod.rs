@@ -30,6 +30,7 @@ mod mixed;
 mod modes;
 mod predict;
 mod priors;
+mod repeats;
 mod resolved;
 #[cfg(feature = "sampling")]
 mod review;
@@ -95,7 +96,7 @@ use crate::data::CoresetFile;
 use crate::data::{Dataset, Outcome, Reading, Source, WeightScale};
 use crate::model::TargetScale;
 use crate::posterior::{Gaussian, Laplace, LaplaceStatus, Modes, Prior, SampleProgress};
-use crate::rows::{All, At, Counted, Grouped, Memory, Problem, Rest, Rows, Weighted};
+use crate::rows::{All, At, Counted, Grouped, Marks, Memory, Problem, Rest, Rows, Weighted};
 use crate::trust::Reason;
 use crate::words::{Subject, count, number};
 
@@ -198,6 +199,7 @@ struct Asked {
     priors_given: bool,
     target: TargetScale,
     fingerprint: String,
+    marks: Option<Marks>,
     weight: Option<f64>,
     collapsed: Option<usize>,
     rows: Box<dyn Rows>,
@@ -233,7 +235,7 @@ impl Study {
         let mut dataset = dataset;
         let mut observations = std::mem::take(&mut dataset.observations);
         let target = TargetScale::of(&observations);
-        let fingerprint = observations.fingerprint();
+        let (fingerprint, marks) = observations.identity();
         let classes = specification.model.model.classes(&observations.target);
         let shape = (observations.dim, classes);
         let priors = specification.model.named_priors();
@@ -249,7 +251,8 @@ impl Study {
         let groups = dataset.groups.take();
         let rows = Box::new(Memory::new(model.bind(observations)?).with_groups(groups));
         let priors_given = specification.model.gives_priors();
-        let held = Asked { model, priors, priors_given, target, fingerprint, weight, collapsed, rows };
+        let marks = Some(marks);
+        let held = Asked { model, priors, priors_given, target, fingerprint, marks, weight, collapsed, rows };
         Self::assembled(source, dataset, held, read_seconds)
     }
 
@@ -286,7 +289,8 @@ impl Study {
             }
         };
         let priors_given = asked.gives_priors();
-        let held = Asked { model, priors, priors_given, target, fingerprint, weight, collapsed, rows };
+        let marks = None;
+        let held = Asked { model, priors, priors_given, target, fingerprint, marks, weight, collapsed, rows };
         let mut study = Self::assembled(schema.name(), dataset, held, clock.elapsed().as_secs_f64())?;
         study.frame.lineage.partitions = partitions;
         Ok(study)
@@ -296,7 +300,7 @@ impl Study {
     fn assembled(
         source: &str,
         dataset: Dataset,
-        Asked { model, priors, priors_given, target, fingerprint, weight, collapsed, rows: held }: Asked,
+        Asked { model, priors, priors_given, target, fingerprint, marks, weight, collapsed, rows: held }: Asked,
         read_seconds: f64,
     ) -> Result<Self, StudyError> {
         let Dataset {
@@ -338,6 +342,7 @@ impl Study {
             standardisation,
             target: target_name,
             fingerprint,
+            marks,
             classes,
             encoding,
         };

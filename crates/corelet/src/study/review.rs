@@ -12,7 +12,7 @@ use crate::parallel;
 use crate::posterior::SampleError;
 use crate::random::Stream;
 use crate::review::{Asked, By, CheckedRow, Checks, Outcomes, Review, Reviewer, Row};
-use crate::rows::{Rows, RowsError};
+use crate::rows::{Observations, Rows, RowsError};
 use crate::trust::Draws;
 use rand::RngExt;
 
@@ -74,7 +74,7 @@ impl Study {
         let few = draws.thinned(settings.checked.max(1));
         let kind = self.outcomes().filter(|_| settings.checked > 0);
         let mut checks = kind.map(|kind| Checks::new(kind, few.len()));
-        let mut apart = BTreeMap::new();
+        let (mut apart, mut outcomes) = (BTreeMap::new(), Vec::new());
         let anchor = draws.mean();
         let shifts = draws.shifts(&anchor);
         for block in parallel::parts(self.rows.len(), BLOCK) {
@@ -83,6 +83,9 @@ impl Study {
             }
             let ids: Vec<usize> = block.clone().collect();
             let model = self.rows.bind(self.rows.fetch(&ids)?)?;
+            if settings.pointwise {
+                outcomes.extend((0..model.len()).map(|row| self.outcome_of(model.observations(), row)));
+            }
             for (at, row) in self.rows_of(&model, &asked, (&anchor, &shifts), block.start)?.iter().enumerate()
             {
                 let cluster = clusters.as_ref().map(|(codes, _)| codes[block.start + at]);
@@ -94,6 +97,7 @@ impl Study {
             }
         }
         let mut review = reviewer.finish();
+        review.outcomes = settings.pointwise.then_some(outcomes);
         review.checks = checks.map(|checks| checks.finish(expected));
         if let Some(by) = &settings.by {
             // Parameters are fitted to all rows and not to those of a level.
@@ -142,6 +146,14 @@ impl Study {
             members.into_iter().for_each(|row| codes[row] = group);
         }
         Ok(Some((codes, groups.len())))
+    }
+
+    /// As a number that does not depend on how the model has it: two classes are 0 and 1.
+    pub(super) fn outcome_of(&self, rows: &Observations, row: usize) -> f64 {
+        let (y, _) = rows.target(row);
+        let two = self.model.model.outcome() == Outcome::Classes
+            && !matches!(self.model.model.predictive(), Predictive::Classes(_));
+        if two { f64::from(u8::from(y > 0.0)) } else { y }
     }
 
     fn outcomes(&self) -> Option<Outcomes> {
@@ -201,7 +213,8 @@ impl Study {
             for row in range {
                 let level = codes.map_or(0, |codes| codes[row]);
                 let sums = found.entry(level).or_insert_with(|| checks.empty());
-                self.check_row(&at, rows.target(row), (row, first + row, seed), sums)?;
+                let outcome = (self.outcome_of(rows, row), rows.target(row).1);
+                self.check_row(&at, outcome, (row, first + row, seed), sums)?;
             }
             Ok(found)
         };
@@ -240,12 +253,6 @@ impl Study {
                     return Err(far());
                 }
                 let censored = self.model.model.takes("event") && exposure == 0.0;
-                // Two classes are ±1.
-                let y = if self.model.model.outcome() == Outcome::Classes {
-                    f64::from(u8::from(y > 0.0))
-                } else {
-                    y
-                };
                 checks.add(&CheckedRow { y, censored, moments: &means, drawn: &drawn, uniform });
             }
             Predictive::Classes(of) => {

@@ -41,6 +41,8 @@ pub struct UpdateSpecification {
     pub rest: RestChoice,
     /// The chains.
     pub sample: SampleSettings,
+    /// Whether rows may be added that look like some that are in already.
+    pub allow_repeats: bool,
     /// Of everything random.
     pub seed: u64,
 }
@@ -103,7 +105,9 @@ impl Study {
     pub fn blocks(&self, drawn: Option<&Drawn>, points: usize) -> Blocks {
         let draws = drawn.map(draws_of);
         let verdict = drawn.and_then(|drawn| drawn.verdict.as_ref());
-        let part = Part { rows: self.all_rows(), fingerprint: Some(self.frame.fingerprint.clone()) };
+        let Frame { fingerprint, marks, .. } = &self.frame;
+        let part =
+            Part { rows: self.all_rows(), fingerprint: Some(fingerprint.clone()), marks: marks.clone() };
         let file_rows = self.all_rows() + self.frame.lineage.dropped;
         Blocks::of_fit(part, file_rows, points, verdict.zip(draws.as_ref()))
     }
@@ -131,7 +135,7 @@ impl KeptCoreset {
         asked: &UpdateSpecification,
         listener: &mut Listener<'_>,
     ) -> Result<Updated, StudyError> {
-        let part = self.check_new(&new)?;
+        let part = self.check_new(&new, asked.allow_repeats)?;
         if let Some(earlier) = &earlier {
             self.check_earlier(earlier)?;
         }
@@ -155,17 +159,15 @@ impl KeptCoreset {
     }
 
     /// The rows are some, of the same kind, and not in already.
-    fn check_new(&self, new: &Observations) -> Result<Part, StudyError> {
+    fn check_new(&self, new: &Observations, allow_repeats: bool) -> Result<Part, StudyError> {
         if new.is_empty() {
             return Err(StudyError::NoNewRow);
         }
-        let part = Part { rows: new.len(), fingerprint: Some(new.fingerprint()) };
-        match &part.fingerprint {
-            Some(fingerprint) if self.blocks.has(fingerprint) => {
-                Err(StudyError::AlreadyIn { rows: new.len() })
-            }
-            _ => Ok(part),
+        let (fingerprint, marks) = new.identity();
+        if !allow_repeats && let Some(repeat) = self.blocks.repeated(new, &fingerprint) {
+            return Err(StudyError::AlreadyIn { which: repeat.worded(new.len()) });
         }
+        Ok(Part { rows: new.len(), fingerprint: Some(fingerprint), marks: Some(marks) })
     }
 
     /// The rows are those that it stands for, in their order.
@@ -239,6 +241,7 @@ impl Update<'_> {
             standardisation: Standardisation::clone(standardisation),
             target: None,
             fingerprint: rows.fingerprint(),
+            marks: None,
             classes,
             encoding: encoding.clone(),
         };

@@ -1,7 +1,9 @@
 //! What is said of a review: how well rows are predicted, whether the model fits, which rows drive it.
 
-use super::numbers::{count, number, percent};
+use super::numbers::{count, number, percent, plural};
 use crate::review::{Bin, Checked, Evidence, Loo, Moving, Outcomes, Review};
+use crate::study::KFold;
+use crate::trust::Grade;
 
 /// Pearson's statistic of a variance that is off by this factor, in either direction, is told.
 const FAR_DISPERSION: f64 = 1.5;
@@ -44,7 +46,32 @@ pub fn reviewed(review: &Review, names: &[String], file_row: &dyn Fn(usize) -> u
     lines
 }
 
-fn predicted(loo: &Loo, file_row: &dyn Fn(usize) -> usize) -> Vec<String> {
+/// Of K-fold cross-validation: what rows say of rows of other folds, and what that rests on.
+pub fn k_folded(found: &KFold) -> Vec<String> {
+    let KFold { elpd, se, folds, pointwise, .. } = found;
+    let points = folds.iter().map(|fold| fold.points).max().unwrap_or_default();
+    let of = |grade: Grade| folds.iter().filter(|fold| fold.grade == grade).count();
+    let grades: Vec<String> = [Grade::A, Grade::B, Grade::C]
+        .into_iter()
+        .filter(|grade| of(*grade) > 0)
+        .map(|grade| format!("{} {grade:?}", of(grade)))
+        .collect();
+    let head = format!("{}-fold", folds.len());
+    let mut lines = vec![format!(
+        "  {head:<14} elpd {elpd:.1} ± {se:.1}, of {} rows; coresets of at most {}, by grade {}",
+        count(pointwise.len()),
+        plural(points, "weighted row"),
+        grades.join(", ")
+    )];
+    if of(Grade::C) > 0 {
+        let k = "                 the coresets of some folds are not certified: the elpd of their rows is not reliable; give them more points";
+        lines.push(k.to_owned());
+    }
+    lines
+}
+
+/// How well rows are predicted that were left out, a line each.
+pub fn predicted(loo: &Loo, file_row: &dyn Fn(usize) -> usize) -> Vec<String> {
     let mut lines = vec![
         format!(
             "  leave-one-out  elpd {:.1} ± {:.1}, effective parameters {}, of {} rows",

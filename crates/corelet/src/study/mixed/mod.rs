@@ -492,6 +492,7 @@ impl FixedPart {
             standardisation: dataset.standardisation,
             target: dataset.target_name,
             fingerprint,
+            marks: None,
             classes: self.classes.clone(),
             encoding: dataset.encoding,
         }

@@ -6,7 +6,7 @@
 
 use super::judge::{Evidence, judge};
 use super::measure::measure;
-use super::policy::{PROVING_DRAWS, TRUSTED_SHARE, TRUSTED_VARIANCE};
+use super::policy::{FEWEST_DRAWS, PROVING_DRAWS, TRUSTED_SHARE, TRUSTED_VARIANCE};
 use super::stein::{Mean, Standardised, column};
 use super::{Draws, Reason, Scores, Verdict, VerdictError};
 use crate::linalg::{Cholesky, LinalgError, dot, gram, row_major};
@@ -110,7 +110,12 @@ fn doubts(draws: &Draws, looked: &Draws, has_density: bool) -> Vec<Reason> {
     if draws.parameters().iter().any(|series| !varies(series)) {
         found.push(Reason::Narrow);
     }
+    let own = draws.share_of_own();
     if has_density {
+        // Weights of copies seem to agree with each other.
+        if own * (looked.len() as f64) < FEWEST_DRAWS {
+            found.push(Reason::Blunt);
+        }
         return found;
     }
     if draws.chains.is_none_or(|chains| chains < 2) {
@@ -122,7 +127,7 @@ fn doubts(draws: &Draws, looked: &Draws, has_density: bool) -> Vec<Reason> {
         effective_sample_size(&series.chunks_exact(length).map(<[f64]>::to_vec).collect::<Vec<_>>())
     };
     let least = looked.parameters().into_iter().map(effective).fold(f64::INFINITY, f64::min);
-    if least < PROVING_DRAWS {
+    if least * own < PROVING_DRAWS {
         found.push(Reason::Blunt);
     }
     found

@@ -1,5 +1,7 @@
 //! The draws a verdict rests on: of chains, or of a Gaussian with the weights that make them draws of the posterior.
 
+use std::collections::HashSet;
+
 use super::psis::{pareto_threshold, psis};
 use super::{REWEIGHTED_DRAWS, VerdictError};
 use crate::model::Shifts;
@@ -126,6 +128,20 @@ impl Draws {
         };
         let each: Vec<f64> = self.parameters().into_iter().map(of).filter(|x| x.is_finite()).collect();
         each.iter().sum::<f64>() / (each.len().max(1) * self.len().max(1)) as f64
+    }
+
+    /// The share of the draws that are no copies of others: a chain that is given twice, or draws that were resampled, say no more than once.
+    /// A chain that stays where it is for some steps is no copy of itself; that is what autocorrelation is for.
+    pub(super) fn share_of_own(&self) -> f64 {
+        let length = (self.len() / self.chains.unwrap_or(1).max(1)).max(1);
+        let bits = |s: usize| self.row(s).iter().map(|x| x.to_bits()).collect::<Vec<u64>>();
+        let moved = (0..self.len()).filter(|&s| s % length == 0 || self.row(s) != self.row(s - 1));
+        let (mut steps, mut places) = (0_usize, HashSet::new());
+        for s in moved {
+            steps += 1;
+            places.insert(bits(s));
+        }
+        places.len() as f64 / steps.max(1) as f64
     }
 
     /// θₛ − anchor.

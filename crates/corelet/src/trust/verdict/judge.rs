@@ -148,7 +148,13 @@ fn decide(
         ]));
     }
     let grade = reasons.iter().map(|reason| reason.allows()).fold(Grade::A, Grade::max);
-    reasons.dedup();
+    let mut distinct = Vec::new();
+    for reason in reasons {
+        if !distinct.contains(&reason) {
+            distinct.push(reason);
+        }
+    }
+    let reasons = distinct;
     let draws = errors.len();
     Verdict { grade, reasons, draws, divergence, reweighting, log_weights, errors, mixing, fidelity }
 }
