@@ -1,6 +1,7 @@
 //! The judge: evidence in, a grade out. All gates for all models, before the grade.
 
 use super::measure::{Measured, measure};
+use super::moves::Moves;
 use super::policy::{DISAGREES, MOST_DIVERGED, NARROW, REWEIGHTED_DRAWS, TRUSTED_SHARE, TRUSTED_VARIANCE};
 use super::stein::likelihood_alone;
 use super::{Draws, Fidelity, Grade, Mixing, Reason, Scores, Verdict, VerdictError};
@@ -97,7 +98,8 @@ pub fn judge(evidence: Evidence<'_>) -> Result<Verdict, VerdictError> {
     {
         reasons.push(Reason::Disagrees);
     }
-    Ok(decide(measured, reasons, mixing, fidelity))
+    let moves = Moves::of(judged, &measured);
+    Ok(Verdict { moves, ..decide(measured, reasons, mixing, fidelity) })
 }
 
 /// What tests of the sampler found: by the gradient where it is known, else by L_w alone.
@@ -150,7 +152,18 @@ fn decide(
     let grade = reasons.iter().map(|reason| reason.allows()).fold(Grade::A, Grade::max);
     reasons.dedup();
     let draws = errors.len();
-    Verdict { grade, reasons, draws, divergence, reweighting, log_weights, errors, mixing, fidelity }
+    Verdict {
+        grade,
+        reasons,
+        draws,
+        divergence,
+        reweighting,
+        log_weights,
+        errors,
+        mixing,
+        fidelity,
+        moves: None,
+    }
 }
 
 /// Evidence without the draws at which Δ or L_w is not finite.
