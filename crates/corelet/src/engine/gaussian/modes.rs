@@ -37,7 +37,7 @@ pub(super) fn summits(
     rows: usize,
     sample: Option<&[usize]>,
 ) -> Result<Vec<Summit>, TargetError> {
-    let starts = model.starts(STARTS)?;
+    let starts = mirrored(model.starts(STARTS)?, model.dimension());
     let mut found: Vec<Summit> = Vec::new();
     for start in starts.chunks_exact(model.dimension().max(1)) {
         found.extend(climb(start, STEPS, RISE, |at| density(model, at, rows, sample))?);
@@ -51,6 +51,16 @@ pub(super) fn summits(
         found = apart(model, tops, rows, None)?;
     }
     Ok(found)
+}
+
+/// These points and, about the first of them, the mirror image of each other one: two modes that mirror each other, by a sign that is not
+/// determined or two components that can change places, are then both found, on whichever side the points are.
+fn mirrored(mut starts: Vec<f64>, dim: usize) -> Vec<f64> {
+    let given = starts.len();
+    for at in dim..given {
+        starts.push(2.0 * starts[at % dim.max(1)] - starts[at]);
+    }
+    starts
 }
 
 /// Those between which the density falls, the highest first.
