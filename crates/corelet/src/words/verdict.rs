@@ -129,7 +129,8 @@ pub fn lines(verdict: &Verdict, points: usize, rows: usize) -> Vec<String> {
         ));
     }
     lines.push(format!(
-        "  log evidence   of all rows = that of the weighted rows {} {}",
+        "  log evidence   of all rows = that of {} {} {}",
+        if points == 0 { "this Gaussian" } else { "the weighted rows" },
         if log_evidence_ratio < 0.0 { "−" } else { "+" },
         number(log_evidence_ratio.abs())
     ));
