@@ -278,7 +278,10 @@ pub(super) fn why(reason: Reason) -> &'static str {
 
 /// One thing to do about it, for a coreset of so many points of so many rows.
 pub(super) fn remedy(reason: Reason, points: usize, rows: usize) -> String {
-    let more = || format!("more points: try k = {}", (2 * points).clamp(1, rows.max(1)));
+    let more = || match points {
+        0 => "weighted rows beside the Gaussian (a larger k); where these do not help, all rows".to_owned(),
+        _ => format!("more points: try k = {}", (2 * points).clamp(1, rows.max(1))),
+    };
     let text = match reason {
         Reason::Variance | Reason::Share | Reason::ParetoK | Reason::OwnMode => return more(),
         Reason::EffectiveDraws | Reason::FewDraws => "more draws",
