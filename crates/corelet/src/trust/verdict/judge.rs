@@ -6,6 +6,9 @@ use super::policy::{DISAGREES, MOST_DIVERGED, NARROW, REWEIGHTED_DRAWS, TRUSTED_
 use super::stein::likelihood_alone;
 use super::{Draws, Fidelity, Grade, Mixing, Reason, Scores, Verdict, VerdictError};
 
+/// Draws without which there is no verdict, and finite ones without which there is no V.
+const FEWEST_FINITE: usize = 100;
+
 /// What a grade rests on.
 #[derive(Debug, Clone)]
 pub struct Evidence<'a> {
@@ -62,13 +65,18 @@ impl<'a> Evidence<'a> {
 pub fn judge(evidence: Evidence<'_>) -> Result<Verdict, VerdictError> {
     let Evidence { judged, all, errors, at_anchor, weighted, likelihood, scores, diverged, held_out, found } =
         evidence;
-    if errors.len() < 100 {
+    if errors.len() < FEWEST_FINITE {
         return Err(VerdictError::TooFewDraws(errors.len()));
     }
     let mut reasons = found;
     let Finite { judged: finite, errors, weighted, dropped } = Finite::of(judged, errors, weighted);
     let judged = finite.as_ref().unwrap_or(judged);
-    let measured = measure(judged, errors, at_anchor);
+    let mut measured = measure(judged, errors, at_anchor);
+    if measured.errors.len() < FEWEST_FINITE {
+        // Of next to no draw V is 0, and says the opposite of what was found.
+        measured.divergence.variance = f64::INFINITY;
+        measured.divergence.variance_upper = f64::INFINITY;
+    }
     let mixing = judged.chains.map(|chains| {
         let series = [weighted.clone(), measured.errors.clone()];
         let known: Vec<Vec<f64>> = series.into_iter().filter(|series| !series.is_empty()).collect();
