@@ -158,7 +158,14 @@ fn decide(
         ]));
     }
     let grade = reasons.iter().map(|reason| reason.allows()).fold(Grade::A, Grade::max);
-    reasons.dedup();
+    // Each once, where it was found first.
+    let mut once = Vec::new();
+    for reason in reasons {
+        if !once.contains(&reason) {
+            once.push(reason);
+        }
+    }
+    let reasons = once;
     let draws = errors.len();
     Verdict {
         grade,
