@@ -97,6 +97,7 @@ def evidence(
             chains=chains,
             chained=chained,
             theta=None if draws is None else Layout.of(draws).table(draws),
+            names=[] if draws is None else Layout.of(draws).entries(),
             diverged=0 if draws is None else draws.diverged,
             held_out=held_out,
             points=points,

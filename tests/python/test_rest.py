@@ -92,3 +92,23 @@ def test_the_first_line_names_rows_and_gaussian(data, alone):
     said = corelet.check(both, *data).headline
     whose = "this Gaussian" if points == 0 else f"{points} weighted row{'s' if points > 1 else ''} and a Gaussian"
     assert f"the posterior of {whose} matches" in said, said
+
+
+def test_the_verdict_names_what_moves_most_as_reweighted_draws_do():
+    random = np.random.default_rng(5)
+    X = random.normal(size=(150, 4))
+    y = random.poisson(np.exp(0.4 * X[:, 0] - 0.3))
+    coreset = corelet.build(X, y, model="poisson", k=0, rest="gaussian")
+    verdict = corelet.check(coreset, X, y, draws=500)
+    name, by, error = verdict.largest_shift
+    assert 0.001 < verdict.variance < 1 and 0 < error < 0.05
+    draws = np.asarray(verdict.draws["posterior"]["standardised"]).reshape(-1, 5)
+    if verdict.resampled:
+        pytest.fail("the draws were resampled, and so tell nothing of their weights")
+    shifts = (np.exp(verdict.log_weights) @ draws - draws.mean(axis=0)) / draws.std(axis=0)
+    assert abs(shifts[coreset.names.index(name)] - by) < 0.3 * abs(by) + 0.01
+    assert np.abs(shifts).max() < abs(by) + 0.02 and abs(by) <= verdict.variance**0.5
+    widest, factor, _ = verdict.largest_ratio
+    assert widest in coreset.names and 0.7 < factor < 1.4
+    said = [line for line in verdict.lines if line.startswith("  parameters")]
+    assert len(said) == 1 and name in said[0] and widest in said[0]

@@ -370,7 +370,10 @@ pub(crate) fn fit_target<'py>(
     if let Some(error) = raised {
         return Err(error);
     }
-    target_fields(py, fitted?)
+    let names: Vec<String> = bridge.call_method0("entries")?.extract()?;
+    let mut fitted = fitted?;
+    fitted.verdict = fitted.verdict.named(&names);
+    target_fields(py, fitted)
 }
 
 pub(crate) fn rest_choice(rest: &str) -> PyResult<RestChoice> {
@@ -527,6 +530,8 @@ pub(crate) struct GivenEvidence<'py> {
     chained: bool,
     /// The draws, where they are known.
     theta: Option<PyReadonlyArray3<'py, f64>>,
+    /// The names of their parameters.
+    names: Vec<String>,
     diverged: usize,
     held_out: Option<f64>,
     points: usize,
@@ -560,5 +565,5 @@ pub(crate) fn judge<'py>(py: Python<'py>, given: GivenEvidence<'py>) -> PyResult
             judged(evidence)
         })
         .map_err(|error| Failure::new(&error))?;
-    verdict_fields(py, &verdict, given.points, given.n)
+    verdict_fields(py, &verdict.named(&given.names), given.points, given.n)
 }

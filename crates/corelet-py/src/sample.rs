@@ -7,7 +7,7 @@ use corelet::data::Standardisation;
 use corelet::posterior::{Chains, Phase, Stats};
 use corelet::rows::{Observations, Rest};
 use corelet::study::{Drawn, Resolved, Study, StudyError, sample_kept_with_rest};
-use corelet::trust::{Fidelity, Mixing, Verdict};
+use corelet::trust::{Fidelity, Mixing, Move, Moves, Verdict};
 use corelet::words;
 use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::prelude::*;
@@ -317,6 +317,11 @@ pub(crate) fn verdict_fields<'py>(
     if let Some(Fidelity { shift, scale }) = judged.fidelity {
         fields.set_item("score_shift", shift)?;
         fields.set_item("score_scale", scale)?;
+    }
+    if let Some(Moves { shift, ratio }) = &judged.moves {
+        let of = |Move { name, by, error, .. }: &Move| (name.clone(), *by, *error);
+        fields.set_item("largest_shift", of(shift))?;
+        fields.set_item("largest_ratio", of(ratio))?;
     }
     Ok(fields)
 }

@@ -17,6 +17,16 @@ trait Row: Sync {
     fn dim(&self) -> usize;
     fn prior_sd(&self) -> f64;
     fn at(&self, row: usize, theta: &[f64], slope: &mut [f64]) -> f64;
+
+    /// Number x of the points to climb from, a point after the other.
+    fn start(&self, x: usize) -> f64 {
+        scattered(x, self.dim())
+    }
+}
+
+/// Points within 1 of 0, the first of them within 0.1.
+fn scattered(x: usize, dim: usize) -> f64 {
+    ((x * 7919 % 101) as f64 / 50.0 - 1.0) * if x < dim { 0.1 } else { 1.0 }
 }
 
 struct Model<R>(R);
@@ -88,8 +98,7 @@ impl<R: Row> Derivatives for Model<R> {
     }
 
     fn starts(&self, count: usize) -> Result<Vec<f64>, TargetError> {
-        let at = |x: usize| ((x * 7919 % 101) as f64 / 50.0 - 1.0) * if x < self.0.dim() { 0.1 } else { 1.0 };
-        Ok((0..count * self.0.dim()).map(at).collect())
+        Ok((0..count * self.0.dim()).map(|x| self.0.start(x)).collect())
     }
 
     fn unconstrained(&self, sample: &Sample) -> Result<Vec<f64>, TargetError> {
@@ -215,11 +224,15 @@ fn rows_beside_it_have_what_is_not_gaussian() {
 }
 
 /// θ² is seen and its sign is not: the same Gaussian is a good one of either mode, and neither is the posterior.
-struct Squared(Vec<f64>);
+struct Squared {
+    rows: Vec<f64>,
+    /// Whether all points to climb from are at 0 or above.
+    one_sided: bool,
+}
 
 impl Row for Squared {
     fn rows(&self) -> usize {
-        self.0.len()
+        self.rows.len()
     }
 
     fn dim(&self) -> usize {
@@ -230,8 +243,12 @@ impl Row for Squared {
         3.0
     }
 
+    fn start(&self, x: usize) -> f64 {
+        if self.one_sided { 0.3 * x as f64 } else { scattered(x, 1) }
+    }
+
     fn at(&self, row: usize, theta: &[f64], slope: &mut [f64]) -> f64 {
-        let left = self.0[row] - theta[0] * theta[0];
+        let left = self.rows[row] - theta[0] * theta[0];
         slope[0] = 2.0 * left * theta[0];
         -0.5 * left * left
     }
@@ -239,10 +256,13 @@ impl Row for Squared {
 
 #[test]
 fn a_second_mode_is_no_a() {
-    let rows = (0..2000).map(|row| 1.0 + ((row * 37 % 101) as f64 - 50.0) / 50.0).collect();
-    let fit = fitted(Squared(rows), RestChoice::Gaussian, 20).unwrap();
-    assert_eq!(fit.verdict.grade, Grade::C);
-    assert!(fit.verdict.reasons.contains(&Reason::SecondMode), "{:?}", fit.verdict.reasons);
+    let rows: Vec<f64> = (0..2000).map(|row| 1.0 + ((row * 37 % 101) as f64 - 50.0) / 50.0).collect();
+    // The mirror image of a start finds the mode that no start is near.
+    for one_sided in [false, true] {
+        let fit = fitted(Squared { rows: rows.clone(), one_sided }, RestChoice::Gaussian, 20).unwrap();
+        assert_eq!(fit.verdict.grade, Grade::C);
+        assert!(fit.verdict.reasons.contains(&Reason::SecondMode), "{:?}", fit.verdict.reasons);
+    }
 }
 
 /// A gradient that is not finite is an error that names the row.

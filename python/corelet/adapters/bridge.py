@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from .. import _lib
 from ..results.draws import Draws
 from ..frames.units import Units, Which
-from .gaussian import Differentiable, in_lines
+from .gaussian import Differentiable, in_lines, names_of
 
 
 class Sampler(Protocol):
@@ -68,6 +68,10 @@ class Layout:
             start = int(end)
         return Draws(values, chained)
 
+    def entries(self) -> list[str]:
+        """The name of each number; an array without names is `theta`."""
+        return [entry for name, shape in zip(self.names, self.shapes) for entry in names_of(name or "theta", shape)]
+
     def same_as(self, other: Layout) -> bool:
         """Whether both are of the same variables."""
         return (self.names, self.shapes) == (other.names, other.shapes)
@@ -102,6 +106,10 @@ class Bridge:
         """Draws of the engine as variables."""
         assert self.layout is not None
         return self.layout.draws(table, chained)
+
+    def entries(self) -> list[str]:
+        """The names of the numbers of a draw."""
+        return [] if self.layout is None else self.layout.entries()
 
     def sample(
         self,

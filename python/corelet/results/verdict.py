@@ -85,6 +85,11 @@ class Verdict:
     error, in the worst direction; where the gradient is known."""
     score_scale: tuple[float, float] = (float("nan"), float("nan"))
     """The smallest and the largest ratio of a variance of the draws to that of the weighted posterior, by the same test."""
+    largest_shift: Optional[tuple[str, float, float]] = None
+    """The parameter whose mean all rows move most: its name, by how many standard deviations, to first order, and the standard error
+    of that. No direction moves by more than √V. Of draws that are handed out resampled it is what resampling moves."""
+    largest_ratio: Optional[tuple[str, float, float]] = None
+    """The same of a standard deviation, by the factor that all rows change it by."""
 
     @property
     def certified(self) -> bool:

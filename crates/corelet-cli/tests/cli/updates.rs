@@ -105,3 +105,18 @@ fn what_cannot_be_added_leaves_no_file() {
     let output = place.run(&format!("update core.parquet gap.csv --drop-missing -o out.parquet {CHAINS}"));
     assert!(stderr(&output).contains("1 of 2 rows have missing values"), "{}", stderr(&output));
 }
+
+/// No row of either month is needed: the two Gaussians add up.
+#[test]
+fn a_gaussian_alone_takes_new_rows() {
+    let place = months();
+    let model = "--model logistic --features a,b,kind --target late";
+    place.succeed(&format!(
+        "fit one.csv {model} -k 0 --rest gaussian -o one.parquet --coreset core1.parquet {CHAINS}"
+    ));
+    place.succeed(&format!("update core1.parquet two.csv -o core2.json --json two.json {CHAINS}"));
+    assert_eq!(grade(&place, "two.json"), "A");
+    assert_eq!(place.json("two.json")["coreset"]["n"], 4500);
+    assert_eq!(place.json("two.json")["coreset"]["points"], 0);
+    place.succeed("predict core2.json three.csv -o predicted.csv");
+}

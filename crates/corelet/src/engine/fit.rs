@@ -162,7 +162,7 @@ fn by_gaussians<T: Target + ?Sized>(
             (Err(error), interrupted)
         }
     };
-    Ok((beyond(target, first, second, "with weighted rows beside it"), interrupted))
+    Ok((beyond(target, first, second, "beside it"), interrupted))
 }
 
 /// A step of rounds that come after so many others.

@@ -152,6 +152,8 @@ impl Blocks {
         }
         let mut verdict = step.with(&found);
         verdict.divergence.variance_upper = bound;
+        // Of the new block alone.
+        verdict.moves = None;
         verdict
     }
 }

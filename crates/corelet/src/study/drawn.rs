@@ -94,6 +94,7 @@ impl Study {
                 let judged = verdict(&self.rows, &self.prior, coreset, &draws, chains.divergences())?;
                 let tails: &[Reason] = if missed.is_empty() { &[] } else { &[Reason::Tail] };
                 let found = self.against_draws(own_modes.as_ref(), &chains);
+                let judged = judged.named(&self.frame().names);
                 Some(judged.with(&self.known).with(&found).with(tails))
             }
             None => None,

@@ -463,7 +463,9 @@ impl Update<'_> {
         drawn: &Drawn,
     ) -> Result<Summary, StudyError> {
         let rest = points.rest.as_ref();
-        let rows = Memory::new(study.model.bind(chosen.clone())?);
+        // No likelihood is one of no rows: a Gaussian alone is looked at beside a row that has no weight.
+        let known = if chosen.is_empty() { self.new.select(&[0]) } else { chosen.clone() };
+        let rows = Memory::new(study.model.bind(known)?);
         let ids: Vec<usize> = (0..chosen.len()).collect();
         let weights = vec![1.0; chosen.len()];
         let problem = Problem { rows: &rows, prior: &study.prior };

@@ -1,10 +1,14 @@
 //! The verdict in words: what it says, why, and what to do. It is the approximation that is judged, not the model.
 
 use super::numbers::{count, number, percent, plural};
-use crate::trust::{Divergence, Fidelity, Grade, Mixing, Reason, Reweighting, Verdict};
+use crate::trust::{Divergence, Fidelity, Grade, Mixing, Moves, Reason, Reweighting, Verdict};
 
 /// V of a coreset that differs from all rows by rounding alone, in nats²: an error of 10⁻⁷ nats, about what sums are rounded to.
 const ROUNDING: f64 = 1e-14;
+/// V up to which shifts to first order are good to a tenth or two of a standard deviation.
+const FIRST_ORDER: f64 = 1.0;
+/// Standard deviations that nothing need be said of where no direction moves further.
+const UNTOLD: f64 = 0.01;
 
 /// The first line of the output: the grade and what it means.
 pub fn headline(verdict: &Verdict, points: usize, rows: usize) -> String {
@@ -111,6 +115,7 @@ pub fn lines(verdict: &Verdict, points: usize, rows: usize) -> Vec<String> {
         number(kl_symmetrised),
         percent(ess_share)
     )];
+    lines.extend(verdict.moves.as_ref().and_then(|moves| moves_line(moves, variance, variance_upper)));
     lines.extend(verdict.mixing.as_ref().map(chains_line));
     lines.extend(verdict.fidelity.as_ref().map(score_line));
     // Where no weights are needed their tail says nothing.
@@ -124,7 +129,8 @@ pub fn lines(verdict: &Verdict, points: usize, rows: usize) -> Vec<String> {
         ));
     }
     lines.push(format!(
-        "  log evidence   of all rows = that of the weighted rows {} {}",
+        "  log evidence   of all rows = that of {} {} {}",
+        if points == 0 { "this Gaussian" } else { "the weighted rows" },
         if log_evidence_ratio < 0.0 { "−" } else { "+" },
         number(log_evidence_ratio.abs())
     ));
@@ -137,6 +143,33 @@ pub fn lines(verdict: &Verdict, points: usize, rows: usize) -> Vec<String> {
         }
     }
     lines
+}
+
+/// By how much all rows move the parameters.
+fn moves_line(moves: &Moves, variance: f64, variance_upper: f64) -> Option<String> {
+    let Moves { shift, ratio } = moves;
+    let most = variance_upper.max(variance).sqrt();
+    if most < UNTOLD {
+        return None;
+    }
+    if variance > FIRST_ORDER {
+        let correlation = shift.by / variance.sqrt();
+        return Some(format!(
+            "  parameters     the log-likelihood strays most along {} (correlation {correlation:.2})",
+            shift.name
+        ));
+    }
+    Some(format!(
+        "  parameters     all rows move no mean further than that of {}, by {} ± {} sd, and no sd further than that of {}, by a factor of {:.3} ± {}; \
+         no direction by more than {} sd",
+        shift.name,
+        number(shift.by),
+        number(shift.error),
+        ratio.name,
+        ratio.by,
+        number(ratio.error),
+        number(most)
+    ))
 }
 
 pub(super) fn chains_line(mixing: &Mixing) -> String {
@@ -245,7 +278,10 @@ pub(super) fn why(reason: Reason) -> &'static str {
 
 /// One thing to do about it, for a coreset of so many points of so many rows.
 pub(super) fn remedy(reason: Reason, points: usize, rows: usize) -> String {
-    let more = || format!("more points: try k = {}", (2 * points).clamp(1, rows.max(1)));
+    let more = || match points {
+        0 => "weighted rows beside the Gaussian (a larger k); where these do not help, all rows".to_owned(),
+        _ => format!("more points: try k = {}", (2 * points).clamp(1, rows.max(1))),
+    };
     let text = match reason {
         Reason::Variance | Reason::Share | Reason::ParetoK | Reason::OwnMode => return more(),
         Reason::EffectiveDraws | Reason::FewDraws => "more draws",
@@ -289,7 +325,7 @@ pub(super) fn remedy(reason: Reason, points: usize, rows: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trust::verdict_of_errors;
+    use crate::trust::{Move, verdict_of_errors};
 
     #[test]
     fn each_reason_has_one_thing_to_do_and_the_first_line_says_what_is_judged() {
@@ -313,5 +349,22 @@ mod tests {
             first,
             "A - trusted: the posterior of this weighted row matches that of all 5 000 rows; whether the model suits the data is not judged"
         );
+    }
+
+    #[test]
+    fn what_moves_most_is_named_where_it_matters() {
+        let of = |name: &str, by: f64, error: f64| Move { parameter: 0, name: name.to_owned(), by, error };
+        let moves = Moves { shift: of("level[3]", -0.04, 0.01), ratio: of("spread", 1.02, 0.005) };
+        let told = moves_line(&moves, 0.03, 0.04).unwrap();
+        assert!(
+            told.contains("that of level[3], by -0.04 ± 0.01 sd")
+                && told.contains("that of spread, by a factor of 1.020"),
+            "{told}"
+        );
+        assert!(told.ends_with("no direction by more than 0.2 sd"), "{told}");
+        assert!(moves_line(&moves, 1e-6, 2e-6).is_none());
+        // Far from a first order there is no number, but still a name.
+        let far = moves_line(&moves, 100.0, 120.0).unwrap();
+        assert!(far.contains("strays most along level[3]") && !far.contains("sd"), "{far}");
     }
 }

@@ -49,7 +49,7 @@ pub(super) fn forecast(
     };
     let round = look + rows_beside + chained;
     let share = (SAMPLE as f64 / rows.max(1) as f64).min(1.0);
-    let climbs = if k > 0 { 0.0 } else { CLIMB * (1.0 + share * STARTS as f64) };
+    let climbs = if k > 0 { 0.0 } else { CLIMB * (1.0 + share * (2 * STARTS - 1) as f64) };
     let before = climbs + 2.0 * share * wide + (2 * FIRST_PAIRS + HESSIAN_GRADIENTS) as f64;
     Ok(Some(Forecast {
         parameters: dim,

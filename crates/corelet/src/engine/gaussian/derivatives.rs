@@ -24,7 +24,8 @@ pub trait Derivatives: Sync {
     /// Those of the model.
     fn names(&self) -> Result<Vec<String>, TargetError>;
 
-    /// So many points, far apart, at which the density is finite, from which a search for modes may begin.
+    /// So many points, far apart, at which the density is finite, from which a search for modes may begin; the first in the middle of them
+    /// where there is one, since the mirror images of the others about it are starts too.
     ///
     /// # Errors
     /// Those of the model.

@@ -242,6 +242,15 @@ impl<'m> Expander<'m> {
             rows = if bad(first)?.is_some() { first.to_vec() } else { second.to_vec() };
         }
         let which = bad(&rows)?.map_or("", |which| &names[which]);
+        let value = self.model.log_likelihood(at, Some(&rows))?.values[0];
+        if !value.is_finite() {
+            return Ok(format!(
+                "the log-likelihood of row {} is {value}, and its gradient by {which} is not finite; look at that row for missing or extreme \
+                 values, or give {which} a prior that keeps it in range",
+                rows[0]
+            )
+            .into());
+        }
         Ok(format!(
             "the gradient of the log-likelihood of row {} by {which} is not finite; look at that row, or give {which} a prior that keeps it in range",
             rows[0]

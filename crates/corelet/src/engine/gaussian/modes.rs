@@ -37,10 +37,13 @@ pub(super) fn summits(
     rows: usize,
     sample: Option<&[usize]>,
 ) -> Result<Vec<Summit>, TargetError> {
-    let starts = model.starts(STARTS)?;
+    let starts = mirrored(model.starts(STARTS)?, model.dimension());
     let mut found: Vec<Summit> = Vec::new();
     for start in starts.chunks_exact(model.dimension().max(1)) {
         found.extend(climb(start, STEPS, RISE, |at| density(model, at, rows, sample))?);
+    }
+    for start in other_sides(&mut found) {
+        found.extend(climb(&start, STEPS, RISE, |at| density(model, at, rows, sample))?);
     }
     let mut found = apart(model, found, rows, sample)?;
     if sample.is_some() {
@@ -51,6 +54,33 @@ pub(super) fn summits(
         found = apart(model, tops, rows, None)?;
     }
     Ok(found)
+}
+
+/// These points and, about the first of them, the mirror image of each other one: two modes that mirror each other, by a sign that is not
+/// determined or two components that can change places, are then both found, on whichever side the points are.
+fn mirrored(mut starts: Vec<f64>, dim: usize) -> Vec<f64> {
+    let given = starts.len();
+    for at in dim..given {
+        starts.push(2.0 * starts[at % dim.max(1)] - starts[at]);
+    }
+    starts
+}
+
+/// The mirror image of the highest end about each lower one. A climb may end at a saddle, where two components of a mixture are alike, say:
+/// the highest end is on one side of it, and on the other is a mode that may be as high.
+fn other_sides(found: &mut [Summit]) -> Vec<Vec<f64>> {
+    found.sort_by(|a, b| b.value.total_cmp(&a.value));
+    let Some((best, lower)) = found.split_first() else { return Vec::new() };
+    let mut last = best.value;
+    let mut starts = Vec::new();
+    for end in lower {
+        // Ends that are as high as another are the same saddle, or the best mode itself.
+        if end.value < last - DIP && starts.len() < STARTS {
+            starts.push(end.point.iter().zip(&best.point).map(|(saddle, top)| 2.0 * saddle - top).collect());
+            last = end.value;
+        }
+    }
+    starts
 }
 
 /// Those between which the density falls, the highest first.
@@ -107,4 +137,18 @@ fn density(
     let prior = model.log_prior(at)?;
     gradients.iter_mut().zip(&prior.gradients).for_each(|(x, prior)| *x = factor * *x + prior);
     Ok((factor * values[0] + prior.values[0], gradients))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two climbs ended at the saddle at (0, 1) and one at the mode at (2, 1): the other mode, at (−2, 1), is where the next one begins.
+    #[test]
+    fn what_is_beyond_a_saddle_is_climbed_too() {
+        let end = |x: f64, value: f64| Summit { point: vec![x, 1.0], value, converged: true };
+        let mut found = vec![end(0.0, -50.0), end(2.0, -10.0), end(1e-3, -50.0), end(2.0, -10.01)];
+        assert_eq!(other_sides(&mut found), vec![vec![-2.0, 1.0]]);
+        assert_eq!(mirrored(vec![0.5, 0.0, 1.0, 2.0], 2), vec![0.5, 0.0, 1.0, 2.0, 0.0, -2.0]);
+    }
 }

@@ -291,7 +291,7 @@ impl MixedStudy {
             known.push(Reason::Quadrature);
         }
         let Found { groups, weights, verdict, draws, chains, rounds, notes } = found;
-        let verdict = verdict.with(&known);
+        let verdict = verdict.named(&self.names()).with(&known);
         let strays = verdict.reasons.iter().any(|reason| matches!(reason, Reason::Variance | Reason::Share));
         let resampled = verdict.grade == Grade::B && strays;
         let sample = match resampled {

@@ -1,9 +1,13 @@
 //! The judge: evidence in, a grade out. All gates for all models, before the grade.
 
 use super::measure::{Measured, measure};
+use super::moves::Moves;
 use super::policy::{DISAGREES, MOST_DIVERGED, NARROW, REWEIGHTED_DRAWS, TRUSTED_SHARE, TRUSTED_VARIANCE};
 use super::stein::likelihood_alone;
 use super::{Draws, Fidelity, Grade, Mixing, Reason, Scores, Verdict, VerdictError};
+
+/// Draws without which there is no verdict, and finite ones without which there is no V.
+const FEWEST_FINITE: usize = 100;
 
 /// What a grade rests on.
 #[derive(Debug, Clone)]
@@ -61,13 +65,18 @@ impl<'a> Evidence<'a> {
 pub fn judge(evidence: Evidence<'_>) -> Result<Verdict, VerdictError> {
     let Evidence { judged, all, errors, at_anchor, weighted, likelihood, scores, diverged, held_out, found } =
         evidence;
-    if errors.len() < 100 {
+    if errors.len() < FEWEST_FINITE {
         return Err(VerdictError::TooFewDraws(errors.len()));
     }
     let mut reasons = found;
     let Finite { judged: finite, errors, weighted, dropped } = Finite::of(judged, errors, weighted);
     let judged = finite.as_ref().unwrap_or(judged);
-    let measured = measure(judged, errors, at_anchor);
+    let mut measured = measure(judged, errors, at_anchor);
+    if measured.errors.len() < FEWEST_FINITE {
+        // Of next to no draw V is 0, and says the opposite of what was found.
+        measured.divergence.variance = f64::INFINITY;
+        measured.divergence.variance_upper = f64::INFINITY;
+    }
     let mixing = judged.chains.map(|chains| {
         let series = [weighted.clone(), measured.errors.clone()];
         let known: Vec<Vec<f64>> = series.into_iter().filter(|series| !series.is_empty()).collect();
@@ -97,7 +106,8 @@ pub fn judge(evidence: Evidence<'_>) -> Result<Verdict, VerdictError> {
     {
         reasons.push(Reason::Disagrees);
     }
-    Ok(decide(measured, reasons, mixing, fidelity))
+    let moves = Moves::of(judged, &measured);
+    Ok(Verdict { moves, ..decide(measured, reasons, mixing, fidelity) })
 }
 
 /// What tests of the sampler found: by the gradient where it is known, else by L_w alone.
@@ -148,15 +158,27 @@ fn decide(
         ]));
     }
     let grade = reasons.iter().map(|reason| reason.allows()).fold(Grade::A, Grade::max);
-    let mut distinct = Vec::new();
+    // Each once, where it was found first.
+    let mut once = Vec::new();
     for reason in reasons {
-        if !distinct.contains(&reason) {
-            distinct.push(reason);
+        if !once.contains(&reason) {
+            once.push(reason);
         }
     }
-    let reasons = distinct;
+    let reasons = once;
     let draws = errors.len();
-    Verdict { grade, reasons, draws, divergence, reweighting, log_weights, errors, mixing, fidelity }
+    Verdict {
+        grade,
+        reasons,
+        draws,
+        divergence,
+        reweighting,
+        log_weights,
+        errors,
+        mixing,
+        fidelity,
+        moves: None,
+    }
 }
 
 /// Evidence without the draws at which Δ or L_w is not finite.

@@ -7,6 +7,7 @@ mod draws;
 mod judge;
 mod measure;
 mod mixing;
+mod moves;
 pub mod policy;
 mod psis;
 mod shape;
@@ -17,6 +18,7 @@ pub use certificate::{Certificate, Claim, Offset, certify};
 pub use draws::Draws;
 pub use judge::{Evidence, judge};
 pub use mixing::Mixing;
+pub use moves::{Move, Moves};
 pub use policy::{REWEIGHTED_DRAWS, TRUSTED_SHARE, TRUSTED_VARIANCE};
 pub use psis::{Smoothed, pareto_threshold, psis};
 pub use stein::{Fidelity, Scores};
@@ -158,6 +160,9 @@ pub struct Verdict {
     /// How far the draws are from those of the weighted posterior, where its gradient is known.
     #[serde(skip)]
     pub fidelity: Option<Fidelity>,
+    /// What all rows change about the draws, by the parameter that changes most; where the draws are known.
+    #[serde(default)]
+    pub moves: Option<Moves>,
 }
 
 /// How far π is from π_w.
@@ -287,6 +292,13 @@ impl Verdict {
                 self.reasons.push(reason);
             }
         }
+        self
+    }
+
+    /// The same with the names of the parameters.
+    #[must_use]
+    pub fn named(mut self, names: &[String]) -> Self {
+        self.moves = self.moves.map(|moves| moves.named(names));
         self
     }
 
