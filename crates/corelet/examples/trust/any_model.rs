@@ -127,7 +127,8 @@ impl Target for AnyModel<'_> {
             Wanted::Draws(draws) => draws,
             Wanted::Final { draws } => draws.max(4000),
         };
-        let settings = SampleSettings { chains: 1, warmup: 300, draws: draws.div_ceil(4), ..SampleSettings::default() };
+        let settings =
+            SampleSettings { chains: 1, warmup: 300, draws: draws.div_ceil(4), ..SampleSettings::default() };
         let own = self.begin(4);
         let mut theta = Vec::new();
         let mut diverged = 0;
@@ -139,9 +140,13 @@ impl Target for AnyModel<'_> {
             };
             let seed = self.seed * 64 + rows.len() as u64 * 4096 + chain as u64;
             let coordinates = About(from, 0.1);
-            let found = sample_density(&Posterior(self.model, rows, weights), &coordinates, &settings, seed, &mut |_| {
-                ControlFlow::Continue(())
-            })?;
+            let found = sample_density(
+                &Posterior(self.model, rows, weights),
+                &coordinates,
+                &settings,
+                seed,
+                &mut |_| ControlFlow::Continue(()),
+            )?;
             diverged += found.divergences();
             theta.extend(found.theta());
         }

@@ -110,7 +110,8 @@ impl Truth {
         let (mut means, mut logs) = ((-6.0, 6.0), (-9.0, 2.5));
         for look in 0..3 {
             let side: usize = if look < 2 { 60 } else { 160 };
-            let place = |(low, high): (f64, f64), i: usize| low + (high - low) * (i as f64 + 0.5) / side as f64;
+            let place =
+                |(low, high): (f64, f64), i: usize| low + (high - low) * (i as f64 + 0.5) / side as f64;
             let cells: Vec<f64> = (0..side * side)
                 .into_par_iter()
                 .map(|at| marginal(model.family, &stats, place(means, at / side), place(logs, at % side)))
@@ -126,7 +127,10 @@ impl Truth {
             };
             let (of_mean, of_log) = (by(&|at| at / side), by(&|at| at % side));
             if look == 2 {
-                return Self([ascending(&of_mean, &|i| place(means, i)), ascending(&of_log, &|i| place(logs, i))]);
+                return Self([
+                    ascending(&of_mean, &|i| place(means, i)),
+                    ascending(&of_log, &|i| place(logs, i)),
+                ]);
             }
             (means, logs) = (range(&of_mean, means), range(&of_log, logs));
         }
@@ -215,28 +219,92 @@ struct Kind {
 }
 
 const KINDS: [Kind; 8] = [
-    Kind { name: "Gaussian, 8 groups of 50", family: Family::Gaussian, groups: 8, each: 50, tau: 0.3, mean: 1.0 },
-    Kind { name: "Gaussian, 8 groups of 200, small spread", family: Family::Gaussian, groups: 8, each: 200, tau: 0.05, mean: 1.0 },
-    Kind { name: "Gaussian, 30 groups of 200", family: Family::Gaussian, groups: 30, each: 200, tau: 0.4, mean: 1.0 },
-    Kind { name: "Gaussian, 100 groups of 20", family: Family::Gaussian, groups: 100, each: 20, tau: 0.3, mean: 1.0 },
-    Kind { name: "Poisson, 30 groups of 200", family: Family::Poisson, groups: 30, each: 200, tau: 0.4, mean: 1.5 },
-    Kind { name: "Poisson, 30 groups of 30", family: Family::Poisson, groups: 30, each: 30, tau: 0.3, mean: 0.5 },
-    Kind { name: "Poisson, 100 groups of 60", family: Family::Poisson, groups: 100, each: 60, tau: 0.5, mean: 1.5 },
-    Kind { name: "Poisson, 200 groups of 30", family: Family::Poisson, groups: 200, each: 30, tau: 0.4, mean: 1.5 },
+    Kind {
+        name: "Gaussian, 8 groups of 50",
+        family: Family::Gaussian,
+        groups: 8,
+        each: 50,
+        tau: 0.3,
+        mean: 1.0,
+    },
+    Kind {
+        name: "Gaussian, 8 groups of 200, small spread",
+        family: Family::Gaussian,
+        groups: 8,
+        each: 200,
+        tau: 0.05,
+        mean: 1.0,
+    },
+    Kind {
+        name: "Gaussian, 30 groups of 200",
+        family: Family::Gaussian,
+        groups: 30,
+        each: 200,
+        tau: 0.4,
+        mean: 1.0,
+    },
+    Kind {
+        name: "Gaussian, 100 groups of 20",
+        family: Family::Gaussian,
+        groups: 100,
+        each: 20,
+        tau: 0.3,
+        mean: 1.0,
+    },
+    Kind {
+        name: "Poisson, 30 groups of 200",
+        family: Family::Poisson,
+        groups: 30,
+        each: 200,
+        tau: 0.4,
+        mean: 1.5,
+    },
+    Kind {
+        name: "Poisson, 30 groups of 30",
+        family: Family::Poisson,
+        groups: 30,
+        each: 30,
+        tau: 0.3,
+        mean: 0.5,
+    },
+    Kind {
+        name: "Poisson, 100 groups of 60",
+        family: Family::Poisson,
+        groups: 100,
+        each: 60,
+        tau: 0.5,
+        mean: 1.5,
+    },
+    Kind {
+        name: "Poisson, 200 groups of 30",
+        family: Family::Poisson,
+        groups: 200,
+        each: 30,
+        tau: 0.4,
+        mean: 1.5,
+    },
 ];
 
 impl Kind {
     fn data(&self, centred: bool, rng: &mut ChaCha8Rng) -> Groups {
-        let levels: Vec<f64> =
-            (0..self.groups).map(|_| { let z: f64 = StandardNormal.sample(rng); self.mean + self.tau * z }).collect();
+        let levels: Vec<f64> = (0..self.groups)
+            .map(|_| {
+                let z: f64 = StandardNormal.sample(rng);
+                self.mean + self.tau * z
+            })
+            .collect();
         let rows = self.groups * self.each;
         // Every group has some.
-        let group: Vec<usize> =
-            (0..rows).map(|row| if row < self.groups { row } else { rng.random_range(0..self.groups) }).collect();
+        let group: Vec<usize> = (0..rows)
+            .map(|row| if row < self.groups { row } else { rng.random_range(0..self.groups) })
+            .collect();
         let y = group
             .iter()
             .map(|&group| match self.family {
-                Family::Gaussian => { let z: f64 = StandardNormal.sample(rng); levels[group] + z }
+                Family::Gaussian => {
+                    let z: f64 = StandardNormal.sample(rng);
+                    levels[group] + z
+                }
                 Family::Poisson => Poisson::new(levels[group].exp()).unwrap().sample(rng),
             })
             .collect();
@@ -258,7 +326,8 @@ pub(crate) fn run(seeds: u64, only: &str) -> String {
         .flat_map(|kind| [true, false].map(|centred| (kind, centred)))
         .flat_map(|(kind, centred)| (0..seeds).map(move |seed| (kind, centred, seed)))
         .collect();
-    let cases: Vec<Case> = cells.into_par_iter().map(|(kind, centred, seed)| of_seed(kind, centred, seed)).collect();
+    let cases: Vec<Case> =
+        cells.into_par_iter().map(|(kind, centred, seed)| of_seed(kind, centred, seed)).collect();
     to_table(&cases)
 }
 
@@ -283,7 +352,8 @@ fn to_table(cases: &[Case]) -> String {
     );
     for (at, kind) in KINDS.iter().enumerate() {
         for centred in [true, false] {
-            let of: Vec<&Case> = cases.iter().filter(|case| case.kind == at && case.centred == centred).collect();
+            let of: Vec<&Case> =
+                cases.iter().filter(|case| case.kind == at && case.centred == centred).collect();
             let with = |grade| of.iter().filter(move |case| case.fit.verdict.grade == grade);
             let most = |grade| with(grade).map(|case| case.apart).fold(f64::NAN, f64::max);
             let wrong = with(Grade::A).filter(|case| case.apart > APART).count();

@@ -82,7 +82,11 @@ fn one<T: Copy>(of: &[T], rng: &mut ChaCha8Rng) -> T {
     of[rng.random_range(0..of.len())]
 }
 
-fn rows(n: usize, rng: &mut ChaCha8Rng, mut row: impl FnMut(&mut ChaCha8Rng) -> (f64, f64)) -> (Vec<f64>, Vec<f64>) {
+fn rows(
+    n: usize,
+    rng: &mut ChaCha8Rng,
+    mut row: impl FnMut(&mut ChaCha8Rng) -> (f64, f64),
+) -> (Vec<f64>, Vec<f64>) {
     (0..n).map(|_| row(rng)).unzip()
 }
 
@@ -102,7 +106,8 @@ fn student(left: f64, degrees: f64, scale: f64) -> (f64, f64) {
 }
 
 fn clusters(rng: &mut ChaCha8Rng) -> Rows {
-    let (n, apart, share) = (one(&[200, 600], rng), 2.0 + 2.0 * rng.random::<f64>(), one(&[0.5, 0.49, 0.4], rng));
+    let (n, apart, share) =
+        (one(&[200, 600], rng), 2.0 + 2.0 * rng.random::<f64>(), one(&[0.5, 0.49, 0.4], rng));
     let (x, y) = rows(n, rng, |rng| {
         let side = if rng.random::<f64>() < share { -1.0 } else { 1.0 };
         (0.0, side * apart + 0.3 * normal(rng))
@@ -191,7 +196,10 @@ fn truth(model: &Rows) -> Vec<Vec<(f64, f64)>> {
     let total: f64 = cells.iter().map(|cell| (cell - best).exp()).sum();
     let of = |j: usize| {
         let mut mass = vec![0.0; side];
-        cells.iter().enumerate().for_each(|(at, cell)| mass[at / side.pow(j as u32) % side] += (cell - best).exp() / total);
+        cells
+            .iter()
+            .enumerate()
+            .for_each(|(at, cell)| mass[at / side.pow(j as u32) % side] += (cell - best).exp() / total);
         let mut below = 0.0;
         let edge = |(i, mass): (usize, &f64)| {
             below += mass;
@@ -234,7 +242,8 @@ pub(crate) fn run(seeds: u64, first: u64, only: &str) -> String {
         .filter(|&scenario| SCENARIOS[scenario].name.contains(only))
         .flat_map(|scenario| (first..first + seeds).map(move |seed| (scenario, seed)))
         .collect();
-    let cases: Vec<Case> = cells.into_par_iter().flat_map_iter(|(scenario, seed)| of_seed(scenario, seed)).collect();
+    let cases: Vec<Case> =
+        cells.into_par_iter().flat_map_iter(|(scenario, seed)| of_seed(scenario, seed)).collect();
     to_table(&cases)
 }
 
@@ -246,16 +255,29 @@ fn of_seed(scenario: usize, seed: u64) -> Vec<Case> {
     for (way, &(_, gives, rest)) in WAYS.iter().enumerate() {
         for begin in [Begin::Apart, Begin::OnePlace] {
             let target = AnyModel { model: &model, begin, gives, seed };
-            let plan = Plan { k: 30, max_k: 60, pilot: 100, max_rounds: 4, draws: None, seed, advice: Advice::Heeded };
+            let plan = Plan {
+                k: 30,
+                max_k: 60,
+                pilot: 100,
+                max_rounds: 4,
+                draws: None,
+                seed,
+                advice: Advice::Heeded,
+            };
             let go_on = &mut |_: &_| ControlFlow::Continue(());
             // A Gaussian where there is no mode to make one about is an error, which certifies nothing.
-            let Ok(found) = fit(&target, Units::of_rows(model.rows()), plan, rest, None, go_on) else { continue };
+            let Ok(found) = fit(&target, Units::of_rows(model.rows()), plan, rest, None, go_on) else {
+                continue;
+            };
             let grade = found.verdict.grade;
             let reasons = found.verdict.reasons.clone();
             let draws = found.posterior().0.draws.theta;
             let apart = distance(&truth, &draws);
             if grade != Grade::C && apart > APART || SCENARIOS[scenario].honest && grade != Grade::A {
-                println!("{grade:?}: {}, {}, {begin:?}, seed {seed}: {apart:.3} {reasons:?}", SCENARIOS[scenario].name, WAYS[way].0);
+                println!(
+                    "{grade:?}: {}, {}, {begin:?}, seed {seed}: {apart:.3} {reasons:?}",
+                    SCENARIOS[scenario].name, WAYS[way].0
+                );
             }
             cases.push(Case { scenario, way, begin, grade, apart });
         }
