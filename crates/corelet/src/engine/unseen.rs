@@ -25,6 +25,11 @@ const MOST_BY_DIFFERENCES: usize = 20;
 const RANDOM: usize = 16;
 const FARTHER: [f64; 3] = [5.0, 30.0, 200.0];
 const FLIPPED: usize = 8;
+/// Draws that are climbed from too, evenly over the chains: a mode in whose basin one of them is, is one that the chains have, and R̂ tells
+/// whether they pass between.
+const DRAWN: usize = 24;
+/// Two ends nearer than this, in standard deviations of the draws, are one.
+const SAME: f64 = 0.05;
 /// Two ends are two modes where the density between them falls by more, in nats.
 const DIP: f64 = 0.1;
 /// Points on the way, at which the gradient is integrated.
@@ -74,20 +79,33 @@ pub(super) fn unseen_mode<T: Target + ?Sized>(
 ) -> Result<Option<Unseen>, TargetError> {
     let chains = sample.chains();
     let Some((land, draws)) = Landscape::new(target, sample, seed)? else { return Ok(None) };
-    let ends = land.ends(seed)?;
-    let Some((base, others)) = ends.split_first() else { return Ok(None) };
-    // Draws of a ridge without a top are compared at their mean.
-    let base = base.clone().unwrap_or_else(|| vec![0.0; land.mean.len()]);
+    let mut known = apart(land.ends(land.drawn(&draws))?);
+    if known.is_empty() {
+        // Draws of a ridge without a top are compared at their mean.
+        known.push(vec![0.0; land.mean.len()]);
+    }
     let mut found: Option<(f64, Vec<f64>)> = None;
-    for end in others.iter().flatten() {
-        let Some(rise) = land.beyond_a_dip(&base, end)? else { continue };
-        let rise = land.on_all_rows(&base, end, rise, units)?;
+    for end in apart(land.ends(land.starts(seed)?)?) {
+        let Some(rise) = land.beyond_dips(&known, &end)? else { continue };
+        let rise = land.on_all_rows(&known[0], &end, rise, units)?;
         let counts = rise > -land.slack() && found.as_ref().is_none_or(|(best, _)| rise > *best);
-        if counts && !passed(&draws, chains, &base, end) {
-            found = Some((rise, end.clone()));
+        if counts && !passed(&draws, chains, &known[0], &end) {
+            found = Some((rise, end));
         }
     }
-    Ok(found.map(|(_, end)| land.said(&base, &end)))
+    Ok(found.map(|(_, end)| land.said(&known[0], &end)))
+}
+
+/// Each of these ends once.
+fn apart(ends: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
+    let mut kept: Vec<Vec<f64>> = Vec::new();
+    for end in ends {
+        let near = |other: &Vec<f64>| end.iter().zip(other).all(|(a, b)| (a - b).abs() < SAME);
+        if !kept.iter().any(near) {
+            kept.push(end);
+        }
+    }
+    kept
 }
 
 impl<'t, T: Target + ?Sized> Landscape<'t, T> {
@@ -202,10 +220,9 @@ impl<'t, T: Target + ?Sized> Landscape<'t, T> {
         Ok(sums)
     }
 
-    /// Where climbs end: from the mean of the draws first, and from places apart.
-    fn ends(&self, seed: u64) -> Result<Vec<Option<Vec<f64>>>, TargetError> {
+    /// Where climbs from these places end.
+    fn ends(&self, starts: Vec<Vec<f64>>) -> Result<Vec<Vec<f64>>, TargetError> {
         let dim = self.mean.len();
-        let starts = self.starts(seed)?;
         let mut climbs: Vec<Ascent> = starts.into_iter().map(Ascent::from).collect();
         for _ in 0..STEPS {
             let asked: Vec<f64> = climbs.iter().filter_map(Ascent::wants).flatten().copied().collect();
@@ -217,8 +234,19 @@ impl<'t, T: Target + ?Sized> Landscape<'t, T> {
             let open = climbs.iter_mut().filter(|climb| climb.wants().is_some());
             open.zip(gradients.chunks_exact(dim)).for_each(|(climb, gradient)| climb.take(gradient));
         }
-        Ok(climbs.into_iter().map(Ascent::top).collect())
+        Ok(climbs.into_iter().filter_map(Ascent::top).collect())
     }
+
+    /// The mean of the draws, and some of them.
+    fn drawn(&self, draws: &[f64]) -> Vec<Vec<f64>> {
+        let dim = self.mean.len();
+        let count = draws.len() / dim;
+        let some =
+            (0..DRAWN.min(count)).map(|i| draws[(i * count / DRAWN.min(count)) * dim..][..dim].to_vec());
+        std::iter::once(vec![0.0; dim]).chain(some).collect()
+    }
+
+    /// Places apart.
 
     fn starts(&self, seed: u64) -> Result<Vec<Vec<f64>>, TargetError> {
         let dim = self.mean.len();
@@ -226,7 +254,7 @@ impl<'t, T: Target + ?Sized> Landscape<'t, T> {
         let mut normal = || -> f64 { StandardNormal.sample(&mut rng) };
         // 0 and the mirror image of the mean, in these coordinates.
         let mirrored: Vec<f64> = self.mean.iter().zip(&self.sds).map(|(m, s)| -2.0 * m / s).collect();
-        let mut starts = vec![vec![0.0; dim], mirrored.clone()];
+        let mut starts = vec![mirrored.clone()];
         for j in 0..dim.min(FLIPPED) {
             let mut one = vec![0.0; dim];
             one[j] = mirrored[j];
@@ -245,6 +273,16 @@ impl<'t, T: Target + ?Sized> Landscape<'t, T> {
             starts.extend(own.chunks_exact(dim).map(|start| start.iter().enumerate().map(within).collect()));
         }
         Ok(starts)
+    }
+
+    /// How much higher the log density is there than at the first of these, where it falls on the way from each.
+    fn beyond_dips(&self, known: &[Vec<f64>], to: &[f64]) -> Result<Option<f64>, TargetError> {
+        let mut first = None;
+        for from in known {
+            let Some(rise) = self.beyond_a_dip(from, to)? else { return Ok(None) };
+            first.get_or_insert(rise);
+        }
+        Ok(first)
     }
 
     /// How much higher the log density is at the other end, where it falls on the way there.
