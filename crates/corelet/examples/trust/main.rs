@@ -5,24 +5,29 @@
 //! `cargo run --release -p corelet --example trust -- skewed --threads 16 [--seeds 10]`
 //! `cargo run --release -p corelet --example trust -- liars --threads 16 [--seeds 10]`
 //! `cargo run --release -p corelet --example trust -- shapes --threads 16 [--seeds 2] [--only NAME]`
-//! `cargo run --release -p corelet --example trust -- several --threads 16 [--seeds 100] [--only NAME]`
+//! `cargo run --release -p corelet --example trust -- several --threads 16 [--seeds 100] [--first 0] [--only NAME]`
+//! `cargo run --release -p corelet --example trust -- hierarchies --threads 16 [--seeds 4] [--only NAME]`
+//! `cargo run --release -p corelet --example trust -- targets --threads 16 [--seeds 4] [--first 0] [--only NAME]`
 //! `cargo run --release -p corelet --example trust -- flights --threads 16 [--draws 1000]`
 //!
 //! `calibrate` takes the paper's data in too where `CORELET_DATA` names their folder, and `flights` needs it.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)] // a measurement ends where something fails, and prints its table
 
+mod any_model;
 mod calibrate;
 mod common;
 mod families;
 mod flights;
 mod grid;
+mod hierarchies;
 mod liars;
 mod priors;
 mod sbc;
 mod several;
 mod shapes;
 mod skewed;
+mod targets;
 
 /// The number after `flag`, or `default`.
 fn number(arguments: &[String], flag: &str, default: usize) -> usize {
@@ -65,7 +70,13 @@ fn main() {
         Some("flights") => println!("{}", flights::run(number("-k", 500), number("--draws", 1000))),
         Some("liars") => println!("{}", liars::run(number("--seeds", 10) as u64)),
         Some("shapes") => println!("{}", shapes::run(number("--seeds", 2) as u64, only)),
-        Some("several") => println!("{}", several::run(number("--seeds", 100) as u64, only)),
+        Some("hierarchies") => println!("{}", hierarchies::run(number("--seeds", 4) as u64, only)),
+        Some("targets") => {
+            println!("{}", targets::run(number("--seeds", 4) as u64, number("--first", 0) as u64, only))
+        }
+        Some("several") => {
+            println!("{}", several::run(number("--seeds", 100) as u64, number("--first", 0) as u64, only))
+        }
         _ => println!(
             "calibrate, sbc, skewed, liars, shapes, several or flights; see the first lines of main.rs"
         ),

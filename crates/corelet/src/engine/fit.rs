@@ -3,6 +3,7 @@
 use super::gaussian::Expanded;
 use super::plan::STRAYED;
 use super::rounds;
+use super::unseen::{Unseen, unseen_mode};
 use super::{
     Best, Fitted, Interrupted, NotWorthIt, Plan, PoolCoreset, Pooled, Round, Sample, Step, StepListener,
     Target, TargetError, Units,
@@ -42,12 +43,36 @@ impl TargetFit {
     }
 }
 
+/// Rounds by the scheme that suits, and a search for modes that the draws have not: their chains may all have begun in one basin.
+///
+/// # Errors
+/// Those of the model, the sampler and the solver; and a Gaussian that is asked of a model without gradients.
+pub fn fit<T: Target + ?Sized>(
+    target: &T,
+    units: Units,
+    plan: Plan,
+    rest: RestChoice,
+    given: Option<Sample>,
+    listener: &mut StepListener<'_>,
+) -> Result<TargetFit, TargetError> {
+    let seed = plan.seed;
+    let mut fit = in_rounds(target, units.clone(), plan, rest, given, listener)?;
+    if fit.verdict.grade == Grade::C {
+        return Ok(fit);
+    }
+    if let Some(Unseen { reason, words }) = unseen_mode(target, &units, &fit.draws, seed)? {
+        fit.verdict = fit.verdict.with(&[reason]);
+        fit.notes.push(words);
+    }
+    Ok(fit)
+}
+
 /// Rounds by the scheme that suits: rows alone must match p + p(p + 1)/2 numbers to have orders 1 and 2 of the log-likelihood right, and
 /// where that is more than k, [`RestChoice::Auto`] tries a Gaussian in place of all rows first, which has them exactly.
 ///
 /// # Errors
 /// Those of the model, the sampler and the solver; and a Gaussian that is asked of a model without gradients.
-pub fn fit<T: Target + ?Sized>(
+fn in_rounds<T: Target + ?Sized>(
     target: &T,
     units: Units,
     plan: Plan,

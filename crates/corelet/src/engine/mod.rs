@@ -7,6 +7,8 @@
 //! in all.
 
 #[cfg(feature = "sampling")]
+mod ascent;
+#[cfg(feature = "sampling")]
 mod fit;
 mod forecast;
 mod gaussian;
@@ -19,6 +21,8 @@ mod sample;
 mod scheme;
 mod target;
 mod units;
+#[cfg(feature = "sampling")]
+mod unseen;
 
 #[cfg(feature = "sampling")]
 pub use fit::{TargetFit, fit, gaussian_first};

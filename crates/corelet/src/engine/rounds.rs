@@ -445,6 +445,7 @@ fn is_of_chains(reason: Reason) -> bool {
         Reason::NotMixed
             | Reason::FewDraws
             | Reason::Diverged
+            | Reason::SlowEnergy
             | Reason::NotFinite
             | Reason::Shifted
             | Reason::Misscaled

@@ -59,6 +59,7 @@ fn fault(reasons: &[Reason]) -> &'static str {
     let of_draws = [
         Reason::NotMixed,
         Reason::Diverged,
+        Reason::SlowEnergy,
         Reason::FewDraws,
         Reason::Narrow,
         Reason::Wide,
@@ -206,8 +207,10 @@ pub(super) fn why(reason: Reason) -> &'static str {
         Reason::ParetoK => "a few draws would carry most of the importance weight (Pareto k above its limit)",
         Reason::EffectiveDraws => "fewer than 400 effective draws would remain after reweighting",
         Reason::Diverged => {
-            "more than one in a hundred draws diverged, or the energy of the chains moved slowly (E-BFMI below 0.3), so part of the posterior \
-             may be missing"
+            "more than one in a hundred draws diverged, so part of the posterior may be missing"
+        }
+        Reason::SlowEnergy => {
+            "the energy of the chains moved slowly (E-BFMI below 0.3), so the neck of a funnel, or a tail, may be missing"
         }
         Reason::PilotNotMixed => {
             "the chains on unweighted rows stayed apart: several modes, or a difficult geometry"
@@ -243,8 +246,7 @@ pub(super) fn why(reason: Reason) -> &'static str {
         }
         Reason::NoChains => "the draws came without their chains, so that mixing could not be tested",
         Reason::SecondMode => {
-            "the posterior has several modes, named above, and the chains do not pass between them: how much mass each has is \
-             not known"
+            "the posterior has several modes, and the chains do not pass between them: how much mass each has is not known"
         }
         Reason::OwnMode => {
             "the posterior of these few weighted rows has a mode that the posterior of all rows has not"
@@ -287,6 +289,9 @@ pub(super) fn remedy(reason: Reason, points: usize, rows: usize) -> String {
         Reason::EffectiveDraws | Reason::FewDraws => "more draws",
         Reason::NotMixed => "more warm-up and draws until the chains mix",
         Reason::Diverged => "a higher target acceptance rate, or another parametrisation of the model",
+        Reason::SlowEnergy => {
+            "write effects that few rows know as a standard normal times their spread (non-centred), or narrow the prior of the spread"
+        }
         Reason::PilotNotMixed => {
             "look at the model: an ordering of what can change places, another parametrisation, stronger priors"
         }

@@ -78,7 +78,7 @@ pub(super) fn climb<E>(
 }
 
 /// The gradient times the inverse of the curvature that the last steps have seen.
-fn uphill(gradient: &[f64], pairs: &[(Vec<f64>, Vec<f64>)]) -> Vec<f64> {
+pub(in super::super) fn uphill(gradient: &[f64], pairs: &[(Vec<f64>, Vec<f64>)]) -> Vec<f64> {
     let mut q = gradient.to_vec();
     let mut shares = Vec::with_capacity(pairs.len());
     for (step, change) in pairs.iter().rev() {

@@ -23,6 +23,10 @@ mod scheme;
 #[cfg(feature = "sampling")]
 mod sparse;
 
+#[cfg(feature = "sampling")]
+pub(super) use climb::uphill;
 pub use derivatives::{Derivatives, Length, Slopes};
+#[cfg(feature = "sampling")]
+pub(super) use modes::sample_of_size;
 #[cfg(feature = "sampling")]
 pub use scheme::{Expanded, Expansion};

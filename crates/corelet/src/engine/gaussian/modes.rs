@@ -21,8 +21,13 @@ const WAY: usize = 7;
 
 /// Rows for the first climbs, which stand for all; none where all are few enough.
 pub(super) fn sample_of(rows: usize, seed: u64) -> Option<Vec<usize>> {
-    (rows > SAMPLE).then(|| {
-        let mut chosen = index::sample(&mut Stream::Subsample.rng(seed, 0), rows, SAMPLE).into_vec();
+    sample_of_size(rows, SAMPLE, seed)
+}
+
+/// So many rows, ascending; none where there are no more.
+pub(in super::super) fn sample_of_size(rows: usize, size: usize, seed: u64) -> Option<Vec<usize>> {
+    (rows > size).then(|| {
+        let mut chosen = index::sample(&mut Stream::Subsample.rng(seed, 0), rows, size).into_vec();
         chosen.sort_unstable();
         chosen
     })

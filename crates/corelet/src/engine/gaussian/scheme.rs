@@ -269,7 +269,7 @@ impl<'t, T: Target + ?Sized> Expanded<'t, T> {
         }
         // A funnel's neck is passed by without many divergences: the prior is exact here, and funnels are.
         if sample.e_bfmi.is_some_and(|fraction| fraction < E_BFMI_LIMIT) {
-            found.push(Reason::Diverged);
+            found.push(Reason::SlowEnergy);
         }
         if self.rival {
             found.push(Reason::SecondMode);

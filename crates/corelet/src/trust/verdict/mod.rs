@@ -63,6 +63,8 @@ pub enum Reason {
     EffectiveDraws,
     /// The chains diverged too often to have seen the whole posterior.
     Diverged,
+    /// The energy of the chains moves so slowly that they may not have reached the neck of a funnel.
+    SlowEnergy,
     /// The chains had not mixed on plain rows either, before there was a coreset.
     PilotNotMixed,
     /// The chains are worth too few draws.

@@ -1,0 +1,373 @@
+//! Has the posterior of a target a mode that its draws have not? Climbs by gradients from places apart, on a sample of the rows.
+//!
+//! Chains that begin at one place, or whose starts happen to lie in one basin, agree with each other and with every gradient along their
+//! way. So the engine climbs by itself, whatever the sampler did. It needs the gradient alone: of the density where the model has
+//! it, of the weighted log posterior at places of its own where that is what the user gave, and else of the likelihood, by differences.
+
+use rand_distr::{Distribution, StandardNormal};
+
+use super::ascent::{Ascent, STEPS};
+use super::gaussian::sample_of_size;
+use super::{Rows, Sample, Target, TargetError, Units, block_size};
+use crate::linalg::dot;
+use crate::posterior::effective_sample_size;
+use crate::random::Stream;
+use crate::trust::Reason;
+
+/// Rows that are climbed on: a mode that matters shows in a sample of them, since all rows are n/m times as high there.
+const SAMPLE: usize = 2000;
+/// Parameters up to which they are searched; beyond, places apart are too few to mean anything.
+const MOST: usize = 100;
+/// The same where gradients are differences of likelihoods.
+const MOST_BY_DIFFERENCES: usize = 20;
+/// Places to begin at: as far out as the draws are from 0, so many times their standard deviation about them, and with the sign of single
+/// parameters changed.
+const RANDOM: usize = 16;
+const FARTHER: [f64; 3] = [5.0, 30.0, 200.0];
+const FLIPPED: usize = 8;
+/// Draws that are climbed from too, evenly over the chains: a mode in whose basin one of them is, is one that the chains have, and R̂ tells
+/// whether they pass between.
+const DRAWN: usize = 24;
+/// Two ends nearer than this, in standard deviations of the draws, are one.
+const SAME: f64 = 0.05;
+/// Two ends are two modes where the density between them falls by more, in nats.
+const DIP: f64 = 0.1;
+/// Points on the way, at which the gradient is integrated.
+const WAY: usize = 64;
+/// A mode with less than e⁻¹⁰ of the best one's density is negligible.
+const RIVAL: f64 = 10.0;
+/// Chains pass between two modes often enough where the share of draws nearer to one is worth so many independent ones.
+const PASSED: f64 = 400.0;
+/// Steps of differences, in standard deviations of the draws.
+const STEP: f64 = 1e-3;
+
+/// A mode that the draws have not.
+pub(super) struct Unseen {
+    /// What an A then is not, and the grade at best.
+    pub(super) reason: Reason,
+    /// Where it is, in words.
+    pub(super) words: String,
+}
+
+/// Where gradients come from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum By {
+    Density,
+    Scores,
+    Likelihood,
+}
+
+/// The log density of sampled rows that stand for all, about the draws and in their standard deviations.
+struct Landscape<'t, T: Target + ?Sized> {
+    target: &'t T,
+    rows: Vec<usize>,
+    weights: Vec<f64>,
+    by: By,
+    mean: Vec<f64>,
+    sds: Vec<f64>,
+}
+
+/// Looks for such a mode; none where there is none, or where nothing can be looked at.
+///
+/// # Errors
+/// Those of the model that are the user's wish to stop; what it cannot answer at places far out is no error.
+pub(super) fn unseen_mode<T: Target + ?Sized>(
+    target: &T,
+    units: &Units,
+    sample: &Sample,
+    seed: u64,
+) -> Result<Option<Unseen>, TargetError> {
+    let chains = sample.chains();
+    let Some((land, draws)) = Landscape::new(target, sample, seed)? else { return Ok(None) };
+    let mut known = apart(land.ends(land.drawn(&draws))?);
+    if known.is_empty() {
+        // Draws of a ridge without a top are compared at their mean.
+        known.push(vec![0.0; land.mean.len()]);
+    }
+    let mut found: Option<(f64, Vec<f64>)> = None;
+    for end in apart(land.ends(land.starts(seed)?)?) {
+        let Some(rise) = land.beyond_dips(&known, &end)? else { continue };
+        let rise = land.on_all_rows(&known[0], &end, rise, units)?;
+        let counts = rise > -land.slack() && found.as_ref().is_none_or(|(best, _)| rise > *best);
+        if counts && !passed(&draws, chains, &known[0], &end) {
+            found = Some((rise, end));
+        }
+    }
+    Ok(found.map(|(_, end)| land.said(&known[0], &end)))
+}
+
+/// Each of these ends once.
+fn apart(ends: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
+    let mut kept: Vec<Vec<f64>> = Vec::new();
+    for end in ends {
+        let near = |other: &Vec<f64>| end.iter().zip(other).all(|(a, b)| (a - b).abs() < SAME);
+        if !kept.iter().any(near) {
+            kept.push(end);
+        }
+    }
+    kept
+}
+
+impl<'t, T: Target + ?Sized> Landscape<'t, T> {
+    /// With the draws in its coordinates; none where they do not move, are too many or have no gradient.
+    fn new(target: &'t T, sample: &Sample, seed: u64) -> Result<Option<(Self, Vec<f64>)>, TargetError> {
+        let rows =
+            sample_of_size(target.rows(), SAMPLE, seed).unwrap_or_else(|| (0..target.rows()).collect());
+        let weights = vec![target.rows() as f64 / rows.len().max(1) as f64; rows.len()];
+        let (by, points) = match target.derivatives() {
+            Some(model) => (By::Density, model.unconstrained(sample)?),
+            None => (By::Scores, sample.draws.theta.clone()),
+        };
+        let dim = points.len() / sample.len().max(1);
+        if dim == 0 || dim > MOST || points.iter().any(|x| !x.is_finite()) {
+            return Ok(None);
+        }
+        let moments: Vec<(f64, f64)> = (0..dim).map(|j| moments(&points, dim, j)).collect();
+        if moments.iter().any(|(_, sd)| *sd <= 0.0) {
+            return Ok(None);
+        }
+        let (mean, sds) = moments.into_iter().unzip();
+        let mut land = Self { target, rows, weights, by, mean, sds };
+        if by == By::Scores && land.gradients(&vec![0.0; dim])?.is_none() {
+            if dim > MOST_BY_DIFFERENCES {
+                return Ok(None);
+            }
+            land.by = By::Likelihood;
+        }
+        let draws = points
+            .chunks_exact(dim)
+            .flat_map(|row| row.iter().zip(&land.mean).zip(&land.sds).map(|((x, m), s)| (x - m) / s))
+            .collect();
+        Ok(Some((land, draws)))
+    }
+
+    fn places(&self, points: &[f64]) -> Vec<f64> {
+        let dim = self.mean.len();
+        let of = |(i, u): (usize, &f64)| self.mean[i % dim] + self.sds[i % dim] * u;
+        points.iter().enumerate().map(of).collect()
+    }
+
+    /// Gradients at these points, none where nothing answers; not a number where there is no value.
+    fn gradients(&self, points: &[f64]) -> Result<Option<Vec<f64>>, TargetError> {
+        let dim = self.mean.len();
+        let places = self.places(points);
+        let answer = match self.by {
+            By::Density => self.of_density(&places).map(Some),
+            By::Scores => self.of_scores(&places),
+            By::Likelihood => self.of_likelihood(&places).map(Some),
+        };
+        let mut gradients = match answer {
+            Ok(Some(gradients)) => gradients,
+            Ok(None) => return Ok(None),
+            Err(error) if self.target.is_interrupt(&error) => return Err(error),
+            // A place that the user's own functions do not like.
+            Err(_) if points.len() > dim => {
+                let one = |point| Ok(self.gradients(point)?.unwrap_or_else(|| vec![f64::NAN; dim]));
+                let each: Result<Vec<Vec<f64>>, TargetError> = points.chunks_exact(dim).map(one).collect();
+                return Ok(Some(each?.concat()));
+            }
+            Err(_) => return Ok(Some(vec![f64::NAN; dim])),
+        };
+        gradients.iter_mut().enumerate().for_each(|(i, g)| *g *= self.sds[i % dim]);
+        Ok(Some(gradients))
+    }
+
+    fn of_density(&self, places: &[f64]) -> Result<Vec<f64>, TargetError> {
+        let Some(model) = self.target.derivatives() else { return Err("no density".into()) };
+        let mut gradients = model.weighted(places, &self.rows, &self.weights)?.gradients;
+        let prior = model.log_prior(places)?.gradients;
+        gradients.iter_mut().zip(&prior).for_each(|(sum, x)| *sum += x);
+        Ok(gradients)
+    }
+
+    /// None where the target has no gradient, or has it in other coordinates than those of the draws.
+    fn of_scores(&self, places: &[f64]) -> Result<Option<Vec<f64>>, TargetError> {
+        let count = places.len() / self.mean.len();
+        let sample = Sample::new(places.to_vec(), self.mean.len(), 1, true, 0);
+        let Some(scores) = self.target.scores(&self.rows, &self.weights, &sample, count)? else {
+            return Ok(None);
+        };
+        let same = scores.draws.theta.len() == places.len()
+            && scores.draws.theta.iter().zip(places).all(|(a, b)| (a - b).abs() <= 1e-9 * (1.0 + b.abs()));
+        Ok(same.then_some(scores.gradient))
+    }
+
+    fn of_likelihood(&self, places: &[f64]) -> Result<Vec<f64>, TargetError> {
+        let dim = self.mean.len();
+        let mut points = Vec::with_capacity(2 * dim * places.len());
+        for place in places.chunks_exact(dim) {
+            for (j, side) in (0..dim).flat_map(|j| [(j, 1.0), (j, -1.0)]) {
+                let begin = points.len();
+                points.extend_from_slice(place);
+                points[begin + j] += side * STEP * self.sds[j];
+            }
+        }
+        let values = self.likelihoods(&points, &Rows::Some(self.rows.clone()), self.weights[0])?;
+        let pairs = values.chunks_exact(2).enumerate();
+        Ok(pairs.map(|(i, pair)| (pair[0] - pair[1]) / (2.0 * STEP * self.sds[i % dim])).collect())
+    }
+
+    /// The log-likelihood of these rows at each place, times a factor.
+    fn likelihoods(&self, places: &[f64], rows: &Rows, factor: f64) -> Result<Vec<f64>, TargetError> {
+        let count = places.len() / self.mean.len();
+        let sample = Sample::new(places.to_vec(), self.mean.len(), 1, true, 0);
+        let place = self.target.place(&sample)?;
+        let mut sums = vec![f64::NAN; count];
+        self.target.log_likelihoods(&place, rows, &mut |values| {
+            let lines = values.chunks_exact((values.len() / count).max(1));
+            sums = lines.map(|line| factor * line.iter().sum::<f64>()).collect();
+        })?;
+        Ok(sums)
+    }
+
+    /// Where climbs from these places end.
+    fn ends(&self, starts: Vec<Vec<f64>>) -> Result<Vec<Vec<f64>>, TargetError> {
+        let dim = self.mean.len();
+        let mut climbs: Vec<Ascent> = starts.into_iter().map(Ascent::from).collect();
+        for _ in 0..STEPS {
+            let asked: Vec<f64> = climbs.iter().filter_map(Ascent::wants).flatten().copied().collect();
+            if asked.is_empty() {
+                break;
+            }
+            self.target.poll()?;
+            let Some(gradients) = self.gradients(&asked)? else { return Ok(Vec::new()) };
+            let open = climbs.iter_mut().filter(|climb| climb.wants().is_some());
+            open.zip(gradients.chunks_exact(dim)).for_each(|(climb, gradient)| climb.take(gradient));
+        }
+        Ok(climbs.into_iter().filter_map(Ascent::top).collect())
+    }
+
+    /// The mean of the draws, and some of them.
+    fn drawn(&self, draws: &[f64]) -> Vec<Vec<f64>> {
+        let dim = self.mean.len();
+        let count = draws.len() / dim;
+        let some =
+            (0..DRAWN.min(count)).map(|i| draws[(i * count / DRAWN.min(count)) * dim..][..dim].to_vec());
+        std::iter::once(vec![0.0; dim]).chain(some).collect()
+    }
+
+    /// Places apart.
+
+    fn starts(&self, seed: u64) -> Result<Vec<Vec<f64>>, TargetError> {
+        let dim = self.mean.len();
+        let mut rng = Stream::Modes.rng(seed, 1);
+        let mut normal = || -> f64 { StandardNormal.sample(&mut rng) };
+        // 0 and the mirror image of the mean, in these coordinates.
+        let mirrored: Vec<f64> = self.mean.iter().zip(&self.sds).map(|(m, s)| -2.0 * m / s).collect();
+        let mut starts = vec![mirrored.clone()];
+        for j in 0..dim.min(FLIPPED) {
+            let mut one = vec![0.0; dim];
+            one[j] = mirrored[j];
+            starts.push(one);
+        }
+        let outer = |m: f64, s: f64, x: f64| ((1.0 + m.abs()) * x - m) / s;
+        for _ in 0..RANDOM {
+            starts.push(self.mean.iter().zip(&self.sds).map(|(m, s)| outer(*m, *s, normal())).collect());
+        }
+        for wide in FARTHER {
+            starts.extend((0..2).map(|_| (0..dim).map(|_| wide * normal()).collect::<Vec<f64>>()));
+        }
+        if let Some(model) = self.target.derivatives() {
+            let own = model.starts(RANDOM)?;
+            let within = |(j, x): (usize, &f64)| (x - self.mean[j]) / self.sds[j];
+            starts.extend(own.chunks_exact(dim).map(|start| start.iter().enumerate().map(within).collect()));
+        }
+        Ok(starts)
+    }
+
+    /// How much higher the log density is there than at the first of these, where it falls on the way from each.
+    fn beyond_dips(&self, known: &[Vec<f64>], to: &[f64]) -> Result<Option<f64>, TargetError> {
+        let mut first = None;
+        for from in known {
+            let Some(rise) = self.beyond_a_dip(from, to)? else { return Ok(None) };
+            first.get_or_insert(rise);
+        }
+        Ok(first)
+    }
+
+    /// How much higher the log density is at the other end, where it falls on the way there.
+    fn beyond_a_dip(&self, from: &[f64], to: &[f64]) -> Result<Option<f64>, TargetError> {
+        let way: Vec<f64> = from.iter().zip(to).map(|(a, b)| b - a).collect();
+        let mut points = Vec::with_capacity((WAY + 1) * way.len());
+        for step in 0..=WAY {
+            let share = step as f64 / WAY as f64;
+            points.extend(from.iter().zip(&way).map(|(a, d)| a + share * d));
+        }
+        let Some(gradients) = self.gradients(&points)? else { return Ok(None) };
+        let slopes: Vec<f64> = gradients.chunks_exact(way.len()).map(|g| dot(g, &way)).collect();
+        let mut heights = vec![0.0];
+        for pair in slopes.windows(2) {
+            heights.push(heights[heights.len() - 1] + 0.5 * (pair[0] + pair[1]) / WAY as f64);
+        }
+        let rise = heights[WAY];
+        let least = heights.iter().copied().fold(f64::INFINITY, f64::min);
+        // A way through places without a density falls as well; how high the other end is, likelihoods tell.
+        Ok((rise.is_nan() || least < rise.min(0.0) - DIP).then_some(rise))
+    }
+
+    /// The same of all rows, where it is of a sample.
+    fn on_all_rows(&self, from: &[f64], to: &[f64], rise: f64, units: &Units) -> Result<f64, TargetError> {
+        let whole = self.rows.len() == self.target.rows();
+        if whole && rise.is_finite() {
+            return Ok(rise);
+        }
+        let both = self.places(&[from, to].concat());
+        if let Some(model) = self.target.derivatives() {
+            let (all, prior) = (model.log_likelihood(&both, None)?.values, model.log_prior(&both)?.values);
+            return Ok(all[1] + prior[1] - all[0] - prior[0]);
+        }
+        let sampled = self.likelihoods(&both, &Rows::Some(self.rows.clone()), self.weights[0])?;
+        let mut sums = [0.0; 2];
+        for block in units.blocks(block_size(2)) {
+            let rows = units.rows_of(&Rows::Range(block));
+            let values = self.likelihoods(&both, &rows, 1.0)?;
+            sums.iter_mut().zip(&values).for_each(|(sum, value)| *sum += value);
+        }
+        let prior = if rise.is_finite() { rise - (sampled[1] - sampled[0]) } else { 0.0 };
+        Ok(sums[1] - sums[0] + prior)
+    }
+
+    /// A top of a sample of m rows is lower on all of them, by some ½p·n/m nats.
+    fn slack(&self) -> f64 {
+        RIVAL + 0.5 * self.mean.len() as f64 * (self.weights[0] - 1.0).max(0.0)
+    }
+
+    fn said(&self, base: &[f64], end: &[f64]) -> Unseen {
+        let far = |j: usize| (end[j] - base[j]).abs();
+        let most = (0..end.len()).max_by(|&a, &b| far(a).total_cmp(&far(b))).unwrap_or_default();
+        let names = self.target.derivatives().and_then(|model| model.names().ok());
+        let name = names.map_or_else(|| format!("parameter {most}"), |names| names[most].clone());
+        let at = |u: f64| crate::words::number(self.mean[most] + self.sds[most] * u);
+        let (reason, of) = match self.by {
+            By::Likelihood => (Reason::OnTrust, "likelihood, without the prior,"),
+            _ => (Reason::SecondMode, "posterior"),
+        };
+        let words = format!(
+            "the {of} has another mode, where {name} is {} and not {}, that the chains do not pass to and from",
+            at(end[most]),
+            at(base[most])
+        );
+        Unseen { reason, words }
+    }
+}
+
+fn moments(points: &[f64], dim: usize, j: usize) -> (f64, f64) {
+    let count = (points.len() / dim) as f64;
+    let column = || points.iter().skip(j).step_by(dim);
+    let mean = column().sum::<f64>() / count;
+    (mean, (column().map(|x| (x - mean).powi(2)).sum::<f64>() / count).sqrt())
+}
+
+/// Whether chains pass between two modes so often that the share of their draws that is nearer to one is known.
+fn passed(draws: &[f64], chains: usize, a: &[f64], b: &[f64]) -> bool {
+    let way: Vec<f64> = a.iter().zip(b).map(|(a, b)| b - a).collect();
+    let middle = 0.5 * dot(&way, &way);
+    let nearer = |draw: &[f64]| {
+        let along: f64 = draw.iter().zip(a).zip(&way).map(|((x, a), d)| (x - a) * d).sum();
+        f64::from(u8::from(along > middle))
+    };
+    let series: Vec<f64> = draws.chunks_exact(a.len()).map(nearer).collect();
+    let length = (series.len() / chains.max(1)).max(1);
+    let by_chain: Vec<Vec<f64>> = series.chunks_exact(length).map(<[f64]>::to_vec).collect();
+    series.contains(&1.0) && series.contains(&0.0) && effective_sample_size(&by_chain) >= PASSED
+}

@@ -1,0 +1,151 @@
+//! A sampler that knows one of two modes: its draws agree with every gradient along their way, and only a search of the engine's own sees
+//! the other.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::ops::ControlFlow;
+
+use corelet::coreset::RestChoice;
+use corelet::engine::{Advice, Plan, Rows, Sample, Target, TargetError, TargetFit, Units, Wanted, fit};
+use corelet::trust::{Grade, Reason, Scores};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use rand_distr::{Distribution, StandardNormal};
+
+const ROWS: usize = 4000;
+
+/// Where the mean of the rows is, as a function of θ, with its slope; the prior is flat.
+#[derive(Clone, Copy)]
+struct Curve {
+    mean: fn(f64) -> f64,
+    slope: fn(f64) -> f64,
+    /// The θ at which it has this mean, on the side that the sampler knows.
+    inverse: fn(f64) -> f64,
+}
+
+const STRAIGHT: Curve = Curve { mean: |t| t, slope: |_| 1.0, inverse: |y| y };
+const SQUARE: Curve = Curve { mean: |t| t * t, slope: |t| 2.0 * t, inverse: f64::sqrt };
+
+struct OneSided {
+    curve: Curve,
+    y: Vec<f64>,
+    has_gradient: bool,
+}
+
+impl OneSided {
+    fn new(curve: Curve, has_gradient: bool) -> Self {
+        let mut rng = ChaCha8Rng::seed_from_u64(7);
+        let noise = |rng: &mut ChaCha8Rng| -> f64 { StandardNormal.sample(rng) };
+        Self { curve, y: (0..ROWS).map(|_| 1.7 + noise(&mut rng)).collect(), has_gradient }
+    }
+
+    fn gradient(&self, rows: &[usize], weights: &[f64], theta: f64) -> f64 {
+        let of = |(&row, weight): (&usize, &f64)| weight * (self.y[row] - (self.curve.mean)(theta));
+        (self.curve.slope)(theta) * rows.iter().zip(weights).map(of).sum::<f64>()
+    }
+}
+
+impl Target for OneSided {
+    type Place = Vec<f64>;
+
+    fn rows(&self) -> usize {
+        self.y.len()
+    }
+
+    /// Exact but for the other mode: independence Metropolis from the Gaussian of this one.
+    fn sample(
+        &self,
+        rows: &[usize],
+        weights: &[f64],
+        _: Option<&Sample>,
+        _: Wanted,
+    ) -> Result<Sample, TargetError> {
+        let mut rng = ChaCha8Rng::seed_from_u64(rows.len() as u64);
+        let total: f64 = weights.iter().sum();
+        let mean = rows.iter().zip(weights).map(|(&row, w)| w * self.y[row]).sum::<f64>() / total;
+        let centre = (self.curve.inverse)(mean);
+        let sd = 1.1 / ((self.curve.slope)(centre).abs() * total.sqrt());
+        // Of the posterior over that of the proposal.
+        let log = |theta: f64| {
+            0.5 * ((theta - centre) / sd).powi(2) - 0.5 * total * (mean - (self.curve.mean)(theta)).powi(2)
+        };
+        let mut theta = Vec::new();
+        for _ in 0..4 {
+            let mut at = centre;
+            for _ in 0..1000 {
+                let z: f64 = StandardNormal.sample(&mut rng);
+                let next = centre + sd * z;
+                if rng.random::<f64>().ln() < log(next) - log(at) {
+                    at = next;
+                }
+                theta.push(at);
+            }
+        }
+        Ok(Sample::new(theta, 1, 4, true, 0))
+    }
+
+    fn place(&self, sample: &Sample) -> Result<Vec<f64>, TargetError> {
+        Ok(sample.draws.theta.clone())
+    }
+
+    fn log_likelihoods(
+        &self,
+        place: &Vec<f64>,
+        rows: &Rows,
+        see: &mut (dyn FnMut(&[f64]) + Send),
+    ) -> Result<(), TargetError> {
+        let ids: Vec<usize> = match rows {
+            Rows::Range(range) => range.clone().collect(),
+            Rows::Some(ids) => ids.clone(),
+        };
+        let of = |theta: &f64| {
+            let mean = (self.curve.mean)(*theta);
+            ids.iter().map(|&row| -0.5 * (self.y[row] - mean).powi(2)).collect::<Vec<f64>>()
+        };
+        see(&place.iter().flat_map(of).collect::<Vec<f64>>());
+        Ok(())
+    }
+
+    fn scores(
+        &self,
+        rows: &[usize],
+        weights: &[f64],
+        sample: &Sample,
+        most: usize,
+    ) -> Result<Option<Scores>, TargetError> {
+        let draws = sample.thinned(most).draws;
+        let gradient = draws.theta.iter().map(|&theta| self.gradient(rows, weights, theta)).collect();
+        Ok(self.has_gradient.then_some(Scores { draws, gradient }))
+    }
+}
+
+fn fitted(curve: Curve, has_gradient: bool) -> TargetFit {
+    let target = OneSided::new(curve, has_gradient);
+    let plan =
+        Plan { k: 20, max_k: 20, pilot: 500, max_rounds: 4, draws: None, seed: 3, advice: Advice::Silent };
+    let go_on = &mut |_: &_| ControlFlow::Continue(());
+    fit(&target, Units::of_rows(ROWS), plan, RestChoice::None, None, go_on).unwrap()
+}
+
+#[test]
+fn a_mode_that_the_sampler_does_not_know_is_no_a_and_is_named() {
+    let fit = fitted(SQUARE, true);
+    assert_eq!((fit.verdict.grade, &fit.verdict.reasons[..]), (Grade::C, &[Reason::SecondMode][..]));
+    let said = fit.notes.join(" ");
+    assert!(said.contains("another mode, where parameter 0 is -1.3") && said.contains("not 1.3"), "{said}");
+}
+
+/// A prior may rule the other side out, and nobody but the user knows it.
+#[test]
+fn without_a_gradient_it_is_taken_on_trust() {
+    let fit = fitted(SQUARE, false);
+    assert_eq!((fit.verdict.grade, &fit.verdict.reasons[..]), (Grade::B, &[Reason::OnTrust][..]));
+    assert!(fit.notes.iter().any(|note| note.contains("likelihood, without the prior")), "{:?}", fit.notes);
+}
+
+#[test]
+fn one_mode_is_an_a() {
+    for has_gradient in [true, false] {
+        let fit = fitted(STRAIGHT, has_gradient);
+        assert_eq!(fit.verdict.grade, Grade::A, "{has_gradient}: {:?}", fit.verdict.reasons);
+    }
+}
