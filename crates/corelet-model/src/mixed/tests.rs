@@ -367,13 +367,13 @@ fn what_has_no_random_effects_is_refused() {
 /// Groups under a Student-t whose integrands have two modes: a row far out by itself, and two clusters of rows.
 #[test]
 fn several_modes_of_an_effect_are_found() {
-    let target = [vec![30.0], vec![-6.0, -6.1, -5.9, 6.0, 6.1, 5.9]].concat();
+    let target = vec![30.0, -6.0, -6.1, -5.9, 6.0, 6.1, 5.9];
     let observations = Observations::new(&[1.0; 7], 1, target);
     let model = BuiltIn::Student.bind(observations, numbers(BuiltIn::Student)).unwrap();
     let mixed = Mixed::new(&*model, Effects::intercepts(), vec![0, 1, 7]).unwrap();
     assert!(mixed.may_have_modes());
     // β, log σ, log sd of the effects.
-    let theta: Vec<f64> = [0.0, (0.3_f64).ln(), (8.0_f64).ln()].to_vec();
+    let theta = [0.0, 0.3_f64.ln(), 8.0_f64.ln()];
     let (place, nodes, mut scratch) = (mixed.place(&theta), Nodes::new(61, 1), mixed.scratch());
     // The row far out is explained by its effect; a climb from 0 would end at the mode near 0.
     let modes = mixed.modes(0, &place, &mut scratch);
@@ -400,8 +400,11 @@ fn one_mode_where_the_likelihood_is_concave_in_the_predictor() {
     for family in FAMILIES {
         let (_, mixed) = mixed(family, both(true));
         assert_eq!(mixed.may_have_modes(), family == BuiltIn::Student, "{family}");
+        if mixed.may_have_modes() {
+            continue;
+        }
         let place = mixed.place(&theta(&mixed));
-        for group in 0..if mixed.may_have_modes() { 0 } else { mixed.groups() } {
+        for group in 0..mixed.groups() {
             let modes = mixed.modes(group, &place, &mut mixed.scratch());
             assert_eq!(modes.len(), 1, "{family} group {group}: {modes:?}");
         }

@@ -52,7 +52,7 @@ impl MixedModel {
         let all: Vec<usize> = (0..self.mixed.groups()).collect();
         let every = Groups::new(self, all.clone(), 1.0);
         let known = every.mode(known);
-        if dim > MOST_PARAMETERS || self.mixed.is_gaussian() && self.mixed.effects().is_empty() {
+        if dim > MOST_PARAMETERS {
             return vec![known];
         }
         let some = SAMPLE.max(SAMPLE_EACH * dim);
@@ -91,7 +91,7 @@ impl MixedModel {
         for signs in 0..1 << effects {
             let mut start = known.to_vec();
             for at in 0..effects {
-                start[fixed + at] += if signs >> at & 1 == 1 { WIDER } else { -WIDER };
+                start[fixed + at] += if (signs >> at) & 1 == 1 { WIDER } else { -WIDER };
             }
             starts.push(start);
         }
