@@ -138,7 +138,7 @@ impl<'a> Groups<'a> {
 
     /// Where a climb ends, if that is a mode.
     fn climb(&self, start: &[f64]) -> Option<GroupMode> {
-        let by_scores = self.groups.len() > SAMPLE_EACH * self.model.mixed.dim();
+        let by_scores = self.groups.len() >= SAMPLE_EACH * self.model.mixed.dim();
         let first = self.at(start).fit(start, by_scores, NEAR).ok()?;
         // The effects of groups are looked for where the climb has ended once more.
         let there = self.at(&first.mean);
