@@ -259,3 +259,22 @@ def test_nested_factors_are_an_outer_and_an_inner_one(crossed):
     assert np.isfinite(known.mean).all()
     with pytest.raises(corelet.CoreletError, match="'p0:r99' in 'school:room'"):
         fit.predict(nested.head(1).assign(school="p0", room="r99"))
+
+
+def test_a_second_mode_of_the_parameters_takes_the_certificate_away():
+    """Two lines of slopes 2 and −2 through the same points: with y also −y, so that either has half of the mass."""
+    rng = np.random.default_rng(4)
+    groups = 60
+    customer = np.repeat(np.arange(groups), 8)
+    x, noise = np.repeat(rng.normal(size=groups * 4), 2), np.repeat(0.1 * rng.standard_normal(groups * 4), 2)
+    frame = pd.DataFrame(dict(y=np.tile([1, -1], groups * 4) * (2 * x + noise), x=x, customer=customer))
+    fit = corelet.fit("y ~ x + (1 | customer)", frame, model="student", degrees=1, k=30, draws=300)
+    assert fit.verdict.grade == "C" and "second_mode" in fit.verdict.reasons
+    assert any("another mode" in note for note in fit.notes)
+    plain = corelet.fit("y ~ x + (1 | customer)", frame[frame.y * frame.x > 0], model="student", degrees=1, k=30, draws=300)
+    assert plain.verdict.grade == "A" and not any("another mode" in note for note in plain.notes)
+
+
+def test_too_few_nodes_are_refused(visits):
+    with pytest.raises(corelet.CoreletError, match="between 3 and 61"):
+        corelet.fit("bought ~ price + (1 | customer)", visits[0], k=20, nodes=1)

@@ -100,6 +100,10 @@ impl JointFamily for Gamma {
         Some(y.ln())
     }
 
+    fn is_concave_in_first(&self) -> bool {
+        true
+    }
+
     fn value(&self, zeta: &[f64], (y, _): (f64, f64)) -> f64 {
         let shape = bounded_exp(zeta[1].clamp(-FAR, FAR));
         let s = (y.ln() - zeta[0]).clamp(-FAR, FAR);

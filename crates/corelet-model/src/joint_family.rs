@@ -38,6 +38,12 @@ pub trait JointFamily: Send + Sync {
         false
     }
 
+    /// Whether ℓ is concave in the first predictor, whatever y, e and the other predictors are: then an effect that is added to it has
+    /// one mode given all others.
+    fn is_concave_in_first(&self) -> bool {
+        self.is_log_concave()
+    }
+
     /// The first predictor that the row would have by itself, roughly, where that is a number: curves through a few rows are
     /// starts of a search for modes.
     fn own_predictor(&self, _target: (f64, f64)) -> Option<f64> {

@@ -125,6 +125,10 @@ impl JointFamily for NegativeBinomial {
         Some(((y + 0.5) / exposure).ln())
     }
 
+    fn is_concave_in_first(&self) -> bool {
+        true
+    }
+
     fn value(&self, zeta: &[f64], (y, exposure): (f64, f64)) -> f64 {
         let (size, z) = (bounded_exp(zeta[1]), zeta[0] + exposure.ln() - zeta[1]);
         ln_gamma_rise(size, y) - ln_factorial(y) - y * softplus(-z) - size * softplus(z)

@@ -46,6 +46,10 @@ impl JointFamily for Normal {
         Some(y)
     }
 
+    fn is_concave_in_first(&self) -> bool {
+        true
+    }
+
     fn value(&self, zeta: &[f64], (y, _): (f64, f64)) -> f64 {
         let u = (y - zeta[0]) * bounded_exp(-zeta[1]);
         -0.5 * (u * u + (2.0 * std::f64::consts::PI).ln()) - zeta[1]

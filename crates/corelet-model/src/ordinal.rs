@@ -176,6 +176,10 @@ impl JointFamily for Ordinal {
         self.levels == 2
     }
 
+    fn is_concave_in_first(&self) -> bool {
+        true
+    }
+
     fn value(&self, zeta: &[f64], (y, _): (f64, f64)) -> f64 {
         let [upper, lower] = self.bounds(zeta, y as usize);
         let between = self.own_gap(y as usize).map_or(0.0, |gap| (-(-width(zeta[gap])).exp_m1()).ln());

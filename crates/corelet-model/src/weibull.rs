@@ -109,6 +109,10 @@ impl JointFamily for Weibull {
         Some(y.ln())
     }
 
+    fn is_concave_in_first(&self) -> bool {
+        true
+    }
+
     fn value(&self, zeta: &[f64], (time, event): (f64, f64)) -> f64 {
         let (_, z) = risk(zeta, time);
         event * (zeta[1] - time.ln() + z) - z.exp()

@@ -92,8 +92,9 @@ impl Mixed {
         nodes: &Nodes,
         scratch: &mut Scratch,
     ) -> (Vec<Effect>, Vec<f64>) {
+        let mut mode = self.best_mode(group, place, scratch);
         self.load(group, place, scratch);
-        self.integral(group, place, nodes, &mut [0.0; 2], scratch, false);
+        self.integral(group, place, nodes, &mut mode, scratch, false);
         let [a, _, c] = scratch.spread;
         let width = if self.effects().len() > 1 { a * c } else { a };
         let each = scratch.effects.iter().zip(&nodes.log_weights);

@@ -88,8 +88,8 @@ pub struct Scratch {
 }
 
 /// The log of the integrand near its mode.
-struct Near {
-    value: f64,
+pub(super) struct Near {
+    pub(super) value: f64,
     gradient: Effect,
     /// Less its second derivatives: (0, 0), (1, 0), (1, 1).
     curvature: [f64; 3],
@@ -241,7 +241,7 @@ impl Mixed {
     }
 
     /// The log of the integrand at v, without the constant of N(v; 0, I), and its derivatives.
-    fn expand(&self, group: usize, place: &Place, v: &Effect, scratch: &mut Scratch) -> Near {
+    pub(super) fn expand(&self, group: usize, place: &Place, v: &Effect, scratch: &mut Scratch) -> Near {
         let first = self.starts[group];
         let (count, lambda) = (self.rows_of(group).len(), &place.factor.lambda);
         let u = apply(lambda, v);
@@ -276,7 +276,13 @@ impl Mixed {
     }
 
     /// Moves `mode` to the mode by Newton's steps, halved where they gain nothing; the factor of the curvature there.
-    fn climb(&self, group: usize, place: &Place, mode: &mut Effect, scratch: &mut Scratch) -> [f64; 3] {
+    pub(super) fn climb(
+        &self,
+        group: usize,
+        place: &Place,
+        mode: &mut Effect,
+        scratch: &mut Scratch,
+    ) -> [f64; 3] {
         if !mode.iter().all(|v| v.is_finite()) {
             *mode = [0.0; 2];
         }

@@ -20,6 +20,22 @@ impl RowFamily {
         }
     }
 
+    /// Whether the log-likelihood of a row is concave in its predictor, whatever its target.
+    pub(super) fn is_concave(&self) -> bool {
+        match self {
+            Self::One(family) => family.is_log_concave(),
+            Self::Joint(family, _) => family.is_concave_in_first(),
+        }
+    }
+
+    /// The predictor that a row of this target and exposure would have by itself, roughly, where that is a number.
+    pub(super) fn own_predictor(&self, target: (f64, f64)) -> Option<f64> {
+        match self {
+            Self::One(_) => None,
+            Self::Joint(family, _) => family.own_predictor(target),
+        }
+    }
+
     /// Number of parameters beside the predictor.
     pub(super) fn constants(&self) -> usize {
         match self {

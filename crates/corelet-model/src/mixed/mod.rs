@@ -15,6 +15,7 @@ mod group;
 mod jets;
 mod kept;
 mod near;
+mod peaks;
 
 #[cfg(test)]
 mod tests;

@@ -75,7 +75,8 @@ fn of_group(
     scratch: &mut crate::model::mixed::Scratch,
 ) -> GroupEffects {
     let count = model.mixed.effects().len();
-    let (mut mode, mut centre): (Effect, Option<Effect>) = ([0.0; 2], None);
+    let start = places.first().map_or([0.0; 2], |place| model.mixed.best_mode(group, place, scratch));
+    let (mut mode, mut centre): (Effect, Option<Effect>) = (start, None);
     let (mut sums, mut total) = ([[0.0; 4]; 2], 0.0);
     for place in places {
         model.mixed.effects_of(group, place, &model.nodes, &mut mode, scratch, &mut |share, u| {

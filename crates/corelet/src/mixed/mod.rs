@@ -8,6 +8,7 @@ mod climb;
 mod effects;
 mod kept;
 mod model;
+mod modes;
 mod predict;
 mod prior;
 mod quadrature;
@@ -18,6 +19,7 @@ mod target;
 
 pub use effects::{EffectSummary, GroupEffects, random_effects};
 pub use model::MixedModel;
+pub use modes::{GroupMode, MOST_PARAMETERS};
 pub use predict::{CANDIDATES, Candidates, group_draws};
 pub use prior::{KeptPrior, MixedPrior, SdPrior};
 pub use quadrature::{Quadrature, TOLERATED_BIAS};
@@ -40,18 +42,29 @@ const FEW: usize = 600;
 /// posterior takes over.
 const NEAR: f64 = 0.05;
 
+/// Where a fit begins, and where the search for other modes does.
+#[derive(Debug, Clone, Copy)]
+pub struct FitStart<'a> {
+    /// Parameters.
+    pub first: &'a [f64],
+    /// Others, from which climbs may end at another mode.
+    pub others: &'a [Vec<f64>],
+    /// How far about the best coefficients starts are at random.
+    pub spread: f64,
+}
+
 impl MixedModel {
-    /// The Gaussian fit of all groups, from a fit of some of them where they are many; and the nodes that are fine enough there, or
-    /// as many as are given.
+    /// The modes of the posterior of all groups, the best first, from a fit of some of them where they are many; and the nodes that are
+    /// fine enough there, or as many as are given.
     ///
     /// # Errors
     /// Where the posterior has no curvature in some direction.
     pub fn fit(
         &mut self,
-        start: &[f64],
+        FitStart { first: start, others, spread }: FitStart<'_>,
         nodes: Option<usize>,
         seed: u64,
-    ) -> Result<(Gaussian, Quadrature), LinalgError> {
+    ) -> Result<(Vec<GroupMode>, Quadrature), LinalgError> {
         let groups = self.mixed.groups();
         let first = if self.mixed.is_gaussian() { 3 } else { nodes.unwrap_or(FIRST_NODES) };
         self.nodes = Nodes::new(first, self.mixed.effects().len());
@@ -65,12 +78,14 @@ impl MixedModel {
                 false => self.fit_kept(&from, &some, &weights)?,
             };
         }
-        let mut posterior = self.fit_all(&from)?;
-        let quadrature = quadrature::choose(self, &posterior, nodes, seed);
+        let posterior = self.fit_all(&from)?;
+        let mut modes = self.modes(posterior, others, spread, seed);
+        let best = &mut modes[0].fit;
+        let quadrature = quadrature::choose(self, best, nodes, seed);
         if quadrature.nodes != first {
-            posterior = self.fit_all(&posterior.mean)?;
+            *best = self.fit_all(&best.mean)?;
         }
-        Ok((posterior, quadrature))
+        Ok((modes, quadrature))
     }
 
     fn fit_all(&self, from: &[f64]) -> Result<Gaussian, LinalgError> {

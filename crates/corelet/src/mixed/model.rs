@@ -63,7 +63,11 @@ impl<'a> WeightedGroups<'a> {
         let of = |(groups, modes): (&[usize], &[Effect])| {
             let (mut scratch, mut found) = (mixed.scratch(), modes.to_vec());
             for (group, mode) in groups.iter().zip(&mut found) {
-                mixed.value(*group, &place, nodes, mode, &mut scratch);
+                if mixed.may_have_modes() {
+                    *mode = mixed.best_mode(*group, &place, &mut scratch);
+                } else {
+                    mixed.value(*group, &place, nodes, mode, &mut scratch);
+                }
             }
             found
         };

@@ -56,7 +56,8 @@ pub fn group_draws(
         let mut normal = || -> f64 { StandardNormal.sample(rng) };
         return places.iter().map(|place| mixed.draw_new(place, &[normal(), normal()])).collect();
     };
-    let (mut scratch, mut mode) = (mixed.scratch(), [0.0; 2]);
+    let mut scratch = mixed.scratch();
+    let mut mode = places.first().map_or([0.0; 2], |place| mixed.best_mode(group, place, &mut scratch));
     let one = |place: &Place| {
         candidates.renew(rng);
         let uniform: f64 = Open01.sample(rng);

@@ -265,7 +265,7 @@ fn expanded(text: &str) -> Result<Vec<RandomEffects>, String> {
 /// | `random` | none | the random effects: see [`RandomTerms`] | |
 /// | `sd_prior` | `half_normal(2.5)`, times the standard deviation of the target where the model has its scale | the prior of each standard deviation, of a slope for one standard deviation of its feature | see [`SdPrior`] |
 /// | `lkj` | 1 | η of the LKJ prior of the correlation, uniform for 1 | > 0 |
-/// | `nodes` | chosen by a comparison of two rules | nodes of the quadrature along each random effect | 1 … 61 |
+/// | `nodes` | chosen by a comparison of two rules | nodes of the quadrature along each random effect; below 3 the gradient is not that of the integral | 3 … 61 |
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MixedSpecification {

@@ -44,6 +44,8 @@ pub struct GroupPlace {
 /// Groups from which it pays to find out whether nodes at the mean of the draws will do, and on how many of them.
 const NEAR_FROM: usize = 1000;
 const NEAR_TRIED: usize = 128;
+/// So many groups with the most rows are among them by themselves: their effects are known so well that nodes soon are too far off.
+const NEAR_LARGEST: usize = 64;
 /// What that may add to the variance of Δ, in nats²: a hundredth of what an A allows.
 const NEAR_VARIANCE: f64 = 1e-3;
 
@@ -85,24 +87,38 @@ impl<'m, 'l> GroupTarget<'m, 'l> {
     /// the difference, of all groups together, stays far below what an A allows.
     fn near(&self, centre: &[f64], sample: &Sample, place: &GroupPlace) -> Option<NearDraws> {
         let (mixed, draws) = (&self.model.mixed, place.draws.len());
-        let all = mixed.groups();
-        if all < NEAR_FROM || draws == 0 {
+        if mixed.groups() < NEAR_FROM || draws == 0 {
             return None;
         }
         let near = mixed.near(centre, &sample.draws.theta)?;
-        let tried: Vec<usize> = (0..NEAR_TRIED).map(|i| (2 * i + 1) * all / (2 * NEAR_TRIED)).collect();
+        let (largest, others) = self.by_size();
+        let some = (0..NEAR_TRIED).map(|i| others[(2 * i + 1) * others.len() / (2 * NEAR_TRIED)]);
+        let tried: Vec<usize> = largest.iter().copied().chain(some).collect();
         let off = parallel::map(tried.chunks(TOGETHER / 4), |groups| {
             let (own, common) = (self.columns_apart(place, groups), self.columns_near(&near, groups, draws));
             own.iter().zip(&common).map(|(a, b)| a - b).collect::<Vec<f64>>()
         })
         .concat();
         let mut total = vec![0.0; draws];
-        for column in off.chunks_exact(draws) {
-            total.iter_mut().zip(column).for_each(|(sum, x)| *sum += x * all as f64 / NEAR_TRIED as f64);
+        for (at, column) in off.chunks_exact(draws).enumerate() {
+            let each = if at < largest.len() { 1.0 } else { others.len() as f64 / NEAR_TRIED as f64 };
+            total.iter_mut().zip(column).for_each(|(sum, x)| *sum += x * each);
         }
         let mean = total.iter().sum::<f64>() / draws as f64;
         let variance = total.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / draws as f64;
         (variance < NEAR_VARIANCE).then_some(near)
+    }
+
+    /// The groups with the most rows, and all others.
+    fn by_size(&self) -> (Vec<usize>, Vec<usize>) {
+        let mixed = &self.model.mixed;
+        let mut groups: Vec<usize> = (0..mixed.groups()).collect();
+        let by = |&group: &usize| (std::cmp::Reverse(mixed.rows_of(group).len()), group);
+        groups.select_nth_unstable_by_key(NEAR_LARGEST - 1, by);
+        let mut others = groups.split_off(NEAR_LARGEST);
+        groups.sort_unstable();
+        others.sort_unstable();
+        (groups, others)
     }
 
     /// With nodes at each draw.
@@ -111,7 +127,7 @@ impl<'m, 'l> GroupTarget<'m, 'l> {
         let mut scratch = mixed.scratch();
         let mut columns = Vec::with_capacity(groups.len() * place.draws.len());
         for &group in groups {
-            let mut centre: Effect = [0.0; 2];
+            let mut centre: Effect = mixed.best_mode(group, &place.centre, &mut scratch);
             mixed.value(group, &place.centre, nodes, &mut centre, &mut scratch);
             columns.extend(place.draws.iter().map(|draw| {
                 // From the same place for every draw, so that a value is a function of the draw alone.

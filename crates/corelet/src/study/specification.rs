@@ -315,8 +315,8 @@ impl Specification {
             };
         };
         positive("lkj", *lkj)?;
-        if nodes.is_some_and(|nodes| !(1..=61).contains(&nodes)) {
-            let reason = "must be between 1 and 61".to_owned();
+        if nodes.is_some_and(|nodes| !(3..=61).contains(&nodes)) {
+            let reason = "must be between 3 and 61".to_owned();
             return Err(UsageError::Value { setting: "nodes".to_owned(), reason });
         }
         if lkj.is_some() && !random.terms().iter().any(RandomEffects::has_correlation) {

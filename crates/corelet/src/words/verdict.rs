@@ -263,6 +263,10 @@ pub(super) fn why(reason: Reason) -> &'static str {
         Reason::Quadrature => {
             "the integrals over the random effects are not exact enough: they may move the posterior by more than a tenth of its sd"
         }
+        Reason::Integrals => {
+            "the integrals over the random effects are wrong: they may move the posterior by more than half of its sd, as where an effect \
+             has several modes given its group's rows"
+        }
         Reason::Drifted => {
             "with the new rows the posterior has moved beyond where the coreset of the earlier rows was certified: they may be of another \
              regime"
@@ -316,6 +320,10 @@ pub(super) fn remedy(reason: Reason, points: usize, rows: usize) -> String {
         }
         Reason::Blunt => "more draws",
         Reason::Quadrature => "more nodes",
+        Reason::Integrals => {
+            "no fixed number of nodes, and a look at groups whose rows fall into two clusters far apart: a finer grouping, or noise with \
+             lighter tails"
+        }
         Reason::Drifted | Reason::Uncertified | Reason::Accumulated | Reason::Inherited => {
             "give the earlier rows too (--old), for a verdict on all of them; where that is no A either, fit all rows again"
         }

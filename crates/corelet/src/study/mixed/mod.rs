@@ -8,6 +8,7 @@ mod factors;
 #[cfg(feature = "files")]
 mod kept;
 mod marginal;
+mod modes;
 mod predict;
 
 pub use factors::{Factors, KeptFactor, MOST_KEPT};
@@ -17,6 +18,7 @@ pub use marginal::{Marginal, MarginalKept};
 pub use predict::{GroupPolicy, MixedPosterior, MixedPrediction, PredictedEffects};
 
 use self::factors::{check_groups, in_order};
+use self::modes::{Starts, are_mixed};
 use super::assign::some_of;
 use super::{
     FitSpecification, Frame, Lineage, Listener, Parameters, Progress, Resolved, Specification, StudyError,
@@ -27,12 +29,12 @@ use crate::engine::{
     Wanted, rounds,
 };
 use crate::mixed::{
-    EffectScale, GroupEffects, GroupTarget, KeptPrior, MixedModel, MixedPrior, Quadrature, RandomEffects,
-    SdPrior, random_effects,
+    EffectScale, FitStart, GroupEffects, GroupTarget, KeptPrior, MOST_PARAMETERS, MixedModel, MixedPrior,
+    Quadrature, RandomEffects, SdPrior, random_effects,
 };
 use crate::model::mixed::{Mixed, MixedError, Nodes};
 use crate::model::{Model, TargetScale};
-use crate::posterior::{Chains, Gaussian, LaplaceSettings, SampleProgress, laplace};
+use crate::posterior::{Chains, Gaussian, SampleProgress};
 use crate::random::Stream;
 use crate::rows::{All, Memory, Rows};
 use crate::trust::{Evidence, Grade, Reason, Verdict, judge};
@@ -62,8 +64,7 @@ pub struct MixedStudy {
     labels: Vec<String>,
     /// The observations, group by group.
     order: Vec<usize>,
-    /// Where fits begin.
-    start: Vec<f64>,
+    start: Starts,
     known: Vec<Reason>,
     warnings: Vec<String>,
     /// Nodes that somebody asked for.
@@ -152,7 +153,8 @@ impl MixedStudy {
             lkj: random.has_correlation().then(|| specification.mixed.lkj.unwrap_or(1.0)),
             kept: kept.collect(),
         };
-        let start = start(&rows, &prior, predictor, &mixed.kept_starts())?;
+        let looked_for = mixed.may_have_modes() && prior.dim() <= MOST_PARAMETERS;
+        let start = Starts::new(&rows, &prior, predictor, &mixed.kept_starts(), looked_for)?;
         let frame = fixed.frame(source, dataset, fingerprint);
         Ok(Self {
             model: MixedModel { nodes: Nodes::new(1, random.len()), mixed, prior },
@@ -273,10 +275,11 @@ impl MixedStudy {
         asked.sample.check()?;
         let clock = Instant::now();
         let _ = listener(Progress::Fitting);
-        let (laplace, quadrature) = self
-            .model
-            .fit(&self.start, self.nodes, asked.seed)
-            .map_err(crate::posterior::LaplaceError::from)?;
+        let Starts { first, others, predictor } = &self.start;
+        let start = FitStart { first, others, spread: *predictor };
+        let fitted = self.model.fit(start, self.nodes, asked.seed);
+        let (modes, quadrature) = fitted.map_err(crate::posterior::LaplaceError::from)?;
+        let laplace = modes[0].fit.clone();
         let fitted = clock.elapsed().as_secs_f64();
         if listener(Progress::Fitting).is_break() {
             return Ok(None);
@@ -287,10 +290,12 @@ impl MixedStudy {
             Err(error) => return Err(StudyError::Fit(error)),
         };
         let mut known = self.known.clone();
-        if !quadrature.is_fine() {
-            known.push(Reason::Quadrature);
+        known.extend(quadrature.against());
+        let Found { groups, weights, verdict, draws, chains, rounds, mut notes } = found;
+        notes.extend(self.other_modes(&modes));
+        if modes.len() > 1 && !are_mixed(&modes, &draws) {
+            known.push(Reason::SecondMode);
         }
-        let Found { groups, weights, verdict, draws, chains, rounds, notes } = found;
         let verdict = verdict.named(&self.names()).with(&known);
         let strays = verdict.reasons.iter().any(|reason| matches!(reason, Reason::Variance | Reason::Share));
         let resampled = verdict.grade == Grade::B && strays;
@@ -497,23 +502,4 @@ impl FixedPart {
             encoding: dataset.encoding,
         }
     }
-}
-
-/// Where fits begin: the fit without random effects, and a moderate spread.
-fn start(
-    rows: &Arc<dyn Model>,
-    prior: &MixedPrior,
-    predictor: f64,
-    kept: &[usize],
-) -> Result<Vec<f64>, StudyError> {
-    let memory = Memory::new(Arc::clone(rows));
-    let settings = LaplaceSettings { tolerance: 1e-3, max_iterations: 50 };
-    let fit = laplace(&All(&memory), &prior.fixed, None, &settings);
-    let mut start = fit.map_or_else(|_| prior.fixed.mean.clone(), |fit| fit.posterior.mean);
-    let (first, sds) = (start.len(), prior.sds.len());
-    start.resize(prior.dim(), 0.0);
-    for at in (first..first + sds).chain(kept.iter().copied()) {
-        start[at] = (FIRST_SD * predictor).ln();
-    }
-    Ok(start)
 }

@@ -103,6 +103,8 @@ pub enum Reason {
     Blunt,
     /// The quadrature over random effects moves the posterior by more than a tenth of a standard deviation.
     Quadrature,
+    /// It moves the posterior by half of one and more, as where groups have several modes.
+    Integrals,
     /// The posterior has moved beyond where the coreset of earlier rows was certified.
     Drifted,
     /// Nothing certifies the coreset of earlier rows any more, or ever did.
