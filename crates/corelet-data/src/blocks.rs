@@ -84,9 +84,9 @@ impl Batch<'_> {
 
 /// An error whose place, if it has one, is counted from the beginning of a block.
 pub(super) enum Fault {
-    /// Of the file as a whole.
+    /// An error of the file as a whole.
     File(DataError),
-    /// Of one row.
+    /// An error of one row, made when its place in the file is known.
     Row(Place, Box<dyn FnOnce(Place) -> DataError + Send>),
 }
 

@@ -26,7 +26,7 @@ pub enum BuildError {
     PointsOutOfRange {
         /// What was asked for.
         k: usize,
-        /// n.
+        /// Number of rows, n.
         rows: usize,
     },
     /// The number of groups is 0 or above theirs.
@@ -34,7 +34,7 @@ pub enum BuildError {
     GroupsOutOfRange {
         /// What was asked for.
         k: usize,
-        /// How many there are.
+        /// Number of groups.
         groups: usize,
     },
     /// What groups cannot be chosen by.
@@ -88,7 +88,7 @@ pub enum BuildError {
 pub struct Coreset {
     /// The chosen observations, ascending, from 0.
     pub rows: Vec<usize>,
-    /// Their weights, > 0.
+    /// Weights of these rows, > 0.
     pub weights: Vec<f64>,
     /// Most points that were allowed.
     pub k: usize,

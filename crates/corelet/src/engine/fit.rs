@@ -46,7 +46,7 @@ impl TargetFit {
 /// where that is more than k, [`RestChoice::Auto`] tries a Gaussian in place of all rows first, which has them exactly.
 ///
 /// # Errors
-/// Those of the model, the sampler and the solver; and a Gaussian that is asked of a model without gradients.
+/// Errors of the model, the sampler and the solver; and a Gaussian that is asked of a model without gradients.
 pub fn fit<T: Target + ?Sized>(
     target: &T,
     units: Units,

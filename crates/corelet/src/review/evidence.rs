@@ -78,9 +78,8 @@ mod tests {
         };
         let log_p = |x: f64| 7f64.ln() - 0.5 * x * x - 0.5 * (2.0 * std::f64::consts::PI).ln();
         let (mean, sd): (f64, f64) = (0.3, 1.3);
-        let log_g = |x: f64| {
-            -0.5 * ((x - mean) / sd).powi(2) - sd.ln() - 0.5 * (2.0 * std::f64::consts::PI).ln()
-        };
+        let log_g =
+            |x: f64| -0.5 * ((x - mean) / sd).powi(2) - sd.ln() - 0.5 * (2.0 * std::f64::consts::PI).ln();
         let draws = quantile(4000);
         let ratio = |x: &f64| log_p(*x) - log_g(*x);
         let posterior: Vec<f64> = draws.iter().map(ratio).collect();

@@ -23,7 +23,7 @@ pub enum PriorError {
         what: &'static str,
         /// The name that it may have been meant for, in words.
         nearest: String,
-        /// All names.
+        /// The names that there are.
         known: String,
     },
     /// A pattern that no name matches.
@@ -31,7 +31,7 @@ pub enum PriorError {
     NoMatch {
         /// The pattern.
         pattern: String,
-        /// All names.
+        /// The names that there are.
         known: String,
     },
     /// Two patterns for one name, neither of them closer.
@@ -41,9 +41,9 @@ pub enum PriorError {
     Ambiguous {
         /// The coefficient.
         name: String,
-        /// The one.
+        /// The first pattern.
         first: String,
-        /// The other.
+        /// The second pattern.
         second: String,
     },
     /// A prior of an intercept that is not there.
@@ -61,7 +61,7 @@ pub enum PriorError {
 
 /// The parameters that priors are for: a coefficient for each feature, once for every predictor, and the others.
 pub struct Parameters<'a> {
-    /// Their names.
+    /// Names of the coefficients.
     pub names: &'a [String],
     /// How many of them are coefficients.
     pub coefficients: usize,

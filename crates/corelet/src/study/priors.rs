@@ -32,7 +32,7 @@ pub struct Priors {
     pub default: Option<AskedPrior>,
     /// The scale that is meant where a prior does not say it.
     pub scale: PriorScale,
-    /// Of the intercept.
+    /// Prior of the intercept.
     pub intercept: Option<AskedPrior>,
     /// By name or pattern.
     pub coefficients: BTreeMap<String, AskedPrior>,
@@ -105,7 +105,7 @@ impl fmt::Display for PriorScale {
 pub enum AskedPrior {
     /// The weakly informative one, see [`Priors::auto`].
     Auto,
-    /// This.
+    /// A density that was given.
     Given {
         /// The density.
         density: Density,

@@ -166,7 +166,7 @@ pub enum UsageError {
     NotPositive {
         /// The setting.
         setting: &'static str,
-        /// Its value.
+        /// Value of the setting.
         value: f64,
     },
     /// A count of 0.
@@ -176,9 +176,9 @@ pub enum UsageError {
     },
     /// Two settings that do not go together.
     Apart {
-        /// The one.
+        /// The first setting.
         setting: &'static str,
-        /// The other.
+        /// The second setting.
         other: &'static str,
         /// The value of the other, where only that is at fault.
         value: Option<&'static str>,
@@ -187,12 +187,12 @@ pub enum UsageError {
     Without {
         /// The setting.
         setting: &'static str,
-        /// The other.
+        /// The other setting.
         other: &'static str,
     },
     /// A setting that there is not.
     Unknown {
-        /// Its name.
+        /// Name of the setting.
         setting: String,
     },
     /// A value that a setting cannot have.

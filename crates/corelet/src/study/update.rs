@@ -41,7 +41,7 @@ pub struct UpdateSpecification {
     pub rest: RestChoice,
     /// The chains.
     pub sample: SampleSettings,
-    /// Of everything random.
+    /// Seed of everything random.
     pub seed: u64,
 }
 
@@ -53,7 +53,7 @@ pub struct Updated {
     pub drawn: Drawn,
     /// The places of its rows: of the coreset of before first, then of the new rows.
     pub rows: Vec<usize>,
-    /// Their weights.
+    /// Weights of these rows.
     pub weights: Vec<f64>,
     /// The Gaussian part.
     pub rest: Option<Arc<Rest>>,
@@ -89,7 +89,7 @@ impl Updated {
     /// What goes with it where it is written.
     ///
     /// # Errors
-    /// Those of the writer.
+    /// Errors of the writer.
     pub fn metadata(&self) -> serde_json::Result<BTreeMap<String, String>> {
         let (frame, model) = (self.study.frame(), self.study.resolved());
         let mut metadata = frame.metadata(&self.summary, model, self.rest.as_deref())?;

@@ -26,7 +26,7 @@ const FAR_PIT: f64 = 0.05;
 /// Parameters that are named.
 const SHOWN: usize = 12;
 
-/// Of all of it, a line each.
+/// The whole review in lines of text.
 pub fn reviewed(review: &Review, names: &[String], file_row: &dyn Fn(usize) -> usize) -> Vec<String> {
     let mut lines = predicted(&review.loo, file_row);
     match &review.checks {

@@ -22,7 +22,7 @@ pub struct Seconds {
     pub laplace: f64,
     /// Embedding and choosing.
     pub build: f64,
-    /// Judging.
+    /// Evaluating the coreset.
     pub evaluate: f64,
 }
 
@@ -31,7 +31,7 @@ pub struct Seconds {
 pub struct NamedShift {
     /// The parameter.
     pub name: String,
-    /// By how much.
+    /// Shift of its mean and ratio of its standard deviations.
     #[serde(flatten)]
     pub shift: ParameterShift,
 }
@@ -281,7 +281,7 @@ impl Summary {
     /// As JSON; serde writes null for what is not finite.
     ///
     /// # Errors
-    /// Those of the writer.
+    /// Errors of the writer.
     pub fn to_json(&self) -> serde_json::Result<String> {
         Ok(serde_json::to_string_pretty(self)? + "\n")
     }
@@ -289,7 +289,7 @@ impl Summary {
     /// For the coreset file itself: without what differs from run to run, so that the same seed gives the same bytes.
     ///
     /// # Errors
-    /// Those of the writer.
+    /// Errors of the writer.
     pub fn metadata(
         &self,
         levels: &[TextLevels],

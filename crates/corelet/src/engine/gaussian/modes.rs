@@ -31,7 +31,7 @@ pub(super) fn sample_of(rows: usize, seed: u64) -> Option<Vec<usize>> {
 /// Tops of the posterior density of all rows, the highest first; none where it is finite at none of the points.
 ///
 /// # Errors
-/// Those of the model.
+/// Errors of the model.
 pub(super) fn summits(
     model: &dyn Derivatives,
     rows: usize,

@@ -83,7 +83,7 @@ pub struct MixedFit {
     /// Draws of (β, dispersions, log sds, artanh of the correlation), in the coordinates of the standardised features; resampled
     /// by importance weights where the verdict is a B for what the groups leave over.
     pub sample: Sample,
-    /// Whether they were.
+    /// Whether the draws were resampled.
     pub resampled: bool,
     /// The chains with their statistics, where they are these draws.
     pub chains: Option<Chains>,
