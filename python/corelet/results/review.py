@@ -159,7 +159,7 @@ class Evidence:
 
 @dataclass(frozen=True, eq=False)
 class Review:
-    """What all rows say of draws of a posterior."""
+    """Leave-one-out predictive densities, predictive checks and influence, for draws of a posterior."""
 
     loo: Loo
     """Leave-one-out."""
@@ -234,7 +234,7 @@ def _fits(checks: Mapping[str, Any]) -> Fits:
 
 @dataclass(frozen=True)
 class Compared:
-    """Models by their elpd, the best first, each against that."""
+    """Models by their elpd, the best first, with the difference of each from the best."""
 
     names: list[str]
     elpd: list[float]
@@ -259,7 +259,7 @@ class Compared:
 
 
 def compare(models: Mapping[str, Union[Review, Loo]]) -> Compared:
-    """Set models of the same rows side by side by their leave-one-out predictive densities, with standard errors of the differences.
+    """Compare models of the same rows by their leave-one-out predictive densities, with standard errors of the differences.
 
     Parameters
     ----------
