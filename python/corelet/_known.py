@@ -100,7 +100,7 @@ def fit(
     """
     settings = chain_settings(draws, tune, chains, target_accept, max_depth, seed)
     began = time.perf_counter()
-    known = {*signature(build).parameters, *signature(fit).parameters}
+    known = {*signature(build).parameters, *signature(fit).parameters, "random_state", "random_seed"}
     unknown = set(keywords) - known
     if unknown:
         near = get_close_matches(min(unknown), known, 1)

@@ -53,8 +53,15 @@ def test_names_that_are_nearly_right(table):
         corelet.fit(counts, target="y", exposre="a")
     with pytest.raises(corelet.CoreletError, match=r"no column 'kin' \(did you mean 'kind'\?\)"):
         corelet.build(table, target="y", features=["kin"])
-    with pytest.raises(corelet.CoreletError, match="a few whole numbers.*model=\"ordinal\" suits such a target"):
+    with pytest.raises(corelet.CoreletError, match="looks like counts .*model=\"poisson\" suits such a target"):
         corelet.build(counts, target="y")
+    with pytest.raises(corelet.CoreletError, match="a few whole numbers.*model=\"ordinal\" suits such a target"):
+        corelet.build(counts.assign(y=counts["y"] + 1), target="y")
+    with pytest.raises(TypeError, match=r"no keyword 'random_sed' \(did you mean 'random_seed'\?\)"):
+        corelet.fit(counts, target="y", random_sed=1)
+    dated = table.assign(day=pd.date_range("2024-01-01", periods=len(table)))
+    with pytest.raises(corelet.CoreletError, match="column 'day' has type datetime64.*turn it into a number, such as days"):
+        corelet.build(dated, target="y")
 
 
 def test_columns_that_are_not_what_they_seem(table):

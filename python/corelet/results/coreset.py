@@ -49,7 +49,11 @@ class Quality:
 
     @property
     def judgement(self) -> str:
-        """The divergence in words."""
+        """The verdict, where there is one, and the divergence in words."""
+        return self._worded if self.verdict is None else f"{self.verdict.headline}; {self._worded}"
+
+    @property
+    def _worded(self) -> str:
         nats = self.kl_forward if self.kl_forward is not None else self.nats
         words = "not judged" if nats is None else _lib.judgement(nats)
         if self.judged_on == "pilot" and nats is not None:
@@ -57,7 +61,7 @@ class Quality:
                 f"judged on a pilot ({nats:.2g} nats there), which says little of the posterior: sample the weighted rows "
                 "and build again at those draws"
             )
-        return words if self.verdict is None else f"{self.verdict.headline}; {words}"
+        return words
 
     def __repr__(self) -> str:
         shown = {"nats": self.nats, "kl_forward": self.kl_forward, "kl_reverse": self.kl_reverse}
@@ -408,26 +412,25 @@ class Coreset:
         return f"<corelet.Coreset: {body}{verdict}\n{self._table()}>"
 
     def _repr_html_(self) -> str:
-        facts = [("divergence", self.quality.judgement), ("method", f"{self.method}: {self.status}")]
-        for name, value in (
+        divergences = (
             ("forward KL", self.quality.kl_forward),
             ("reverse KL", self.quality.kl_reverse),
-            (f"on {self.quality.heldout_draws} unseen draws", self.quality.nats),
-        ):
-            if value is not None:
-                facts.append((name, f"{value:.3g} nats"))
+            (f"on {self.quality.heldout_draws} held-out draws", self.quality.nats),
+        )
+        facts = [(name, f"{value:.3g}") for name, value in divergences if value is not None]
         title = self.lines[0] if self.lines else f"{len(self)} points"
         verdict = self.quality.verdict
         head = html.badge(verdict.grade, verdict.headline) if verdict is not None else ""
-        rows = html.note("the heaviest rows") + html.table(("row", "weight", *self._shown_columns()), self._cells())
+        judged = html.note(f"Divergence: {self.quality._worded}") + html.table(("divergence", "nats"), facts)
+        rows = html.note("The rows with the largest weights") + html.table(("row", "weight", *self._shown_columns()), self._cells())
         said = html.folded("How it was built", self.lines[1:])
-        return f"<div><strong>{escape(title)}</strong>{head}{html.table(('what', 'is'), facts)}{rows}{said}</div>"
+        return f"<div><strong>{escape(title)}</strong>{head}{judged}{rows}{said}</div>"
 
     def _shown_columns(self) -> list[str]:
         return list(self.columns)[:5]
 
     def _cells(self) -> list[list[str]]:
-        """The heaviest rows, as text."""
+        """The rows with the largest weights, as text."""
         heaviest = np.argsort(-self.weights, kind="stable")[:5]
         return [
             [str(self.rows[j]), f"{self.weights[j]:.4g}", *(_short(self.columns[name][j]) for name in self._shown_columns())]
@@ -441,7 +444,9 @@ class Coreset:
 
 
 def _short(value: object) -> str:
-    return f"{value:.4g}" if isinstance(value, (float, np.floating)) else str(value)[:20]
+    if not isinstance(value, (float, np.floating)):
+        return str(value)[:20]
+    return f"{value:.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.4g}"
 
 
 def weighted_rows(coreset: Coreset) -> tuple[NDArray[np.int64], NDArray[np.float64], Optional[str], Optional[str]]:

@@ -15,7 +15,7 @@ use crate::words::PriorGroup;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum PriorError {
     /// A name that is none.
-    #[error("the priors speak of '{name}', which is no {what}{nearest}; there are {known}")]
+    #[error("the priors name '{name}', which is no {what}{nearest}; there are {known}")]
     Unknown {
         /// The name.
         name: String,
@@ -27,7 +27,7 @@ pub enum PriorError {
         known: String,
     },
     /// A pattern that no name matches.
-    #[error("the priors speak of '{pattern}', which no coefficient matches; there are {known}")]
+    #[error("no coefficient matches '{pattern}' of the priors; there are {known}")]
     NoMatch {
         /// The pattern.
         pattern: String,
@@ -36,7 +36,7 @@ pub enum PriorError {
     },
     /// Two patterns for one name, neither of them closer.
     #[error(
-        "the priors speak of '{name}' by '{first}' and by '{second}', of which neither is closer; give it a prior by its name"
+        "'{name}' matches '{first}' and '{second}' of the priors, which are equally specific; give it a prior by its name"
     )]
     Ambiguous {
         /// The coefficient.
@@ -47,7 +47,7 @@ pub enum PriorError {
         second: String,
     },
     /// A prior of an intercept that is not there.
-    #[error("the priors speak of an intercept, but there is none")]
+    #[error("the priors name an intercept, but there is none")]
     NoIntercept,
     /// Whitened features have no original scale of their own.
     #[error(

@@ -19,7 +19,7 @@ const PAPER: &str = "paper";
 ///
 /// | field | purpose |
 /// | --- | --- |
-/// | `default` | the prior of every coefficient, the intercept aside, that `coefficients` does not speak of |
+/// | `default` | the prior of every coefficient but the intercept that `coefficients` does not name |
 /// | `scale` | whether coefficients are meant on the `standardised` or the `original` scale, where a prior does not say it itself |
 /// | `intercept` | the prior of the linear predictor where every feature has its mean |
 /// | `coefficients` | priors by the name of a coefficient, or by a pattern in which `*` is any text: a name goes before a pattern, and a pattern before one with fewer other letters |

@@ -53,7 +53,7 @@ pub struct Specification {
 /// | `link` | `log` | how a Poisson rate follows from η | see [`Link`] |
 /// | `sigma` | a parameter, `log_sigma` | noise sd σ: of a linear target; Σ = σ²I of a Gaussian, where the default is 1 | > 0 |
 /// | `degrees` | 4 | degrees of freedom ν of Student-t noise; `estimated` makes them a parameter, `log_nu` | > 0 |
-/// | `priors` | weakly informative, [`Priors::auto`] | priors by name; what they do not speak of stays weakly informative | see [`Priors`] |
+/// | `priors` | weakly informative, [`Priors::auto`] | priors by name; parameters that are not named keep weakly informative ones | see [`Priors`] |
 /// | `prior_sd` | none | in place of them N(0, sd²·I) on the standardised features; 1 is the prior of the paper | > 0 |
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]

@@ -1,6 +1,6 @@
 //! What is said of a review: how well rows are predicted, whether the model fits, which rows drive it.
 
-use super::numbers::{count, number, percent};
+use super::numbers::{count, number, percent, plural};
 use crate::review::{Bin, Checked, Evidence, Loo, Moving, Outcomes, Review};
 
 /// Pearson's statistic of a variance that is off by this factor, in either direction, is told.
@@ -105,11 +105,11 @@ fn fits(checked: &Checked) -> Vec<String> {
     }
     for Bin { rows, predicted, observed, error } in &checked.calibration {
         lines.push(format!(
-            "  calibration    predicted {}, observed {} ± {} ({} rows)",
+            "  calibration    predicted {}, observed {} ± {} ({})",
             percent(*predicted),
             percent(*observed),
             percent(*error),
-            count(*rows)
+            plural(*rows, "row")
         ));
     }
     let warnings = misfits(checked);
@@ -167,7 +167,7 @@ pub fn misfits(checked: &Checked) -> Vec<String> {
     // 1.6/√n is what a sample of a uniform distribution reaches once in a hundred times.
     if distance > FAR_PIT + 1.6 / (checked.rows.max(1) as f64).sqrt() {
         found.push(format!(
-            "outcomes are not distributed as the model says: their places among drawn ones are off by up to {}",
+            "outcomes are not distributed as the model predicts: their PIT (predictive quantiles) is up to {} away from uniform",
             percent(distance)
         ));
     }

@@ -320,9 +320,9 @@ impl Summary {
             .distinct
             .map_or_else(String::new, |distinct| format!(", {} distinct,", count(distinct)));
         let mut lines = vec![match (self.points.rest, self.points.points) {
-            (Some(_), 0) => format!("a Gaussian stands for all {n} rows, and none of them beside it"),
+            (Some(_), 0) => format!("a Gaussian factor stands for all {n} rows; no row is needed beside it"),
             (Some(_), _) => format!(
-                "{points} of {n} rows and a Gaussian stand for all ({by}{embedding}{coordinates}); the rows mean nothing without it"
+                "{points} of {n} rows and a Gaussian stand for all ({by}{embedding}{coordinates}); the rows are not to be used without it"
             ),
             (None, 1) => {
                 format!("1 of {n} rows{distinct}{groups} stands for all ({by}{embedding}{coordinates})")
@@ -423,7 +423,7 @@ impl Summary {
         }
         if self.points.undetermined > 0 {
             warnings.push(format!(
-                "the data say nothing of {} of the parameters: the Gaussian leaves them to the prior",
+                "the data do not inform {} of the parameters: the Gaussian leaves them to the prior",
                 plural(self.points.undetermined, "direction")
             ));
         }
@@ -439,7 +439,7 @@ impl Summary {
         if let (Some(status), Some(method)) = (self.build.status, &self.build.method)
             && !status.is_natural()
         {
-            warnings.push(format!("{method} had not come to rest when it stopped: {status}"));
+            warnings.push(format!("{method} had not converged when it stopped: {status}"));
         }
         warnings
     }

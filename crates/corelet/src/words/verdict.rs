@@ -123,11 +123,10 @@ pub fn lines(verdict: &Verdict, points: usize, rows: usize) -> Vec<String> {
             number(pareto_threshold)
         ));
     }
-    lines.push(format!(
-        "  log evidence   of all rows = that of the weighted rows {} {}",
-        if log_evidence_ratio < 0.0 { "−" } else { "+" },
-        number(log_evidence_ratio.abs())
-    ));
+    // A Gaussian by itself has no evidence of rows to compare with.
+    if points > 0 {
+        lines.push(log_evidence(log_evidence_ratio));
+    }
     // What helps against several reasons is said once, after the last of them.
     let remedies: Vec<String> = verdict.reasons.iter().map(|reason| remedy(*reason, points, rows)).collect();
     for (i, reason) in verdict.reasons.iter().enumerate() {
@@ -139,9 +138,17 @@ pub fn lines(verdict: &Verdict, points: usize, rows: usize) -> Vec<String> {
     lines
 }
 
+fn log_evidence(ratio: f64) -> String {
+    format!(
+        "  log evidence   of all rows = that of the weighted rows {} {}",
+        if ratio < 0.0 { "−" } else { "+" },
+        number(ratio.abs())
+    )
+}
+
 pub(super) fn chains_line(mixing: &Mixing) -> String {
     format!(
-        "  chains         R-hat at most {:.3}, effective sample size at least {} (bulk) and {} (tail)",
+        "  chains         R-hat at most {:.3}, effective sample size at least {} (bulk) and {} (tail), of any parameter or log-likelihood",
         mixing.r_hat,
         number(mixing.ess_bulk.floor()),
         number(mixing.ess_tail.floor())

@@ -464,7 +464,7 @@ impl FixedPart {
         rows: &Arc<dyn Model>,
         target: &TargetScale,
     ) -> Result<Self, StudyError> {
-        let priors = specification.model.priors.clone().unwrap_or_default();
+        let priors = specification.model.named_priors();
         let classes = dataset.encoding.classes();
         let names = resolved.names(&dataset.names, &classes);
         let memory = Memory::new(Arc::clone(rows));
