@@ -444,9 +444,10 @@ class Coreset:
 
 
 def _short(value: object) -> str:
-    if not isinstance(value, (float, np.floating)):
-        return str(value)[:20]
-    return f"{value:.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.4g}"
+    if isinstance(value, (float, np.floating)):
+        number = float(value)
+        return f"{number:.0f}" if 1e4 <= abs(number) < 1e9 else f"{number:.4g}"
+    return str(value)[:20]
 
 
 def weighted_rows(coreset: Coreset) -> tuple[NDArray[np.int64], NDArray[np.float64], Optional[str], Optional[str]]:
