@@ -62,7 +62,7 @@ fn a_fit_has_its_verdict_on_top() {
         "(intercept)",
         "<svg",
         "The rows with the largest weights",
-        "Does the model fit?",
+        "<h2>Does the model fit?",
         "<code>corelet fit data.csv --target late",
     ];
     assert!(places.map(at).is_sorted(), "{:?}", places.map(at));
