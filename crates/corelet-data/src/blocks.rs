@@ -84,7 +84,7 @@ impl Batch<'_> {
 
 /// An error whose place, if it has one, is counted from the beginning of a block.
 pub(super) enum Fault {
-    /// An error of the file as a whole.
+    /// Of the file as a whole.
     File(DataError),
     /// An error of one row, made when its place in the file is known.
     Row(Place, Box<dyn FnOnce(Place) -> DataError + Send>),

@@ -51,7 +51,7 @@ pub(super) trait Reader: Send + Sync {
 
 /// Bytes in a file, or kept of a pipe.
 pub(super) trait Stored {
-    /// Number of bytes.
+    /// How many.
     fn len(&self) -> u64;
 
     /// Refuses a file that is not what it was when it was opened.

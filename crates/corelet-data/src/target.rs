@@ -14,7 +14,7 @@ use super::view::ValuesView;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum TargetCode {
-    /// No target.
+    /// There is none.
     None,
     /// As they are.
     Number,
