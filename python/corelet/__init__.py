@@ -80,7 +80,7 @@ _MODULES = ("dask", "numpyro", "pymc", "spark")
 
 
 def __dir__() -> list[str]:
-    """What is public, and nothing else."""
+    """The public names."""
     return sorted([*__all__, *_MODULES])
 
 

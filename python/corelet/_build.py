@@ -67,7 +67,7 @@ def build(
     format: Optional[str] = None,
     progress: ProgressOption = None,
 ) -> Coreset:
-    """Choose at most k weighted rows whose posterior is the posterior of all rows.
+    """Choose at most k weighted rows whose weighted posterior closely approximates the posterior of all rows.
 
     The keywords and their defaults are the options of `corelet build`; the same seed gives the same rows and weights to
     the bit, here and there, whatever the number of threads.
@@ -84,28 +84,28 @@ def build(
     y
         The target, where it is not a column of `X`: numbers, booleans or text.
     k
-        Most points. Where it is not given, as many as bring the divergence to `max_kl`, 1600 at most; where there is no such search
-        (another method than pursuit, groups, a Gaussian beside the rows) 7 a parameter and 100 at least.
+        Largest number of rows. By default as many as bring the divergence to `max_kl`, 1600 at most; where there is no such search
+        (another method than pursuit, groups, a Gaussian beside the rows) 7 for each parameter and at least 100.
     model
-        With hyphens or underscores: `logistic`, `softmax` (several classes), `ordinal` (ordered levels), `poisson`, `negative-binomial`, `linear`,
-        `student`, `gamma`, `binomial`, `weibull`, `exponential`, or `gaussian` (the mean of Gaussian data, without a target).
+        The likelihood, spelled with hyphens or underscores: `logistic`, `softmax` (several classes), `ordinal` (ordered levels),
+        `poisson`, `negative-binomial`, `linear`, `student`, `gamma`, `binomial`, `weibull`, `exponential`, or `gaussian` (the mean of Gaussian data, without a target).
     target
         The column of `X` to predict, where `y` is not given.
     features
         The columns to predict from; all others by default. Text becomes indicators.
     exclude, categories, missing
-        Columns not to predict from; columns that are categories whatever their cells look like; cells that count as missing
-        besides empty ones, NA, NaN and null.
+        Columns that are no features; columns to treat as categories even where their cells are numbers; texts that mean a missing
+        value, besides an empty cell, NA, NaN and null.
     exposure, trials, event
-        What stands beside the target of each row, as a column of `X` or as an array: the exposure of a count, the number of
-        trials (binomial), or whether the event was seen, 1, or not until then, 0 (weibull and exponential; always seen by
-        default).
+        A second number for the outcome of each row, as a column of `X` or as an array: the exposure of a count, the number of
+        trials (binomial), or 1 where the event was observed and 0 where the time is right-censored (weibull and exponential;
+        by default every event is observed).
     weights
-        What the log-likelihood of each row is multiplied by, > 0, as a column of `X` or as an array: how many equal rows it
-        stands for. The weights of the coreset have them in them. Survey weights are taken as counts too: divide them by
-        their mean.
+        Frequency weights, > 0, as a column of `X` or as an array: the log-likelihood of a row is multiplied by its weight, as if
+        there were that many equal rows. The weights of the coreset include them. Survey weights are taken as counts too: divide
+        them by their mean.
     offset
-        What is added to the linear predictor of each row, as a column of `X` or as an array.
+        A term added to the linear predictor of each row, as a column of `X` or as an array.
     groups
         Which rows belong together (all visits of a patient), as a column of `X` or as an array: whole groups are chosen
         instead of rows, k of them, each with one weight for all of its rows. They are chosen once, in one embedding:
@@ -117,8 +117,8 @@ def build(
     intercept, standardise, drop_missing
         Whether to add a column of ones; `none`, `scale` or `whiten`; whether rows with missing values are left out.
     collapse
-        Take equal rows as one, with the sum of their weights. Where there are no more distinct rows than k, these are the
-        coreset, which is then exact.
+        Merge equal rows and add their weights. Where there are no more than k distinct rows, these are the coreset, which is
+        then exact.
     link, sigma, degrees
         Poisson: `log` or `softplus`. Noise standard deviation of a linear model (a parameter, `log_sigma`, where it is not
         given) or of a Gaussian one (1). Degrees of freedom of Student-t noise (4), or `estimated`: a
@@ -128,11 +128,11 @@ def build(
         prior of the paper.
     priors
         `"auto"`, the default: weakly informative and scaled to the data, the intercept around the link of the mean outcome, so that the
-        unit of the target does not matter. `"paper"`: N(0, 1). Or priors by name, and those it does not speak of as by default: `{"default": "normal(0, 2.5)", "scale": "original", "intercept":
-        "student_t(4, 0, 10)", "log_sigma": "normal(0, 1)", "coefficients": {"carrier_*": "laplace(0, 1)"}}`, the shape of the
+        unit of the target does not matter. `"paper"`: N(0, 1). Or priors by name, with the default for those that
+        are not named: `{"default": "normal(0, 2.5)", "scale": "original", "intercept": "student_t(4, 0, 10)", "log_sigma": "normal(0, 1)", "coefficients": {"carrier_*": "laplace(0, 1)"}}`, the shape of the
         command's file.
     max_kl
-        Take the fewest points whose held-out estimate of the divergence is at most this, in nats; 0.01 where k is not given.
+        Choose the fewest rows whose divergence, estimated on held-out draws, is at most this, in nats; 0.01 where k is not given.
     method, reference, embedding, polish
         How points are chosen (`pursuit`, `omp`, `a-iht-2`, …); halve the step of hard thresholding as the authors' code
         does; `auto`, `hermite:M` or `draws:S`; solve for the best weights of the final points once more.
@@ -144,15 +144,15 @@ def build(
         Whether a Gaussian stands beside the rows, or in their place: `none`, `gaussian` (rows, k of them at most and 0 allowed, only
         for what it leaves over; see `Coreset.rest`), or `auto`, whichever has the smaller divergence at this k.
     memory, scratch
-        What the rows may take, such as `"4GiB"` or a number of bytes; by default half of what is available. Rows that take more are
-        in a scratch file in the folder `scratch`, by default that of temporary files. The coreset is the same.
+        The memory that the rows may take, such as `"4GiB"` or a number of bytes; by default half of what is available. Beyond it
+        they go to a scratch file in the folder `scratch`, by default that of temporary files. The coreset is the same.
     seed, threads
-        Of everything random, also called `random_state` or `random_seed`; number of threads, all cores by default.
+        The random seed, also accepted as `random_state` or `random_seed`; the number of threads, by default all cores.
     format
         The format of a file whose extension does not say it.
     progress
-        A callable that gets a `corelet.Progress` now and then and may return False to stop with the best so far; True
-        for a tqdm bar, False for none; by default a bar where tqdm is installed and a person is watching.
+        A callable that receives a `corelet.Progress` from time to time and may return False to stop with the best coreset so
+        far; True for a tqdm bar, False for none; by default a bar in a terminal or notebook where tqdm is installed.
 
     Returns
     -------
@@ -161,7 +161,7 @@ def build(
     Raises
     ------
     CoreletError
-        A `ValueError` with the text that the command would print.
+        A `ValueError` with the message that the command prints.
 
     Examples
     --------

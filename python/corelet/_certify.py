@@ -39,22 +39,22 @@ def certify(
     progress: ProgressOption = None,
     **keywords: Any,
 ) -> Certificate:
-    """Say whether draws that somebody made are of the posterior of all rows: those of ADVI, Pathfinder, Laplace, INLA, an old fit.
+    """Certify whether given draws (of ADVI, Pathfinder, a Laplace fit, INLA, an earlier fit) are draws of the posterior of all rows.
 
-    The gradient of the log posterior is asked at 1000 of the draws, or 100 a parameter up to 4000, over all rows. Draws of the posterior satisfy Stein's
-    identities: the mean gradient is zero, and its products with the draws have known means. What they are off by is the shift and the
-    scale of each parameter. Where the log density of the draws is known, importance weights are judged too.
+    The gradient of the log posterior over all rows is evaluated at 1000 of the draws, or 100 for each parameter up to 4000. Draws of the posterior
+    satisfy Stein's identities: the mean gradient is zero, and its products with the draws have known means. Deviations from these give
+    the shift and the scale of each parameter. Where the log density of the draws is known, importance weights are judged too.
 
     Parameters
     ----------
     draws
         A `Fit`, an InferenceData or DataTree, a mapping of names to chains × draws, or an array of chains × draws × parameters in the
-        order of the model's parameters (features, then the intercept, then what belongs to no feature); of one chain, draws ×
-        parameters. Two mixed chains, or `log_density`, are what an A needs.
+        order of the model's parameters (coefficients, then the intercept, then dispersions); of one chain, draws × parameters. An A
+        needs two mixed chains or `log_density`.
     X, y, model, keywords
         The data and the model, as `corelet.fit` takes them: a file or a data frame with `target=`, `prior_sd`, `priors`, …. The draws
-        are judged under these priors. What a `Fit` was told of model, priors and standardisation need not be said again; for other
-        draws the model is `logistic` where nothing is said.
+        are judged under these priors. A `Fit` brings its own model, priors and standardisation; for other draws the model is
+        `logistic` unless given.
     log_density
         The log density that the draws were made from (of ADVI, Pathfinder, Laplace), at each: chains × draws, or draws, up to a
         constant, on the scale of the draws.
@@ -65,7 +65,7 @@ def certify(
         of `theta`, draws without their chains, of parameters that are not bounded; `log_posterior(theta)` its value, which
         `log_density` needs. For PyMC and NumPyro see `corelet.pymc.certify` and `corelet.numpyro.certify`.
     threads, progress
-        As for `corelet.build`. Ctrl-C ends it.
+        As for `corelet.build`. Ctrl-C interrupts.
 
     Returns
     -------

@@ -31,7 +31,7 @@ from .results.verdict import Verdict, verdict_from
 
 
 class FitProgress(NamedTuple):
-    """Where a fit stands."""
+    """The progress of a fit."""
 
     stage: str
     """What it does now."""
@@ -56,7 +56,7 @@ FitProgressOption = Union[bool, Callable[[FitProgress], object], None]
 
 @dataclass(frozen=True)
 class Round:
-    """One coreset, sampled and judged by its own draws."""
+    """One round: a coreset, sampled and judged by its own draws."""
 
     k: int
     """Most points that were allowed."""
@@ -84,7 +84,7 @@ class Round:
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """The posterior of a coreset, with the verdict on it and how it came about."""
+    """The result of a fit: the verdict, the draws, the coreset and the rounds."""
 
     verdict: Verdict
     """A: trusted. B: trusted after reweighting, which `draws` and `idata` already are. C: not certified."""
@@ -119,7 +119,7 @@ class Fit:
         return self._estimates.to_frame()
 
     def predict(self, new: Any, **keywords: Any) -> Prediction:
-        """What the posterior says of new rows, by these draws: see `Coreset.predict`, whose keywords it takes. For models that Corelet
+        """Predict new rows by these draws: see `Coreset.predict`, whose keywords it takes. For models that Corelet
         knows; others are predicted by the tool they are written in, from `idata`."""
         keywords.setdefault("idata", self.draws)
         return self.coreset.predict(new, **keywords)
@@ -199,12 +199,12 @@ def fit_model(
     rest: str = "auto",
     force: bool = False,
 ) -> Fit:
-    """Fit any model by a coreset: a pilot, rounds until one is certified, the last chains, and the verdict on them.
+    """Fit any model by a coreset: a pilot run, rounds until a coreset is certified, the final chains, and the verdict on them.
 
-    The posterior of a few plain rows is the pilot. A coreset is built where its draws are, sampled, and looked at on all
-    rows; where it has moved away, the next one is built at its own draws; where it has not and is still off, it gets more
-    points. Nothing of size draws × n is held: each look is one pass in blocks, for the log-likelihood of all rows at each
-    draw and a pool of candidates.
+    The pilot is the posterior of a small random sample of rows. A coreset is built from its draws, sampled, and evaluated on all
+    rows. If its posterior lies elsewhere, the next coreset is built from its own draws; if not, and the verdict is not good enough,
+    it gets more rows. No matrix of draws × n is held: each evaluation is one pass in blocks, which gives the log-likelihood of all rows
+    at each draw and of a pool of candidate rows.
 
     Parameters
     ----------
@@ -221,32 +221,32 @@ def fit_model(
     n
         Number of rows.
     k, max_k
-        Points of the coreset, and how many it may grow to where k are not enough; 4 k.
+        Rows of the coreset, and the number that it may grow to where these are not enough (4 k by default).
     pilot
-        Rows of the pilot, or draws that somebody has already (of ADVI, Pathfinder, an old fit), in the form in which
+        The number of rows of the pilot, or draws that exist already (of ADVI, Pathfinder, an earlier fit), in the form in which
         `sample` returns them.
     groups
         One label for each row: whole groups (all visits of a patient) are chosen instead of rows, k of them.
     draws
-        Draws that each look at all rows uses; by default as many as k and the number of parameters ask for.
+        Draws at which each pass evaluates all rows; by default a number that follows from k and the number of parameters.
     force
-        A long fit that does not pay is refused, with the numbers: where a fit of all rows by the same sampler would take less than half
-        as long, and this one more than half a minute. `force=True` goes on. One that takes less than that is begun, with a warning.
+        A fit that would take more than half a minute, and more than twice as long as a fit of all rows by the same sampler, is
+        refused with the forecast; `force=True` runs it anyway. A shorter one is run with a warning.
     max_rounds, seed, threads
-        The most rounds; of everything random here (the sampler has its own), also called `random_state` or `random_seed`; number of
-        threads of the builds.
+        The largest number of rounds; the random seed of everything but the sampler, also accepted as `random_state` or
+        `random_seed`; the number of threads.
     progress
-        A callable that gets a `corelet.FitProgress` now and then; True for lines on the standard error stream, False for
-        none; by default lines where a person is watching. Ctrl-C returns the best so far with its verdict.
+        A callable that receives a `corelet.FitProgress` from time to time; True for lines on standard error, False for none; by
+        default lines in a terminal or notebook. Ctrl-C returns the best fit so far with its verdict.
     gradient
         `gradient(theta, rows, weights)` returns the gradient of the log density that `sample` draws from (weighted
         log-likelihood and prior) at each draw, in the shape of `theta`; the density must vanish at the edges of the parameters
         (take the logarithm of positive ones). With it the draws are tested (Stein's identities, in every direction). Without it
         only the likelihood is known: where the prior matters, the sampler is taken on trust and the grade is a B at best.
     log_prior
-        `log_prior(theta)` returns the log density of the prior at each draw, on the scale of `theta`, so with the Jacobians of logarithms
-        and the like. With it and `gradient`, which at weight 0 is the gradient of the prior, a Gaussian may stand in place of all rows.
-        Both functions are then compared with differences first.
+        `log_prior(theta)` returns the log density of the prior at each draw, on the scale of `theta`: with the Jacobians of any
+        transforms. With it and `gradient`, which at weight 0 is the gradient of the prior, a Gaussian may stand in place of all rows.
+        Both functions are first checked against finite differences.
     rest
         `auto`: where there are `gradient` and `log_prior`, and more parameters than k rows can carry, one Gaussian factor stands in place
         of all rows (`fit.coreset.rest`), and rows only where the verdict on it is not an A; Corelet's own NUTS samples it, and

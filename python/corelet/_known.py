@@ -49,7 +49,7 @@ def fit(
     nodes: Optional[int] = None,
     **keywords: Any,
 ) -> Union[Fit, MixedFit]:
-    """Fit a model that Corelet knows by a coreset: build, sample by NUTS, and look at all rows; more points where it needs them.
+    """Fit a built-in model by a coreset: build it, sample it by NUTS, and certify the draws on all rows; with more rows where needed.
 
     Parameters
     ----------
@@ -59,19 +59,19 @@ def fit(
         `logistic`, `softmax` (several classes), `ordinal` (ordered levels), `poisson`, `negative-binomial`, `linear`,
         `student`, `gamma`, `binomial`, `weibull`, `exponential`, or `gaussian` (the mean of Gaussian data, without a target).
     k, max_k
-        Most points, and how far they may be doubled where these are not enough: 300, or 50 groups with `random`, and 4 k.
+        Largest number of rows, and the limit to which it is doubled while the verdict is a C: 300 (50 groups with `random`), and 4 k.
     rest
-        `auto`: a Gaussian carries what it can of the log-likelihood, and rows the rest, where that comes nearer than rows alone;
-        `gaussian`, or `none` for rows alone. `coreset.rest` has it, and belongs to the rows.
+        `auto`: a Gaussian factor carries as much of the log-likelihood as it can and rows the remainder, where that is closer than
+        rows alone; `gaussian`; or `none` for rows alone. The factor is `coreset.rest`, and the rows are not to be used without it.
     full
-        The posterior of all rows in place of a coreset's, to compare with, or where there are few of them.
+        Sample the posterior of all rows in place of a coreset's: to compare with, or where there are few rows.
     draws, tune, chains, target_accept, max_depth
-        Of NUTS.
+        Settings of NUTS.
     seed, threads
-        Of everything random, also called `random_state` or `random_seed`; number of threads, all cores by default.
+        The random seed, also accepted as `random_state` or `random_seed`; the number of threads, by default all cores.
     progress
-        A callable that gets a `corelet.FitProgress` now and then; True for lines on the standard error stream, False for
-        none; by default lines where a person is watching. Ctrl-C returns the best so far with its verdict.
+        A callable that receives a `corelet.FitProgress` from time to time; True for lines on standard error, False for none; by
+        default lines in a terminal or notebook. Ctrl-C returns the best fit so far with its verdict.
     random
         Random effects, which are integrated out, so that whole groups are chosen: the column of groups, `"customer"`, for an intercept
         of each; `"1 + price | customer"` for slopes too, `||` for independent effects; in a formula `(1 + price | customer)`; or an
@@ -100,7 +100,7 @@ def fit(
     """
     settings = chain_settings(draws, tune, chains, target_accept, max_depth, seed)
     began = time.perf_counter()
-    known = {*signature(build).parameters, *signature(fit).parameters}
+    known = {*signature(build).parameters, *signature(fit).parameters, "random_state", "random_seed"}
     unknown = set(keywords) - known
     if unknown:
         near = get_close_matches(min(unknown), known, 1)

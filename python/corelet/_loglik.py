@@ -41,7 +41,7 @@ def build_from_loglik(
     threads: Optional[int] = None,
     progress: ProgressOption = None,
 ) -> Coreset:
-    """Choose at most k weighted data of a model that is known by its log-likelihoods alone.
+    """Choose at most k weighted observations of a model that is given by its log-likelihoods alone.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def build_from_loglik(
         called block by block, once for every datum and once more for some thousands that could be chosen, and nothing of
         size draws × n is stored. (Methods other than pursuit make their own passes, each a call for every datum.)
     k
-        Most points; 100, or the number of data where that is less.
+        Largest number of observations; by default 100, or all where there are fewer.
     theta, n
         For a function: the draws, handed on as they are (their first axis counts them), and the number of data.
     var_name
@@ -60,17 +60,17 @@ def build_from_loglik(
     groups
         One label for each datum: whole groups are chosen instead of single data, k of them, each with one weight.
     held_out
-        The share of the draws, the last ones (of each chain), that the coreset is judged by and not built on.
+        The share of the draws, the last ones of each chain, that the build does not use and the coreset is judged by.
     pilot
-        Whether the draws are of a pilot, somewhere near the posterior and not of it; `quality` then says so.
+        Whether the draws come from a pilot run, near the posterior but not of it; `quality` then says so.
     method, reference, polish, seed, threads, progress
         As in `corelet.build`.
 
     Returns
     -------
     Coreset
-        `quality.nats` is the estimate on the draws held out. The draws should be of the posterior, or near it: there
-        is where the coreset agrees with all data. It takes well over k of them.
+        `quality.nats` is the estimate on the held-out draws. The draws should be of the posterior or near it, since the coreset
+        agrees with all data where they lie, and there should be well over k of them.
 
     Examples
     --------

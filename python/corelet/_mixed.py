@@ -25,10 +25,10 @@ from .results.verdict import Verdict, verdict_from
 
 @dataclass(frozen=True, eq=False)
 class MixedFit:
-    """The posterior of a mixed model, of k groups with weights, judged on all groups.
+    """The posterior of a mixed model from k weighted groups, certified on all groups.
 
-    A weight is a factor of a group's log-likelihood *with its random effects integrated out*. As weights of rows, in a tool that
-    samples the random effects, these numbers would mean something else.
+    A weight multiplies a group's log-likelihood *with its random effects integrated out*. It is not a weight for rows in a tool that
+    samples the random effects.
     """
 
     verdict: Verdict
@@ -90,7 +90,7 @@ class MixedFit:
         unseen: str = "error",
         unseen_groups: str = "error",
     ) -> Prediction:
-        """What the posterior says of new rows.
+        """Predict new rows by the posterior.
 
         Parameters
         ----------
@@ -102,13 +102,13 @@ class MixedFit:
         kind
             `mean`: the distribution of E[y], a probability or a rate; `outcome`: that of y.
         groups, exposure, offset
-            Of the new rows, where they are no columns of them: the group of each row, ….
+            The group, exposure and offset of each new row, where they are not columns of the table.
         quantiles, seed
-            Which quantiles; of everything that is drawn.
+            The quantiles to return; the random seed.
         unseen
-            What becomes of levels of categorical features that were not there: `error`, or `baseline`, the base level of their column.
+            The policy for unseen levels of categorical features: `error`, or `baseline`, the base level of their column.
         unseen_groups
-            What becomes of groups that were not there, with `effects="own"`: `error`, `new` or `population`.
+            The policy for unseen groups with `effects="own"`: `error`, `new` or `population`.
         """
         for name, value, words in (
             ("effects", effects, ("own", "new", "population")),

@@ -28,7 +28,7 @@ class PathPoint(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """What `sparse_nnls` found."""
+    """The solution of `sparse_nnls`."""
 
     ids: NDArray[np.int64]
     """The columns with a weight, ascending."""
@@ -85,7 +85,7 @@ def sparse_nnls(
     y
         The target; the sum of the columns where it is left out.
     k
-        Most columns with a weight.
+        Largest number of columns with a weight.
     method
         `pursuit`, `omp`, `a-iht-2`, `a-iht`, `iht`, `giga`, `frank-wolfe`, `importance`, `importance-nnls`, `uniform` or
         `uniform-nnls`.
@@ -93,7 +93,7 @@ def sparse_nnls(
         Halve the step of hard thresholding as the authors' code does; hold Σw at this (hard thresholding only); solve for
         the best weights of the final columns once more.
     seed, max_iterations, max_passes, max_seconds, threads, progress
-        Of everything random; limits, each a status and not an error; as in `corelet.build`.
+        The random seed; limits, which end the run with a status and not with an error; as in `corelet.build`.
 
     Examples
     --------

@@ -11,7 +11,7 @@ from ._types import Report
 
 
 class Progress(NamedTuple):
-    """Where a run stands, as a callback sees it after a step."""
+    """The progress of a run, as a callback receives it."""
 
     iterations: int
     """Steps of the method so far."""

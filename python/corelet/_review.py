@@ -41,33 +41,33 @@ def review(
     progress: ProgressOption = None,
     **keywords: Any,
 ) -> Review:
-    """Say how well each row is predicted when it is left out, whether the model fits, and which rows drive it: one pass over all rows.
+    """Leave-one-out predictive densities, checks of the model's fit, and the influence of each row, from one pass over all rows.
 
-    Nothing of size draws × rows is held, so that it works for any number of rows.
+    No matrix of draws × rows is held, so any number of rows will do.
 
     Parameters
     ----------
     draws
         As for `corelet.certify`: a `Fit`, an InferenceData, a mapping of names to chains × draws, or an array.
     X, y, model, keywords
-        The data and the model, as `corelet.fit` takes them; what a `Fit` was told of model and priors need not be said again. `groups` are what the jackknife takes together.
+        The data and the model, as `corelet.fit` takes them; a `Fit` brings its own model and priors. `groups` are the clusters of the jackknife.
     log_weights
-        Of each draw, where the draws are not yet those of the posterior of all rows: those of a verdict. Of a `Fit` with grade A or B
-        they are taken by themselves, where they are at hand and needed.
+        The log importance weight of each draw, where the draws are not yet those of the posterior of all rows: those of a verdict.
+        For a `Fit` with grade A or B they are used automatically where they are needed.
     scale
         `original`, of the features as they are in the data, or `standardised`. A `Fit` has both.
     most
-        Draws at which the log-likelihood of every row is taken, evenly spaced.
+        Number of draws, evenly spaced, at which the log-likelihood of every row is evaluated.
     outcomes
-        Draws at which an outcome of every row is drawn, to compare with; 0 for none.
+        Number of draws at which an outcome of every row is simulated for the predictive checks; 0 for none.
     pointwise
-        Whether three numbers of each row are kept, as ArviZ's objects and the comparison of models need.
+        Whether three numbers for each row are kept, which ArviZ's objects and the comparison of models need.
     by
-        A column of the data by whose levels, or ranges of whose numbers, outcomes are checked too: `Review.by`.
+        A column by whose levels (or ranges, where it is numeric) outcomes are checked too: `Review.by`.
     evidence
         Whether the log evidence (marginal likelihood) is estimated, by bridge sampling: another pass over all rows.
     seed, threads, progress
-        As for `corelet.build`. Ctrl-C ends it.
+        As for `corelet.build`. Ctrl-C interrupts.
 
     Returns
     -------
@@ -118,7 +118,7 @@ def review_model(
     seed: int = 0,
     threads: Optional[int] = None,
 ) -> Review:
-    """The same for any model: how well each row is predicted when it is left out, and which rows drive which parameter.
+    """`corelet.review` for any model: leave-one-out predictive densities, and the influence of each row on each parameter.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ def review_model(
         The outcome of each row, and `simulate(theta, rows)`, which draws an outcome of these rows at each draw: draws by rows. With both,
         `fits` says whether outcomes are as the model predicts them. Two classes are booleans, counts are integers.
     groups
-        One label for each row: what the jackknife takes together.
+        One label for each row: the clusters of the jackknife.
     log_weights, most, outcomes, pointwise, seed, threads
         As for `corelet.review`.
     """

@@ -59,7 +59,7 @@ def build(
 def check(
     coreset: Coreset, ddf: Any, *, client: Any = None, progress: ProgressOption = None, **settings: Any
 ) -> Verdict:
-    """Say whether a coreset's posterior can be trusted, by draws of it and one question to all rows of a Dask data frame.
+    """Certify a coreset's posterior, by draws of it and one pass over all rows of a Dask data frame.
 
     `settings` are those of the chains, as for `corelet.check`: `draws`, `warmup`, `chains`, `target_accept`, `max_depth`, `seed`,
     `threads`.

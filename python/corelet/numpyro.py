@@ -70,12 +70,12 @@ def fit(
     rest: str = "auto",
     force: bool = False,
 ) -> Fit:
-    """Fit a NumPyro model by a coreset of its rows: pilot, rounds, the last chains and the verdict.
+    """Fit a NumPyro model by a coreset of its rows: pilot, rounds, final chains and the verdict.
 
-    Nothing of the model is changed. Rows are the first axis of every array argument that is as long as the observed sites,
-    and each row's log-likelihood gets a weight. Two things are always checked: some rows alone have the log-likelihood that
-    they have among all, and priors and factors do not depend on which rows the model is given. The model is compiled for one
-    number of rows; those that are missing have weight 0.
+    The model is not changed. Rows are the first axis of every array argument that is as long as the observed sites, and each
+    row's log-likelihood gets a weight. Two checks are always made: some rows by themselves have the same log-likelihood as among
+    all rows, and priors and factors do not depend on which rows the model is given. The model is compiled for one number of rows;
+    unused places have weight 0.
 
     Parameters
     ----------
@@ -85,13 +85,13 @@ def fit(
     k, max_k, pilot, groups, max_rounds, seed, progress, force
         As in `corelet.fit_model`. `pilot` may be a mapping of sites to chains × draws × ….
     draws, tune, chains
-        Of the last chains, and the warm-up of every round's.
+        Draws and number of the final chains, and the warm-up of the chains of every round.
     kernel
-        Handed on to `numpyro.infer.NUTS`, for instance `{"target_accept_prob": 0.95}`.
+        Passed on to `numpyro.infer.NUTS`, for instance `{"target_accept_prob": 0.95}`.
     rest
         `auto`: where the model has more parameters than k rows can carry, one Gaussian factor stands in place of all rows
         (`fit.coreset.rest`; the priors stay as they are), and rows only where the verdict on it is not an A. `gaussian`: that
-        factor in any case. `none`: rows alone.
+        factor in any case. `none`: rows only.
 
     Examples
     --------
@@ -137,21 +137,21 @@ def certify(
     log_density: Any = None,
     seed: int = 0,
 ) -> Certificate:
-    """Say whether draws that somebody made of a NumPyro model are of the posterior of all its rows.
+    """Certify whether given draws of a NumPyro model are draws of the posterior of all its rows.
 
-    The gradient of the log posterior of all rows is asked at no more than 1000 of the draws; see `corelet.certify`.
+    The gradient of the log posterior of all rows is evaluated at no more than 1000 of the draws; see `corelet.certify`.
 
     Parameters
     ----------
     model, args, kwargs
         The model and its arguments, as for `corelet.numpyro.fit`.
     draws
-        Of the latent sites, on their own scale: a mapping of names to chains × draws × …, as `get_samples(group_by_chain=True)` gives
+        Draws of the latent sites, on their own scale: a mapping of names to chains × draws × …, as `get_samples(group_by_chain=True)` gives
         it, an InferenceData or a DataTree.
     log_density
         The log density of the approximation (an autoguide) at each draw, on the unconstrained scale.
     seed
-        Of the rows by which the model is checked.
+        The random seed for the rows by which the model is checked.
 
     Examples
     --------
@@ -195,21 +195,21 @@ def review(
 ) -> Review:
     """Say how well each row of a NumPyro model is predicted when it is left out, whether the model fits, and which rows drive which site.
 
-    One pass over all rows, without a matrix of draws by rows; see `corelet.review`.
+    From one pass over all rows, without a matrix of draws by rows; see `corelet.review`.
 
     Parameters
     ----------
     model, args, kwargs
         The model and its arguments, as for `corelet.numpyro.fit`.
     draws
-        Of the latent sites, on their own scale: a `Fit`, a mapping of names to chains × draws × …, an InferenceData or a DataTree.
+        Draws of the latent sites, on their own scale: a `Fit`, a mapping of names to chains × draws × …, an InferenceData or a DataTree.
     log_weights, groups, most, pointwise
         As in `corelet.review_model`.
     outcomes
         Draws at which an outcome of every row is drawn by the model, to compare with; 0 for none. Of one observed site whose outcomes are
         numbers, counts or two classes.
     seed
-        Of the rows by which the model is checked, and of outcomes.
+        The random seed for the rows by which the model is checked, and for simulated outcomes.
     """
     table = Rows(model, tuple(args), dict(kwargs or {}))
     plan = plan_of(Units(table.n, None), 2, None, 1000, None, 1, seed, None)

@@ -59,11 +59,11 @@ def fit(
     rest: str = "auto",
     force: bool = False,
 ) -> Fit:
-    """Fit a PyMC or bambi model by a coreset of its rows: pilot, rounds, the last chains and the verdict.
+    """Fit a PyMC or bambi model by a coreset of its rows: pilot, rounds, final chains and the verdict.
 
-    Nothing of the model is changed: its priors, its potentials and its deterministic variables are kept, and each row of
-    the observed variables gets a weight on its log-likelihood. That the log-likelihood of some rows alone is that of the
-    whole model at these rows is always checked.
+    The model is not changed: its priors, potentials and deterministic variables are kept, and each row of the observed variables
+    gets a weight on its log-likelihood. A check always verifies that the log-likelihood of some rows by themselves equals theirs in
+    the whole model.
 
     Parameters
     ----------
@@ -72,15 +72,15 @@ def fit(
     k, max_k, pilot, groups, max_rounds, seed, progress, force
         As in `corelet.fit_model`. `pilot` may be an InferenceData of ADVI, Pathfinder or an old fit.
     draws, tune, chains
-        Of the last chains.
+        Draws, warm-up and number of the final chains.
     sampler
         `nutpie`, which compiles the model once, or `pymc`; nutpie where it is installed.
     options
-        Handed on to `nutpie.sample` or `pymc.sample`, for instance `{"target_accept": 0.95}`.
+        Passed on to `nutpie.sample` or `pymc.sample`, for instance `{"target_accept": 0.95}`.
     rest
         `auto`: where the model has more parameters than k rows can carry, one Gaussian factor stands in place of all rows
         (`fit.coreset.rest`; the priors stay as they are), and rows only where the verdict on it is not an A. `gaussian`: that
-        factor in any case. `none`: rows alone.
+        factor in any case. `none`: rows only.
 
     Examples
     --------
@@ -113,21 +113,21 @@ def fit(
 
 
 def certify(model: Any, draws: Any, *, log_density: Any = None, seed: int = 0) -> Certificate:
-    """Say whether draws that somebody made of a PyMC or bambi model are of the posterior of all its rows.
+    """Certify whether given draws of a PyMC or bambi model are draws of the posterior of all its rows.
 
-    The gradient of the log posterior of all rows is asked at no more than 1000 of the draws; see `corelet.certify`.
+    The gradient of the log posterior of all rows is evaluated at no more than 1000 of the draws; see `corelet.certify`.
 
     Parameters
     ----------
     model
         A `pymc.Model` whose observed variables have one entry (or one line) for each row, or a `bambi.Model`.
     draws
-        Of the free variables, on their own scale: an InferenceData or DataTree (of `pm.fit(…).sample()`, Pathfinder, an old fit), or a
+        Draws of the free variables, on their own scale: an InferenceData or DataTree (of `pm.fit(…).sample()`, Pathfinder, an old fit), or a
         mapping of names to chains × draws × ….
     log_density
         The log density of the approximation at each draw, on the unconstrained scale on which PyMC's ADVI and Pathfinder live.
     seed
-        Of the rows by which the model is checked.
+        The random seed for the rows by which the model is checked.
 
     Examples
     --------
@@ -168,21 +168,21 @@ def review(
     """Say how well each row of a PyMC or bambi model is predicted when it is left out, whether the model fits, and which rows drive which
     variable.
 
-    One pass over all rows, without a matrix of draws by rows; see `corelet.review`.
+    From one pass over all rows, without a matrix of draws by rows; see `corelet.review`.
 
     Parameters
     ----------
     model
         A `pymc.Model` whose observed variables have one entry (or one line) for each row, or a `bambi.Model`.
     draws
-        Of the free variables, on their own scale: a `Fit`, an InferenceData or DataTree, or a mapping of names to chains × draws × ….
+        Draws of the free variables, on their own scale: a `Fit`, an InferenceData or DataTree, or a mapping of names to chains × draws × ….
     log_weights, groups, most, pointwise
         As in `corelet.review_model`.
     outcomes
         Draws at which an outcome of every row is drawn by the model, to compare with; 0 for none. Of one observed variable whose outcomes
         are numbers, counts or two classes.
     seed
-        Of the rows by which the model is checked, and of outcomes.
+        The random seed for the rows by which the model is checked, and for simulated outcomes.
     """
     found = getattr(draws, "_draws", None)
     given = found if isinstance(found, Draws) else Draws.of(draws)

@@ -28,7 +28,7 @@ def frame_of(X, y):
     return pd.DataFrame({**{f"x{j + 1}": X[:, j] for j in range(X.shape[1])}, "y": y})
 
 
-@pytest.mark.filterwarnings("ignore:a-iht-2 had not come to rest")
+@pytest.mark.filterwarnings("ignore:a-iht-2 had not converged")
 @pytest.mark.parametrize(
     ("model", "flags"),
     [
@@ -319,7 +319,7 @@ def test_progress_is_heard_and_can_stop(logistic):
     rng = np.random.default_rng(1)
     X = rng.normal(size=(200_000, 8))
     y = rng.random(200_000) < 0.5
-    with pytest.warns(UserWarning, match="had not come to rest when it stopped"):
+    with pytest.warns(UserWarning, match="had not converged when it stopped"):
         cs = corelet.build(X, y, k=400, method="giga", progress=lambda step: False)
     assert cs.status == "stopped"
 

@@ -1,5 +1,6 @@
 """What a person who comes from other packages types, and what they see: seeds, names, data frames, reprs."""
 
+import re
 import warnings
 
 import numpy as np
@@ -53,8 +54,15 @@ def test_names_that_are_nearly_right(table):
         corelet.fit(counts, target="y", exposre="a")
     with pytest.raises(corelet.CoreletError, match=r"no column 'kin' \(did you mean 'kind'\?\)"):
         corelet.build(table, target="y", features=["kin"])
-    with pytest.raises(corelet.CoreletError, match="a few whole numbers.*model=\"ordinal\" suits such a target"):
+    with pytest.raises(corelet.CoreletError, match="looks like counts .*model=\"poisson\" suits such a target"):
         corelet.build(counts, target="y")
+    with pytest.raises(corelet.CoreletError, match="a few whole numbers.*model=\"ordinal\" suits such a target"):
+        corelet.build(counts.assign(y=counts["y"] + 1), target="y")
+    with pytest.raises(TypeError, match=r"no keyword 'random_sed' \(did you mean 'random_seed'\?\)"):
+        corelet.fit(counts, target="y", random_sed=1)
+    dated = table.assign(day=pd.date_range("2024-01-01", periods=len(table)))
+    with pytest.raises(corelet.CoreletError, match="column 'day' has type datetime64.*turn it into a number, such as days"):
+        corelet.build(dated, target="y")
 
 
 def test_columns_that_are_not_what_they_seem(table):
@@ -140,3 +148,16 @@ def test_any_model_has_estimates_too():
 
     fit = corelet.fit_model(sample, log_likelihood, n=len(x), k=10, random_seed=1)
     assert list(fit.summary().index) == ["mu"] and "mu" in repr(fit)
+
+
+def test_priors_of_mixed_models_follow_the_unit_of_the_target(command, tmp_path):
+    rng = np.random.default_rng(5)
+    shop, x = rng.integers(0, 40, 1200), rng.normal(size=1200)
+    cents = rng.gamma(2.0, np.exp(8.0 + 0.3 * x + rng.normal(0, 0.2, 40)[shop]) / 2)
+    centres = []
+    for unit in (1.0, 100.0):
+        pd.DataFrame({"x": x, "shop": shop, "y": cents / unit}).to_csv(tmp_path / "data.csv", index=False)
+        done = command("fit", "data.csv", "--target", "y", "--model", "gamma", "--random", "shop", "-k", "39", cwd=tmp_path)
+        assert "coefficients ~ normal(0, 2.5)" in done.stdout, done.stdout + done.stderr
+        centres.append(float(re.search(r"\(intercept\) ~ normal\(([^,]+), 2\.5\)", done.stdout).group(1)))
+    assert abs(centres[0] - centres[1] - np.log(100)) < 0.02

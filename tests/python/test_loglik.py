@@ -183,7 +183,7 @@ def test_progress_of_a_function(student):
             raise Mine
 
         corelet.build_from_loglik(log_likelihood, k=8, theta=theta, n=n, progress=fail)
-    with pytest.warns(UserWarning, match="had not come to rest"):
+    with pytest.warns(UserWarning, match="had not converged"):
         assert corelet.build_from_loglik(log_likelihood, k=40, theta=theta, n=n, method="giga", progress=lambda s: False).status == "stopped"
 
 

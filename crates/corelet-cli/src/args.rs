@@ -28,42 +28,43 @@ pub(crate) struct Cli {
 
 const EXAMPLES: &str = "\
 Examples:
-  corelet demo
-  corelet build flights.parquet --target late --drop-missing -k 200 -o core.parquet
-  corelet compare data.csv --target y -k 10,20,50 --methods pursuit,giga,uniform --seeds 5
-  corelet evaluate data.csv --target y --coreset core.parquet
-  corelet fit flights.parquet --target late --drop-missing -k 500 -o draws.parquet
-  corelet sample data.csv --target y --coreset core.parquet -o draws.parquet --arviz draws.json
-  corelet path data.csv --target y -k 200
+  corelet fit flights.parquet --target late --drop-missing
+  corelet fit claims.csv --model poisson --target claims --exposure years --coreset core.parquet --report report.html
   corelet predict core.parquet new.csv -o predicted.csv
+  corelet build flights.parquet --target late --drop-missing -o core.parquet
+  corelet sample data.csv --target y --coreset core.parquet -o draws.parquet --arviz draws.json
+  corelet evaluate data.csv --target y --coreset core.parquet
   corelet update core.parquet new.csv -o core2.parquet
   corelet certify draws.csv data.csv --target y
-  corelet review draws.parquet data.csv --target y";
+  corelet review draws.parquet data.csv --target y
+  corelet path data.csv --target y -k 200
+  corelet compare data.csv --target y -k 10,20,50 --methods pursuit,giga,uniform --seeds 5
+  corelet demo";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Compare every method on the paper's synthetic data
-    Demo(DemoArgs),
-    /// Choose weighted rows of a data file
-    Build(BuildArgs),
-    /// Run several methods at several sizes and tabulate them
-    Compare(CompareArgs),
-    /// Judge a coreset file against the data it came from
-    Evaluate(EvaluateArgs),
-    /// Sample the posterior of a coreset file, or of all rows, and say whether it can be trusted
-    Sample(SampleArgs),
-    /// Build a coreset, sample its posterior, and say whether it can be trusted
+    /// Build a coreset, sample its posterior by NUTS, and certify the estimates
     Fit(Box<FitArgs>),
-    /// Tabulate the divergence against the number of points
-    Path(PathArgs),
     /// Predict new rows by the posterior of a coreset file, without the data
     Predict(PredictArgs),
+    /// Choose weighted rows of a data file
+    Build(BuildArgs),
+    /// Sample the posterior of a coreset file, or of all rows, and certify the estimates
+    Sample(SampleArgs),
+    /// Estimate the divergence of a coreset file from the data it came from
+    Evaluate(EvaluateArgs),
     /// Add rows that arrive to a coreset file, without the rows that it was made of
     Update(UpdateArgs),
-    /// Say whether draws that somebody made (ADVI, Pathfinder, Laplace, an old fit) are of the posterior of all rows
+    /// Certify draws of any origin (ADVI, Pathfinder, Laplace, an earlier fit) against all rows
     Certify(CertifyArgs),
-    /// Say what all rows say of draws: how well each is predicted when left out, whether the model fits, which rows drive it
+    /// Leave-one-out predictive densities, predictive checks and influential rows, for draws of a posterior
     Review(ReviewArgs),
+    /// Tabulate the divergence against the number of points
+    Path(PathArgs),
+    /// Run several methods at several sizes and tabulate them
+    Compare(CompareArgs),
+    /// Compare every method on the paper's synthetic data
+    Demo(DemoArgs),
 }
 
 /// The likelihood and the prior.
@@ -124,15 +125,15 @@ pub(crate) struct BuildArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Coreset")]
 pub(crate) struct ChooseArgs {
-    /// Most points, or groups with --groups; 0 with --rest gaussian [default: as many as --max-kl takes, up to 1600; by a method without
-    /// a search 7 a parameter; of fit 300, doubled until certified]
+    /// Largest number of rows (points), or of groups with --groups; 0 with --rest gaussian [default: for fit 300, doubled until certified;
+    /// else as many as --max-kl needs, up to 1600; 7 for each parameter where there is no such search]
     #[arg(short, value_name = "POINTS", value_parser = count())]
     k: Option<usize>,
-    /// Whether a Gaussian factor stands beside the weighted rows, or in their place: none, gaussian, or auto, whichever has the
+    /// Whether a Gaussian factor accompanies the weighted rows, or replaces them: none, gaussian, or auto, whichever has the
     /// smaller divergence [default: none; for fit auto]
     #[arg(long)]
     rest: Option<RestArg>,
-    /// Take the fewest points whose divergence is at most this, in nats, by held-out draws and by draws of their own
+    /// Choose the fewest points whose divergence is at most this, in nats, on held-out draws and on draws of the coreset's own
     /// posterior [default: 0.01 where -k is not given]
     #[arg(long, value_name = "NATS", value_parser = positive_number)]
     max_kl: Option<f64>,
@@ -151,7 +152,7 @@ pub(crate) struct ChooseArgs {
     /// How the posterior of the previous coreset is approximated
     #[arg(long, default_value = "laplace")]
     rounds_by: RoundsByArg,
-    /// Rows that the first approximation of the posterior is fitted to: full, or subsample:ROWS, which avoids the fit of all rows
+    /// Rows of the first Laplace approximation of the posterior: full, or subsample:ROWS, which avoids a fit of all rows
     #[arg(long, default_value = "full")]
     pub(crate) start: Start,
 }
@@ -241,9 +242,9 @@ enum LinkArg {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum RoundsByArg {
-    /// Its Laplace fit
+    /// Laplace approximation
     Laplace,
-    /// Draws of it by NUTS, for posteriors far from Gaussian
+    /// NUTS, for posteriors far from Gaussian
     Nuts,
 }
 
@@ -251,14 +252,14 @@ enum RoundsByArg {
 pub(crate) enum RestArg {
     /// Rows alone
     None,
-    /// A Gaussian for what it can carry, and rows for the rest
+    /// A Gaussian, and rows for what a Gaussian cannot represent
     Gaussian,
     /// Whichever has the smaller divergence at this number of rows
     Auto,
 }
 
 impl RestArg {
-    /// What the library calls it.
+    /// The library's value for this flag.
     pub(crate) fn choice(self) -> RestChoice {
         match self {
             Self::None => RestChoice::None,

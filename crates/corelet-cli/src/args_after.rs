@@ -50,10 +50,10 @@ pub(crate) struct CertifyArgs {
     pub(crate) data: DataArgs,
     #[command(flatten)]
     pub(crate) model: ModelArgs,
-    /// Where the draws that were looked at go, with their importance weights: .parquet, .csv or .json
+    /// Write the draws that were evaluated, with their importance weights: .parquet, .csv or .json
     #[arg(short, long, value_name = "FILE", help_heading = "Output")]
     pub(crate) output: Option<PathBuf>,
-    /// Where a summary goes, as JSON
+    /// Write a summary to this file, as JSON
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) json: Option<PathBuf>,
 }
@@ -83,13 +83,13 @@ pub(crate) struct ReviewArgs {
     pub(crate) data: DataArgs,
     #[command(flatten)]
     pub(crate) model: ModelArgs,
-    /// Draws at which every row is looked at, evenly spaced
+    /// Number of draws, evenly spaced, at which every row is evaluated
     #[arg(long, default_value_t = 1000, value_parser = positive_count(), help_heading = "Review")]
     most: usize,
-    /// Draws at which an outcome of every row is drawn, to compare with; 0 for none
+    /// Number of draws at which an outcome of every row is simulated for the predictive checks; 0 for none
     #[arg(long, default_value_t = 100, value_name = "DRAWS", help_heading = "Review")]
     outcomes: usize,
-    /// A column by whose levels, or ranges of whose numbers, outcomes are checked too
+    /// A column by whose levels (or ranges, where it is numeric) outcomes are checked too
     #[arg(long, value_name = "COLUMN", help_heading = "Review")]
     pub(crate) by: Option<String>,
     /// Estimate the log evidence (marginal likelihood) by bridge sampling, by another pass
@@ -98,19 +98,19 @@ pub(crate) struct ReviewArgs {
     /// Also predict the rows of each of K folds from the others, by a coreset of these: rows or groups in a random order are dealt out
     #[arg(long, value_name = "FOLDS", value_parser = positive_count(), help_heading = "Review")]
     k_fold: Option<usize>,
-    /// Points of each of these coresets at most; 300 where it is not said
+    /// Most points of each of these coresets; 300 by default
     #[arg(short, value_name = "POINTS", value_parser = positive_count(), requires = "k_fold", help_heading = "Review")]
     k: Option<usize>,
-    /// What another model's review of the same rows wrote by -o: the difference of both is given with its standard error
+    /// The file that the review of another model wrote with -o, of the same rows: reports the difference with its standard error
     #[arg(long, value_name = "FILE", help_heading = "Review")]
     pub(crate) against: Option<PathBuf>,
-    /// Where every row goes, with its elpd, Pareto k and the elpd of WAIC, and with --k-fold its fold and its elpd there: .parquet, .csv or .json
+    /// Write every row's elpd, Pareto k and elpd of WAIC, and with --k-fold its fold and its elpd there: .parquet, .csv or .json
     #[arg(short, long, value_name = "FILE", help_heading = "Output")]
     pub(crate) output: Option<PathBuf>,
-    /// Where a summary goes, as JSON
+    /// Write a summary to this file, as JSON
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) json: Option<PathBuf>,
-    /// Where a report goes with tables and pictures, one self-contained HTML file
+    /// Write a report with tables and pictures, one self-contained HTML file
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) report: Option<PathBuf>,
 }

@@ -28,7 +28,7 @@ pub(crate) struct DataArgs {
     /// Memory that the rows may take, such as 4GiB; beyond it they go to a scratch file [default: half of what is available]
     #[arg(long, value_name = "SIZE")]
     memory: Option<Bytes>,
-    /// Folder of the scratch files, and of what comes through a pipe [default: that of temporary files]
+    /// Folder for scratch files and for data from a pipe [default: that of temporary files]
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
 }
@@ -56,10 +56,10 @@ struct ColumnArgs {
     /// [default: always observed]
     #[arg(long, value_name = "COLUMN")]
     event: Option<String>,
-    /// Column with the weight of each row, > 0: how many rows it stands for
+    /// Column with frequency weights, > 0: a row counts as that many equal rows
     #[arg(long, value_name = "COLUMN")]
     weights: Option<String>,
-    /// Column with an offset, which is added to the linear predictor of each row
+    /// Column with an offset, a term added to the linear predictor of each row
     #[arg(long, value_name = "COLUMN")]
     offset: Option<String>,
     /// Column that says which rows form a group: whole groups are chosen, -k of them; it is no feature

@@ -41,7 +41,7 @@ pub(crate) struct ChainArgs {
 pub(crate) struct DrawFiles {
     /// Write the draws to this .parquet, .csv or .json file; - is CSV on standard output
     #[arg(short, long, value_name = "FILE")]
-    pub(crate) output: PathBuf,
+    pub(crate) output: Option<PathBuf>,
     /// Write draws, sample statistics and warm-up for ArviZ; corelet.read_draws opens the file in Python
     #[arg(long, value_name = "FILE")]
     pub(crate) arviz: Option<PathBuf>,
@@ -82,6 +82,7 @@ pub(crate) struct SampleArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
+  corelet fit data.csv --target y
   corelet fit flights.parquet --target late --drop-missing -k 500 -o draws.parquet --arviz draws.json
   corelet fit data.csv --target y --max-kl 0.01 -o draws.parquet --coreset core.parquet --json summary.json
   corelet fit visits.parquet --target bought --random customer -k 50 -o draws.parquet --random-effects customers.parquet
@@ -93,7 +94,7 @@ pub(crate) struct FitArgs {
     pub(crate) model: ModelArgs,
     #[command(flatten)]
     pub(crate) choose: ChooseArgs,
-    /// Upper limit to which -k (300 by default) is doubled while the coreset is not certified [default: four times -k]
+    /// Limit to which -k (300 by default) is doubled while the coreset is not certified [default: four times -k]
     #[arg(long, value_name = "POINTS", value_parser = positive_count(), help_heading = "Coreset")]
     pub(crate) max_k: Option<usize>,
     #[command(flatten)]

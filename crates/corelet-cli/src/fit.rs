@@ -43,6 +43,7 @@ pub(crate) fn run(
         load::check_rest(specification.build.rest, path)?;
     }
     let opened = load::open(&args.data, &specification, terminal)?;
+    let said = opened.warn_after(0, terminal);
     let source = || opened.study.frame().source.clone();
     let mut follower = Follower::new(terminal, interrupt);
     let asked = FitSpecification {
@@ -53,7 +54,7 @@ pub(crate) fn run(
     };
     let fitted = opened.study.fit(&asked, &mut |progress| follower.heard(progress)).with_context(source)?;
     drop(follower);
-    opened.warn(terminal);
+    opened.warn_after(said, terminal);
     fitted.notes.iter().for_each(|note| terminal.warn(note));
     let Some(chosen) = fitted.chosen.map(with_memory) else { return Ok(Outcome::Interrupted) };
     let (coreset, summary) = (chosen.coreset(), &chosen.summary);

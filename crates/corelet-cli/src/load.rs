@@ -177,7 +177,15 @@ impl Opened {
 
     /// Says what the user should know about data, model and fit.
     pub(crate) fn warn(&self, terminal: &Terminal) {
-        self.study.warnings().iter().for_each(|warning| terminal.warn(warning));
+        self.warn_after(0, terminal);
+    }
+
+    /// The same without the first `said` of them, which were said before; how many there are. Those of the data are known before a fit,
+    /// and the fit's own come after them.
+    pub(crate) fn warn_after(&self, said: usize, terminal: &Terminal) -> usize {
+        let warnings = self.study.warnings();
+        warnings.iter().skip(said).for_each(|warning| terminal.warn(warning));
+        warnings.len()
     }
 }
 

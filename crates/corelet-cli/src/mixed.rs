@@ -333,7 +333,9 @@ impl Written<'_> {
         ];
         let named = draws.names.iter().enumerate();
         columns.extend(named.map(|(j, name)| (name.clone(), Extra::Float(draws.column(j)))));
-        write_columns(&columns, &self.metadata()?, &files.output)?;
+        if let Some(path) = &files.output {
+            write_columns(&columns, &self.metadata()?, path)?;
+        }
         let Some(path) = &files.arviz else { return Ok(()) };
         let to_original = |theta: &[f64]| self.study.to_original(theta);
         let groups = [

@@ -10,7 +10,7 @@ const TEMPLATE: &str = include_str!("../templates/page.html");
 /// A page. All text in it is escaped, wherever it came from; figures alone are taken as they are.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Page {
-    /// What it is about.
+    /// Title of the page.
     pub title: String,
     /// One line below the title.
     pub lead: String,
@@ -50,7 +50,7 @@ pub struct Section {
 pub enum Block {
     /// A paragraph.
     Text {
-        /// What it says.
+        /// Text of the line.
         text: String,
     },
     /// A heading below that of the section.
@@ -106,7 +106,7 @@ pub struct Key {
     pub colour: String,
     /// How the line is broken, as SVG writes it; empty where it is not.
     pub dash: String,
-    /// What it stands for.
+    /// Label of the row.
     pub label: String,
 }
 

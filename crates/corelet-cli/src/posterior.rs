@@ -95,14 +95,14 @@ struct SampleSeconds {
 
 /// Refuses files that could not be written.
 pub(crate) fn check_files(files: &DrawFiles, also: &[&Path], inputs: &[PathBuf]) -> anyhow::Result<()> {
-    ensure_writable(&files.output)?;
+    files.output.as_deref().map_or(Ok(()), ensure_writable)?;
     let outputs: Vec<&Path> = written(files).into_iter().chain(also.iter().copied()).collect();
     output::check(&outputs, inputs)
 }
 
 /// The files that are written.
 pub(crate) fn written(files: &DrawFiles) -> Vec<&Path> {
-    std::iter::once(&files.output).chain(&files.arviz).chain(&files.json).map(|path| path.as_path()).collect()
+    files.output.iter().chain(&files.arviz).chain(&files.json).map(|path| path.as_path()).collect()
 }
 
 /// Samples, and for weighted rows judges; none where the user stopped it.
@@ -195,17 +195,23 @@ pub(crate) fn write(
     summary: &PosteriorSummary,
     files: &DrawFiles,
 ) -> anyhow::Result<()> {
+    if let Some(path) = &files.output {
+        write_draws(study, drawn, summary, path)?;
+    }
+    match &files.arviz {
+        Some(path) => write_for_arviz(study, drawn, path),
+        None => Ok(()),
+    }
+}
+
+fn write_draws(study: &Study, drawn: &Drawn, summary: &PosteriorSummary, path: &Path) -> anyhow::Result<()> {
     let lasting = PosteriorSummary { seconds: None, ..summary.clone() };
     let metadata = BTreeMap::from([
         ("corelet".to_owned(), serde_json::to_string(&lasting)?),
         ("corelet.standardisation".to_owned(), serde_json::to_string(&study.frame().standardisation)?),
     ]);
     let (chains, weights) = drawn.kept();
-    write_columns(&columns(&chains, weights, study), &metadata, &files.output)?;
-    match &files.arviz {
-        Some(path) => write_for_arviz(study, drawn, path),
-        None => Ok(()),
-    }
+    Ok(write_columns(&columns(&chains, weights, study), &metadata, path)?)
 }
 
 /// ArviZ knows no weights: for grade B its draws are resampled by them.
@@ -247,23 +253,25 @@ pub(crate) fn show(
     }
     drawn.missed.iter().for_each(|line| terminal.warn(line));
     drawn.misfits.iter().for_each(|line| terminal.warn(&format!("the model does not fit: {line}")));
-    show_chains(&drawn.diagnostics, drawn.chains.gradients(), terminal);
+    let told = drawn.verdict.as_ref().is_some_and(|verdict| verdict.mixing.is_some());
+    show_chains(&drawn.diagnostics, drawn.chains.gradients(), told, terminal);
     show_parameters(study, summary, terminal);
     let [sample, verdict] = [drawn.sample_seconds, drawn.verdict_seconds].map(duration);
     terminal.say(&format!("  time           sample {sample}, verdict {verdict}"));
 }
 
-/// What the chains say of themselves, in words.
-fn show_chains(diagnostics: &Diagnostics, gradients: u64, terminal: &Terminal) {
-    let Diagnostics { chains, draws, divergences, .. } = diagnostics;
+/// The sampler's statistics in words; without R-hat and effective sample sizes where the verdict's lines have `told` them.
+fn show_chains(diagnostics: &Diagnostics, gradients: u64, told: bool, terminal: &Terminal) {
+    let Diagnostics { chains, draws, divergences, r_hat, ess_bulk, ess_tail, .. } = diagnostics;
+    let mixing = if told {
+        String::new()
+    } else {
+        let [bulk, tail] = [ess_bulk, ess_tail].map(|ess| number(ess.floor()));
+        format!(", R-hat at most {r_hat:.3}, ESS at least {bulk} (bulk) and {tail} (tail)")
+    };
+    let [draws, gradients] = [*draws, gradients as usize].map(count);
     terminal.say(&format!(
-        "  sampling       {chains} chains, {} draws, {divergences} divergences, R-hat at most {:.3}, ESS at least {} \
-         (bulk) and {} (tail), {} gradients",
-        count(*draws),
-        diagnostics.r_hat,
-        number(diagnostics.ess_bulk),
-        number(diagnostics.ess_tail),
-        count(gradients as usize)
+        "  sampling       {chains} chains, {draws} draws, {divergences} divergences{mixing}, {gradients} gradients"
     ));
     diagnostics.warnings().iter().for_each(|line| terminal.warn(line));
 }
@@ -325,7 +333,7 @@ fn show_parameters(study: &Study, summary: &PosteriorSummary, terminal: &Termina
     let width = terminal.width().map(|width| width - INDENT.len());
     table(&shown, width).iter().for_each(|line| terminal.say(&format!("{INDENT}{line}")));
     if left > 0 {
-        terminal.say(&format!("{INDENT}and {} more, in the files", count(left)));
+        terminal.say(&format!("{INDENT}and {} more, in the files of -o, --json and --report", count(left)));
     }
 }
 

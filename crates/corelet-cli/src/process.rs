@@ -15,7 +15,7 @@ const NOT_CERTIFIED: u8 = 3;
 /// The flags of every command.
 #[derive(Debug, Args)]
 pub struct ProcessArgs {
-    /// Seed of everything random; the same seed gives the same coreset for any number of threads
+    /// Random seed; the same seed gives the same coreset for any number of threads
     #[arg(long, global = true, aliases = ["random-seed", "random-state"], default_value_t = 0)]
     pub seed: u64,
     /// Threads to use [default: all cores; at most four a core]

@@ -73,7 +73,7 @@ impl Terminal {
     /// An error where some result could not be said, as on a full device.
     ///
     /// # Errors
-    /// Says so.
+    /// Where something could not be written.
     pub fn check_results(&self) -> anyhow::Result<()> {
         anyhow::ensure!(!LOST.load(Ordering::Relaxed), "standard output: not all results could be written");
         Ok(())

@@ -70,7 +70,7 @@ pub(crate) fn run(
     let summary = PosteriorSummary::new(&result.study, &result.drawn);
     write_rows(&cells, &[("weight", weights)], &result.metadata()?, &args.output)?;
     if let Some(path) = &args.posterior {
-        let files = DrawFiles { output: path.clone(), arviz: None, json: None };
+        let files = DrawFiles { output: Some(path.clone()), arviz: None, json: None };
         posterior::write(&result.study, &result.drawn, &summary, &files)?;
     }
     if let Some(path) = &args.json {

@@ -492,9 +492,9 @@ impl fmt::Display for Looks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::TwoValues => "has two values (logistic)",
-            Self::Levels => "has a few whole numbers, as levels in order or classes have (ordinal, softmax)",
+            Self::Levels => "has a few whole numbers, as levels in order, classes or counts have (ordinal, softmax, poisson)",
             Self::Words => "is text, as classes are (softmax, ordinal)",
-            Self::Counts => "looks like counts (poisson, negative-binomial)",
+            Self::Counts => "looks like counts (poisson, negative-binomial), or numbers of levels (ordinal, softmax)",
             Self::Positive => "is continuous and positive (gamma, linear)",
             Self::Continuous => "is continuous (linear, student)",
         })

@@ -6,7 +6,7 @@ use crate::simd::instruction_set;
 
 /// A computation compiled once for every instruction set, and run with the best one at hand.
 pub trait Kernel {
-    /// What it gives back.
+    /// The result.
     type Output;
 
     /// The computation. An implementation must be `#[inline(always)]`, or it is compiled for the oldest processor.

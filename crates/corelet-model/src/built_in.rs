@@ -51,7 +51,7 @@ pub(super) struct Card {
     pub(super) name: &'static str,
     /// A line of help.
     pub(super) about: &'static str,
-    /// What its target is.
+    /// What kind of target it takes.
     pub(super) outcome: Outcome,
     /// The settings that not every model takes.
     pub(super) settings: &'static [&'static str],
@@ -113,7 +113,7 @@ impl Default for Numbers {
 }
 
 impl BuiltIn {
-    /// All of them.
+    /// Every built-in model.
     pub const ALL: [Self; 12] = [
         Self::Binomial,
         Self::Exponential,

@@ -63,7 +63,7 @@ impl Differences for Prepared {
 
 /// Shifts of θ, cut into those of each predictor's parameters.
 pub struct PredictorShifts {
-    /// How many.
+    /// Number of shifts.
     pub count: usize,
     blocks: Vec<BlockShifts>,
 }

@@ -230,9 +230,9 @@ pub enum ModelError {
     /// Lengths that do not agree.
     #[error("{what} has {got} numbers where {expected} are needed")]
     Length {
-        /// Of which array.
+        /// Name of the array.
         what: &'static str,
-        /// Its length.
+        /// Length of the array.
         got: usize,
         /// The length it must have.
         expected: usize,
@@ -262,7 +262,7 @@ pub enum ModelError {
     /// Too few classes for a model of them.
     #[error("there are {classes} classes, but a model of classes needs at least two")]
     Classes {
-        /// How many there are.
+        /// Number of classes.
         classes: usize,
     },
     /// An exposure that is not positive.
@@ -294,7 +294,7 @@ pub enum ModelError {
     NotPositive {
         /// Which number.
         what: &'static str,
-        /// Its value.
+        /// Value of the setting.
         value: f64,
     },
     /// Too few rows for a residual variance, or for that many distinct centres.

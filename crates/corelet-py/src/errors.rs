@@ -19,7 +19,7 @@ create_exception!(
 /// Why some work did not end in a result. It may cross threads, which a Python exception in the making may not.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// In words.
+    /// An error in words.
     Refused(String),
     /// What a Python callable raised.
     Raised(PyErr),

@@ -35,7 +35,7 @@ pub(crate) struct Control<T> {
     stop: Arc<AtomicBool>,
     last: Option<Instant>,
     started: Instant,
-    /// Of each chain.
+    /// Steps that each chain has made.
     steps: Vec<usize>,
 }
 

@@ -251,7 +251,7 @@ fn a_level_of_which_the_data_say_nothing_is_named() {
         let study = Study::open(&source, &asked(BuiltIn::Poisson, priors)).unwrap();
         study.full(&mut unheard).unwrap();
         let warnings = study.warnings();
-        let said = |warning: &String| warning.starts_with("the data say nothing of 'kind=rare', which");
+        let said = |warning: &String| warning.starts_with("the data do not inform 'kind=rare', which");
         assert_eq!(warnings.iter().any(said), warned, "{warnings:?}");
     }
 }
@@ -270,7 +270,7 @@ fn names_that_are_none_are_refused_with_those_that_are() {
         (json!({ "coefficients": { "(int*": "normal(0, 1)" } }), "no coefficient matches"),
         (
             json!({ "coefficients": { "w*nd": "normal(0, 1)", "wee*": "normal(0, 1)" } }),
-            "'weekend' by 'w*nd' and by 'wee*', of which neither is closer",
+            "'weekend' matches 'w*nd' and 'wee*' of the priors, which are equally specific",
         ),
         (
             json!({ "log_sigma": "normal(0, 1)" }),

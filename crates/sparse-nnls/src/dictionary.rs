@@ -134,7 +134,7 @@ pub struct Sum {
 /// What a first look at the columns brings: their sum, and some of them to begin with.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Gathered {
-    /// Of all columns.
+    /// Sum of all columns.
     pub sum: Sum,
     /// A sample without replacement with chances ∝ ‖φ‖: the best of a [`Score::Race`], best first.
     pub sample: Vec<Candidate>,

@@ -107,7 +107,7 @@ pub struct Problem {
 pub struct Weights {
     /// The columns with a weight, ascending.
     pub ids: Vec<usize>,
-    /// Their weights, > 0.
+    /// Weights of these columns, > 0.
     pub values: Vec<f64>,
 }
 
@@ -151,7 +151,7 @@ pub struct Info {
     pub seconds: f64,
     /// Columns with a weight at present.
     pub points: usize,
-    /// k.
+    /// Largest number of columns, k.
     pub k: usize,
     /// ‖y − Φw‖ at present.
     pub residual: f64,

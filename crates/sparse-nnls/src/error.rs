@@ -21,7 +21,7 @@ pub enum Error {
     /// The dictionary has no column or no coordinate.
     #[error("the dictionary is empty: {columns} columns of {coordinates} coordinates")]
     EmptyDictionary {
-        /// n.
+        /// Number of columns, n.
         columns: usize,
         /// Length of a column.
         coordinates: usize,
@@ -31,7 +31,7 @@ pub enum Error {
     PointsOutOfRange {
         /// What was asked for.
         k: usize,
-        /// n.
+        /// Number of columns, n.
         columns: usize,
     },
     /// y has another length than the columns.
@@ -73,9 +73,9 @@ pub enum Error {
     Setting {
         /// The field.
         name: &'static str,
-        /// Its value.
+        /// Value of the setting.
         value: f64,
-        /// What it must be.
+        /// Values that are allowed.
         expected: &'static str,
     },
     /// The method has no form with Σw = L.
@@ -91,7 +91,7 @@ pub enum Error {
     BadColumn {
         /// The id at fault.
         id: usize,
-        /// n.
+        /// Number of columns, n.
         columns: usize,
     },
     /// The dictionary failed.

@@ -251,7 +251,7 @@ impl SupportFit {
 pub struct SupportSolution {
     /// The columns with a positive weight, ascending.
     pub ids: Vec<usize>,
-    /// Their weights.
+    /// Weights of these columns.
     pub weights: Vec<f64>,
     /// ‖y − Φw‖.
     pub residual: f64,

@@ -213,7 +213,7 @@ def _pandas(name: str, series: Any) -> Part:
         integer = pd.api.types.is_integer_dtype(kind)
         return [name], series.to_numpy(dtype=np.float64, na_value=np.nan), integer, None
     if not isinstance(kind, np.dtype) or kind.kind not in "iubfO":
-        raise CoreletError(f"column '{name}' has type {kind}, which no model can use; leave it out of X")
+        raise CoreletError(f"column '{name}' has type {kind}, which no model can use; {_otherwise(kind)}")
     return _vector(name, series.to_numpy())
 
 
@@ -227,7 +227,7 @@ def _polars(series: Any, name: Optional[str] = None) -> Part:
     if kind in (pl.String, pl.Categorical, pl.Enum):
         return _text(name, series.cast(pl.String).to_list())
     if not kind.is_numeric():
-        raise CoreletError(f"column '{name}' has type {kind}, which no model can use; leave it out of X")
+        raise CoreletError(f"column '{name}' has type {kind}, which no model can use; {_otherwise(kind)}")
     if kind.is_decimal():
         series = series.cast(pl.Float64)
     numbers, integer = _numbers(name, series.to_numpy())
@@ -264,7 +264,7 @@ def _arrow(name: str, values: Any) -> Part:
         return [name], np.ascontiguousarray(numbers), pa.types.is_integer(kind), None
     if pa.types.is_decimal(kind):
         return _arrow(name, values.cast(pa.float64()))
-    raise CoreletError(f"column '{name}' has type {kind}, which no model can use; leave it out of X")
+    raise CoreletError(f"column '{name}' has type {kind}, which no model can use; {_otherwise(kind)}")
 
 
 def order_of(values: Any) -> Optional[list[object]]:
@@ -274,3 +274,10 @@ def order_of(values: Any) -> Optional[list[object]]:
         return None
     occurring = set(values.unique())
     return [level for level in kind.categories if level in occurring]
+
+
+def _otherwise(kind: object) -> str:
+    """What to do with a column of this type."""
+    if any(word in str(kind).lower() for word in ("date", "time", "duration")):
+        return "leave it out of X, or turn it into a number, such as days"
+    return "leave it out of X"

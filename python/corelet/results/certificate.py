@@ -1,4 +1,4 @@
-"""What `corelet.certify` says of somebody's draws."""
+"""The certificate that `corelet.certify` returns."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .verdict import Verdict, verdict_from
 
 @dataclass(frozen=True, eq=False)
 class Certificate:
-    """Whether draws that somebody made are of the posterior of all rows, and how far they are off."""
+    """Whether given draws are draws of the posterior of all rows, and how far each parameter is off."""
 
     verdict: Verdict
     """Its `log_weights` are of the draws that were looked at, `looked_at`."""

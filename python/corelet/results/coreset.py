@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Quality:
-    """How far the coreset's posterior is from the posterior of all rows. All divergences are in nats."""
+    """The divergence of the coreset's posterior from the posterior of all rows, in nats."""
 
     nats: Optional[float]
     """½‖r‖² on draws that no method has seen: to leading order the divergence. None where it is not known."""
@@ -49,7 +49,11 @@ class Quality:
 
     @property
     def judgement(self) -> str:
-        """The divergence in words."""
+        """The verdict, where there is one, and the divergence in words."""
+        return self._worded if self.verdict is None else f"{self.verdict.headline}; {self._worded}"
+
+    @property
+    def _worded(self) -> str:
         nats = self.kl_forward if self.kl_forward is not None else self.nats
         words = "not judged" if nats is None else _lib.judgement(nats)
         if self.judged_on == "pilot" and nats is not None:
@@ -57,7 +61,7 @@ class Quality:
                 f"judged on a pilot ({nats:.2g} nats there), which says little of the posterior: sample the weighted rows "
                 "and build again at those draws"
             )
-        return words if self.verdict is None else f"{self.verdict.headline}; {words}"
+        return words
 
     def __repr__(self) -> str:
         shown = {"nats": self.nats, "kl_forward": self.kl_forward, "kl_reverse": self.kl_reverse}
@@ -97,9 +101,9 @@ def _ranks(x: NDArray[np.float64]) -> NDArray[np.float64]:
 class Coreset:
     """Weighted rows that stand in for all rows when a posterior is computed.
 
-    Weights are weights on the log-likelihood: fit the model to `rows` with each row's log-likelihood multiplied by its
-    weight, and leave the prior as it is. Weights that the rows had themselves are in them already. Where `rest` is not None, add
-    that as well: `rest.pymc`, `rest.numpyro` and `rest.stan` give the line.
+    The weights multiply the log-likelihood: fit the model to `rows` with each row's log-likelihood times its weight, and leave the
+    prior as it is. Frequency weights of the data are included in them. Where `rest` is not None, add that term too:
+    `rest.pymc`, `rest.numpyro` and `rest.stan` give the line.
     """
 
     rows: NDArray[np.int64]
@@ -145,7 +149,7 @@ class Coreset:
 
     @property
     def rest(self) -> Optional[Rest]:
-        """The Gaussian part, without which the rows mean nothing; None where they stand for all by themselves."""
+        """The Gaussian factor that belongs to the rows; None where the rows are used by themselves."""
         return Rest.of(self.metadata, self.sampling)
 
     @property
@@ -160,12 +164,12 @@ class Coreset:
 
     @property
     def method(self) -> str:
-        """The method that chose them."""
+        """The method that chose the rows."""
         return str(self.summary["method"])
 
     @property
     def status(self) -> str:
-        """Why the method stopped: `completed`, `numerical-floor`, `stopped`, …"""
+        """Why the solver stopped: `completed`, `numerical-floor`, `stopped`, …"""
         return str(self.summary["status"])
 
     @property
@@ -197,7 +201,7 @@ class Coreset:
         tune: Optional[int] = None,
         random_seed: Optional[int] = None,
     ) -> Any:
-        """Draws from the coreset's posterior by NUTS, for ArviZ; it costs nothing that grows with n.
+        """Draws from the coreset's posterior by NUTS, for ArviZ; the cost does not depend on n.
 
         What ArviZ's own functions take and return: an xarray `DataTree`, or an `InferenceData` before ArviZ 1. The posterior
         has the variables `original` (coefficients of the data as they are) and `standardised`, with the dimension `parameter`; warm-up and sample statistics are in groups of their own, and so are `log_likelihood`,
@@ -224,15 +228,15 @@ class Coreset:
         seed: int = 0,
         unseen: str = "error",
     ) -> Prediction:
-        """What the coreset's posterior says of new rows: mean, standard deviation and quantiles of each.
+        """Predict new rows by the coreset's posterior: mean, standard deviation and quantiles for each.
 
         Parameters
         ----------
         new
             Rows with the columns that the coreset was built on: an array, a table, a mapping of columns. They are encoded as
-            those were; a column that is not there, an unseen level (see `unseen`) and a missing value are errors.
+            those were; a missing column, an unseen level (see `unseen`) and a missing value are errors.
         idata
-            What `sample`, `Fit.draws` or `Fit.idata` gave; by default the draws of the last verdict, or fresh ones. ArviZ is not needed.
+            Draws from `sample`, `Fit.draws` or `Fit.idata`; by default those of the last verdict, or fresh ones. ArviZ is not needed.
         kind
             `mean` for the distribution of E[y] given the coefficients (the probability of success, for two classes), which
             says how well it is known; `outcome` for that of y itself.
@@ -240,7 +244,7 @@ class Coreset:
             Of each new row, where the model has one: an array, or the name of a column; by default the column that the
             coreset's rows had it in.
         quantiles, seed
-            Which quantiles; of the draws of outcomes.
+            The quantiles to return; the random seed of simulated outcomes.
         unseen
             `error` refuses a level that the coreset's data did not have; `baseline` takes it as the base level of its column, with a
             warning. A formula refuses such levels itself.
@@ -285,7 +289,7 @@ class Coreset:
             Of each row, where the coreset was built with one: an array, or the name of a column; by default the column that the
             coreset's rows had it in.
         idata
-            What `sample`, `Fit.draws` or `Fit.idata` gave; by default the draws of the last verdict, or fresh ones. ArviZ is not needed.
+            Draws from `sample`, `Fit.draws` or `Fit.idata`; by default those of the last verdict, or fresh ones. ArviZ is not needed.
         """
         from .predict import score
 
@@ -370,9 +374,9 @@ class Coreset:
         return pandas.DataFrame(table)
 
     def to_parquet(self, path: Union[str, PathLike[str]]) -> None:
-        """Writes the file that `corelet build -o` writes: Parquet, or CSV or JSON by the extension.
+        """Write the coreset to a file, as `corelet build -o` does: Parquet, or CSV or JSON by the extension.
 
-        The file appears whole or not at all, and `corelet evaluate --coreset` reads it.
+        The file is written atomically, and `corelet evaluate --coreset` reads it.
         """
         parts = [column(name, values) for name, values in self.columns.items()]
         _lib.write_coreset(str(self.summary["data"]), parts, self.rows, self.weights, self.metadata, path)
@@ -400,26 +404,25 @@ class Coreset:
         return f"<corelet.Coreset: {body}{verdict}\n{self._table()}>"
 
     def _repr_html_(self) -> str:
-        facts = [("divergence", self.quality.judgement), ("method", f"{self.method}: {self.status}")]
-        for name, value in (
+        divergences = (
             ("forward KL", self.quality.kl_forward),
             ("reverse KL", self.quality.kl_reverse),
-            (f"on {self.quality.heldout_draws} unseen draws", self.quality.nats),
-        ):
-            if value is not None:
-                facts.append((name, f"{value:.3g} nats"))
+            (f"on {self.quality.heldout_draws} held-out draws", self.quality.nats),
+        )
+        facts = [(name, f"{value:.3g}") for name, value in divergences if value is not None]
         title = self.lines[0] if self.lines else f"{len(self)} points"
         verdict = self.quality.verdict
         head = html.badge(verdict.grade, verdict.headline) if verdict is not None else ""
-        rows = html.note("the heaviest rows") + html.table(("row", "weight", *self._shown_columns()), self._cells())
+        judged = html.note(f"Divergence: {self.quality._worded}") + html.table(("divergence", "nats"), facts)
+        rows = html.note("The rows with the largest weights") + html.table(("row", "weight", *self._shown_columns()), self._cells())
         said = html.folded("How it was built", self.lines[1:])
-        return f"<div><strong>{escape(title)}</strong>{head}{html.table(('what', 'is'), facts)}{rows}{said}</div>"
+        return f"<div><strong>{escape(title)}</strong>{head}{judged}{rows}{said}</div>"
 
     def _shown_columns(self) -> list[str]:
         return list(self.columns)[:5]
 
     def _cells(self) -> list[list[str]]:
-        """The heaviest rows, as text."""
+        """The rows with the largest weights, as text."""
         heaviest = np.argsort(-self.weights, kind="stable")[:5]
         return [
             [str(self.rows[j]), f"{self.weights[j]:.4g}", *(_short(self.columns[name][j]) for name in self._shown_columns())]
@@ -433,7 +436,10 @@ class Coreset:
 
 
 def _short(value: object) -> str:
-    return f"{value:.4g}" if isinstance(value, (float, np.floating)) else str(value)[:20]
+    if isinstance(value, (float, np.floating)):
+        number = float(value)
+        return f"{number:.0f}" if 1e4 <= abs(number) < 1e9 else f"{number:.4g}"
+    return str(value)[:20]
 
 
 def weighted_rows(coreset: Coreset) -> tuple[NDArray[np.int64], NDArray[np.float64], Optional[str], Optional[str]]:

@@ -114,12 +114,12 @@ class Score:
 
     @property
     def total(self) -> float:
-        """Of all rows together."""
+        """Sum over all rows."""
         return float(self.each.sum())
 
     @property
     def mean(self) -> float:
-        """Of a row, on average."""
+        """Mean over rows."""
         return float(self.each.mean())
 
     @property

@@ -14,7 +14,7 @@ from .verdict import GROUPS, inference_data
 
 
 def read_draws(path: Union[str, os.PathLike[str]]) -> Any:
-    """Open the draws that the command wrote by `--arviz FILE`, as `Coreset.sample` returns them.
+    """Open the draws that the command wrote with `--arviz FILE`, as `Coreset.sample` returns them.
 
     An xarray `DataTree`, or an `InferenceData` before ArviZ 1: `posterior` with `original` and `standardised`, `sample_stats`, and
     the same of the warm-up. The attributes of the posterior are `model`, `verdict` (the grade) and

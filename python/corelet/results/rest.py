@@ -31,10 +31,10 @@ class StanRest(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Rest:
-    """bᵀ(θ − c) + ½(θ − c)ᵀA(θ − c): what the weighted rows of a coreset leave over of the log-likelihood.
+    """The part of the log-likelihood that the weighted rows of a coreset do not carry: bᵀ(θ − c) + ½(θ − c)ᵀA(θ − c).
 
-    Add it to the weighted log-likelihood of the rows, whatever the tool; without it the rows mean nothing. A has no positive
-    eigenvalue, so that the sum is as proper as the model.
+    Add it to the weighted log-likelihood of the rows in whatever tool samples them; the rows are not to be used without it. A has no
+    positive eigenvalue, so that the posterior is proper wherever the model's is.
     """
 
     centre: Numbers

@@ -162,7 +162,7 @@ class Evidence:
 
 @dataclass(frozen=True, eq=False)
 class Review:
-    """What all rows say of draws of a posterior."""
+    """Leave-one-out predictive densities, predictive checks and influence, for draws of a posterior."""
 
     loo: Loo
     """Leave-one-out."""
@@ -291,7 +291,7 @@ def _fingerprint(values: Floats) -> str:
 
 @dataclass(frozen=True)
 class Compared:
-    """Models by their elpd, the best first, each against that."""
+    """Models by their elpd, the best first, with the difference of each from the best."""
 
     names: list[str]
     elpd: list[float]

@@ -39,7 +39,7 @@ GROUPS = (
 
 @dataclass(frozen=True, eq=False)
 class Verdict:
-    """Whether the posterior of a coreset is that of all rows, from draws θ of it and Δ(θ) = L(θ) − L_w(θ)."""
+    """Whether the posterior of a coreset matches that of all rows, from its draws θ and Δ(θ) = L(θ) − L_w(θ)."""
 
     grade: str
     """A: trusted. B: trusted after reweighting. C: not certified."""
@@ -170,7 +170,7 @@ def check(
     tune: Optional[int] = None,
     random_seed: Optional[int] = None,
 ) -> Verdict:
-    """Say whether a coreset's posterior can be trusted, by draws of it and one pass over all rows.
+    """Certify a coreset's posterior, by draws of it and one pass over all rows.
 
     Parameters
     ----------
@@ -178,8 +178,8 @@ def check(
         What `corelet.build` or `corelet.build_from_loglik` returned. Its `quality.verdict` is set to the answer.
     X, y, exposure, trials, event, weights, offset, format
         The data that it was built on, as they were given to `corelet.build`, or the same rows otherwise: a path where it was a
-        table, a table where it was a path. NUTS draws from the posterior of the coreset are made, and the log-likelihood of
-        all rows at them is compared with that of the coreset.
+        table, a table where it was a path. NUTS samples the coreset's posterior, and the log-likelihood of all rows at these draws
+        is compared with the weighted one.
     loglik, idata, var_name
         For any other model: the log-likelihoods of all data at draws of *the weighted fit*. The surest is its draws
         (InferenceData or DataTree) as `idata` with a function `fn(theta, rows)` as `loglik`, which is called in blocks with
@@ -187,7 +187,7 @@ def check(
         the chains of every parameter are looked at too. An array of chains by draws by data is judged by its chains
         alone; a matrix of draws by data has none, and gets a B at best.
     draws, warmup, chains, target_accept, max_depth, seed, threads, progress
-        Of NUTS, as for `corelet sample`. `tune` and `random_seed` are other names of `warmup` and `seed`.
+        Settings of NUTS, as for `corelet sample`. `tune` and `random_seed` are other names of `warmup` and `seed`.
 
     Examples
     --------

@@ -19,7 +19,7 @@ pub struct Axis {
     pub label: String,
     /// How values are spread.
     pub scale: Scale,
-    /// Where it begins and ends, if not with the data.
+    /// Lower and upper end of the axis; those of the data where not given.
     pub limits: Option<(f64, f64)>,
     /// On a logarithmic axis, values below this are drawn at it; zero has to be drawn somewhere.
     pub floor: f64,

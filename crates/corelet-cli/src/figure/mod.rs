@@ -15,7 +15,7 @@ pub use style::{Dash, Style, ink, style_of};
 /// A line, perhaps with a band around it.
 #[derive(Debug, Clone)]
 pub struct Curve {
-    /// Where it goes.
+    /// The points of the line, (x, y).
     pub points: Vec<(f64, f64)>,
     /// The lower and the upper edge at each point, or empty.
     pub band: Vec<(f64, f64)>,

@@ -50,7 +50,7 @@ pub struct Style {
     pub dash: Dash,
     /// The shape of the markers.
     pub marker: MarkerShape,
-    /// Of the line, in pixels.
+    /// Width of the line in pixels.
     pub width: f64,
 }
 

@@ -252,8 +252,8 @@ fn shifts(subject: &Subject<'_>, full: &Gaussian, own: &Gaussian) -> Section {
     let mut section = Section::new("Shifts");
     section.table(Table {
         caption: format!(
-            "Difference of posterior means, coreset less {reference}, in posterior standard deviations, and the ratio of the standard \
-             deviations, by Gaussian fits.{more}"
+            "How far each posterior mean of the coreset is from that of {reference}, in posterior standard deviations, and the ratio of \
+             the standard deviations; by Gaussian fits.{more}"
         ),
         header: ["parameter", "mean shift", "sd ratio"].map(str::to_owned).to_vec(),
         rows: moved.iter().take(most).map(row).collect(),

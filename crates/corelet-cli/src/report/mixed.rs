@@ -20,7 +20,7 @@ const LETTERS: usize = 14;
 pub(crate) struct MixedSubject<'a> {
     pub(crate) study: &'a MixedStudy,
     pub(crate) fit: &'a MixedFit,
-    /// Of every group.
+    /// The random effects of every group.
     pub(crate) effects: &'a [GroupEffects],
     /// Name, mean, sd, 5 % and 95 % of each parameter on the scale of the data.
     pub(crate) parameters: &'a [(String, [f64; 4])],

@@ -165,6 +165,54 @@ fn columns_that_are_not_what_they_seem_are_told() {
 }
 
 #[test]
+fn dates_and_columns_of_many_levels_are_told_before_the_fit() {
+    let place = Place::new();
+    let mut text = String::from("day,shop,half,y\n");
+    for i in 0..400 {
+        let (day, shop) = (1 + i % 28, i % 60);
+        writeln!(text, "2024-02-{day:02},s{shop},{},{}", ["a", "b"][i / 200], (i * 7 + i / 3) % 2).unwrap();
+    }
+    place.write("data.csv", &text);
+    let message = stderr(&place.run("build data.csv --target y -k 20 -o core.csv"));
+    assert!(message.contains("column 'day' holds dates as text, and each of its 28 values"), "{message}");
+    assert!(message.contains("column 'shop' has 60 levels in 400 rows"), "{message}");
+    assert!(!message.contains("'half'"), "{message}");
+    let message = stderr(&place.run("build data.csv --target y --categories day,shop -k 20 -o core.csv"));
+    assert!(!message.contains("holds dates") && !message.contains("60 levels"), "{message}");
+    let output = place.run("build data.csv --target y --features half --model linear -k 20 -o core.csv");
+    assert!(stderr(&output).contains("'y' has no other values than 0 and 1"), "{}", stderr(&output));
+}
+
+#[test]
+fn semicolons_separate_cells_where_the_header_has_no_comma() {
+    let place = place_with_data(300);
+    let commas = place.read("data.csv");
+    place.write("semicolons.csv", &commas.replace(',', ";"));
+    place.succeed(&format!("build data.csv {MODEL} -k 20 -o a.csv"));
+    place.succeed(&format!("build semicolons.csv {MODEL} -k 20 -o b.csv"));
+    assert_eq!(place.read("a.csv"), place.read("b.csv"));
+    place.write("decimals.csv", "x;y\n1,5;0\n2,5;1\n0,5;1\n3,25;0\n");
+    refused(
+        &place,
+        "build decimals.csv --target y -o core.csv",
+        &["column 'x', row 0 (line 2): '1,5' has a decimal comma; write it with a point"],
+    );
+}
+
+#[test]
+fn a_fit_needs_no_file_to_write_to() {
+    let place = place_with_data(2000);
+    let said = place.succeed(&format!("fit data.csv {MODEL} -k 100"));
+    assert!(said.contains("estimates") && said.contains("90 % interval"), "{said}");
+    assert!(!said.contains("written"), "{said}");
+    refused(
+        &place,
+        &format!("fit data.csv {MODEL} -k 100 -o absent/draws.csv"),
+        &["its folder does not exist"],
+    );
+}
+
+#[test]
 fn the_number_of_points_follows_from_the_accuracy() {
     let place = place_with_data(3000);
     place.succeed(&format!("build data.csv {MODEL} -o core.csv --json s.json"));

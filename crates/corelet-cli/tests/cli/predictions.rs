@@ -70,7 +70,7 @@ fn new_rows_that_do_not_suit_are_refused_by_name() {
         assert!(stderr(&output).contains(said), "{}", stderr(&output));
     }
     let output = place.run("predict core.csv data.csv -o out.csv");
-    assert!(stderr(&output).contains("written as Parquet or JSON"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("write the coreset as .parquet or .json"), "{}", stderr(&output));
     let output = place.run("predict core.parquet data.csv -o out.csv --quantiles 5");
     assert!(stderr(&output).contains("between 0 and 1"), "{}", stderr(&output));
 }

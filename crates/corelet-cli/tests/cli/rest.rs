@@ -12,7 +12,7 @@ fn a_gaussian_alone_is_a_coreset() {
         let said = place.succeed(&format!(
             "build {DATA} -k 0 --rest gaussian -o {core} --json built.json --report r.html"
         ));
-        assert!(said.starts_with("a Gaussian stands for all 3 000 rows"), "{said}");
+        assert!(said.starts_with("a Gaussian factor stands for all 3 000 rows"), "{said}");
         let built = place.json("built.json");
         assert_eq!((&built["points"], &built["rest"]), (&0.into(), &"gaussian".into()), "{built}");
         let nats = built["heldout_nats"].as_f64().unwrap();

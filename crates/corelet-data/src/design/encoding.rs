@@ -246,7 +246,7 @@ impl Encoding {
 /// What becomes of a level that the design did not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Unseen {
-    /// It is refused.
+    /// They are an error.
     #[default]
     Error,
     /// It is taken as the base level of its column.

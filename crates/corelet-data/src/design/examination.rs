@@ -183,6 +183,10 @@ impl Examination<'_> {
     }
 }
 
+/// A text column has too few rows for its levels where there are fewer than this for each, and more levels than that.
+const ROWS_PER_LEVEL: usize = 20;
+const MANY_LEVELS: usize = 50;
+
 /// What may not be meant as a feature, or not as this one.
 fn doubts(column: &str, found: &Found, declared: bool, size: &Size) -> Option<String> {
     match found {
@@ -191,11 +195,27 @@ fn doubts(column: &str, found: &Found, declared: bool, size: &Size) -> Option<St
              quantities",
             levels.sorted().len()
         )),
+        Found::Texts(levels) if !declared && levels.sorted().len() > 2 && levels.are_dates() => {
+            Some(format!(
+                "column '{column}' holds dates as text, and each of its {} values becomes a coefficient; exclude it, or turn it into a number, \
+             such as days",
+                levels.sorted().len()
+            ))
+        }
+        Found::Texts(levels) if !declared && has_many(levels.sorted().len(), size.rows) => Some(format!(
+            "column '{column}' has {} levels in {} rows, and each becomes a coefficient; exclude it, or give its levels random effects",
+            levels.sorted().len(),
+            size.rows
+        )),
         Found::Numbers(numbers) if numbers.is_identifier(size) => Some(format!(
             "column '{column}' holds a different whole number in every row, like an identifier; exclude it unless it is a quantity"
         )),
         _ => None,
     }
+}
+
+fn has_many(levels: usize, rows: usize) -> bool {
+    levels > MANY_LEVELS && rows < ROWS_PER_LEVEL * levels
 }
 
 /// Refuses more features than rows.

@@ -94,7 +94,14 @@ impl Examined<'_> {
     ) -> Result<TargetCode, DataError> {
         match options.outcome {
             Outcome::None => Ok(TargetCode::None),
-            Outcome::Number => self.numbers(TARGET).map(|_| TargetCode::Number),
+            Outcome::Number => {
+                let numbers = self.numbers(TARGET)?;
+                if numbers.single.as_ref().is_some_and(SingleValues::are_signs) {
+                    let column = self.column;
+                    warnings.push(format!("target '{column}' has no other values than 0 and 1: logistic regression is for such a target"));
+                }
+                Ok(TargetCode::Number)
+            }
             Outcome::Count => self.counts(TARGET).map(|()| TargetCode::Number),
             Outcome::Positive => {
                 let survival = options.columns.beside().is_some_and(|(_, what)| what == Beside::Event);
@@ -262,13 +269,26 @@ impl Examined<'_> {
 }
 
 impl SingleValues {
+    /// Whether 0 and 1 are all the values.
+    fn are_signs(&self) -> bool {
+        let mut values = self.distinct.iter().map(|&(value, _, _)| value);
+        self.distinct.len() == 2 && values.all(|value| value == 0.0 || value == 1.0)
+    }
+
+    /// Whether 0 is among the values, as it is among counts; levels that are numbered usually begin at 1.
+    fn has_zero(&self) -> bool {
+        self.distinct.iter().any(|&(value, _, _)| value == 0.0)
+    }
+
     /// What a target with these values may be.
     fn looks(&self) -> Looks {
         /// More levels than this are a count.
         const FEW: usize = 7;
         match (self.not_count, self.not_positive) {
             _ if self.distinct.len() == 2 => Looks::TwoValues,
-            (None, _) if self.distinct.len() <= FEW => Looks::Levels,
+            // Counts begin at 0; classes do too, where they are two or three.
+            (None, _) if self.distinct.len() <= 3 => Looks::Levels,
+            (None, _) if self.distinct.len() <= FEW && !self.has_zero() => Looks::Levels,
             (None, _) => Looks::Counts,
             (_, None) => Looks::Positive,
             _ => Looks::Continuous,

@@ -64,7 +64,7 @@ pub fn read_coreset(path: &Path) -> Result<CoresetFile, DataError> {
 /// Reads a coreset of groups, which has a note under this key; none where the file has not.
 ///
 /// # Errors
-/// As [`read_coreset`].
+/// See [`read_coreset`].
 pub fn read_group_coreset(path: &Path, key: &str) -> Result<Option<CoresetFile>, DataError> {
     let file = source_name(path);
     let written = read_written(path, &file, |notes| notes.contains_key(key))?;

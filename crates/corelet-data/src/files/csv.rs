@@ -29,12 +29,31 @@ pub(crate) struct DelimitedText {
     header_bytes: usize,
 }
 
+/// What may stand between the cells of a CSV file: the first of these that the header has, a comma where it has none. Spreadsheets write
+/// semicolons in countries where the comma is in decimals.
+pub(crate) const SEPARATORS: &[u8] = b",;\t";
+
 type Cells<'a> = Vec<Cow<'a, [u8]>>;
 
+/// The first separator by which the header has several cells; the first of all where it has one by each.
+fn separator(text: &TextFile, separators: &[u8]) -> Result<u8, DataError> {
+    let usual = separators.first().copied().unwrap_or(b',');
+    let Some(first) = text.chunks(move |text| last_record_end(text, usual))?.next().transpose()? else {
+        return Ok(usual);
+    };
+    let splits = |delimiter: &u8| {
+        let (mut records, mut cells) = (Records::new(&first.text, *delimiter), 0);
+        let read = records.next(|_| cells += 1);
+        matches!(read, Ok(Some(_))) && cells > 1
+    };
+    Ok(separators.iter().copied().find(splits).unwrap_or(usual))
+}
+
 impl DelimitedText {
-    /// Reads the header.
-    pub(crate) fn open(content: Content, delimiter: u8) -> Result<Self, DataError> {
+    /// Reads the header, which says which of the separators stands between cells.
+    pub(crate) fn open(content: Content, separators: &[u8]) -> Result<Self, DataError> {
         let text = TextFile::new(content)?;
+        let delimiter = separator(&text, separators)?;
         let file = text.name().to_owned();
         let none = || DataError::NoHeader { file: file.clone() };
         let first = text.chunks(move |text| last_record_end(text, delimiter))?.next().transpose()?;

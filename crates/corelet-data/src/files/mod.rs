@@ -102,8 +102,8 @@ fn open_file(path: &Path, format: Option<Format>, folder: &Path) -> Result<Part,
 fn read_as(format: Format, content: Content, folder: &Path) -> Result<Part, DataError> {
     let name = content.name.clone();
     let reader: Box<dyn Reader> = match format {
-        Format::Csv => Box::new(csv::DelimitedText::open(content, b',')?),
-        Format::Tsv => Box::new(csv::DelimitedText::open(content, b'\t')?),
+        Format::Csv => Box::new(csv::DelimitedText::open(content, csv::SEPARATORS)?),
+        Format::Tsv => Box::new(csv::DelimitedText::open(content, b"\t")?),
         Format::Parquet => Box::new(parquet::ParquetFile::open(content)?),
         Format::Arrow => Box::new(arrow_ipc::ArrowFile::open(content)?),
         Format::Libsvm => Box::new(libsvm::LibsvmText::open(content)?),

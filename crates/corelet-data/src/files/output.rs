@@ -147,7 +147,7 @@ pub fn ensure_place(path: &Path) -> Result<(), DataError> {
     }
     let Destination::Regular { target, existing } = Destination::of(path)? else { return Ok(()) };
     if existing.is_some() {
-        OpenOptions::new().write(true).open(&target).map_err(|e| DataError::write(path, &e.kind()))?;
+        OpenOptions::new().write(true).open(&target).map_err(|e| DataError::write(path, &reason(&e)))?;
     }
     Unfinished::beside(path, &target).map(drop)
 }
@@ -215,7 +215,15 @@ fn temporary_beside(path: &Path, target: &Path) -> Result<NamedTempFile, DataErr
     let mut builder = tempfile::Builder::new();
     builder.prefix(".corelet-");
     readable_by_others(&mut builder);
-    builder.tempfile_in(folder_of(target)).map_err(|e| DataError::write(path, &e.kind()))
+    builder.tempfile_in(folder_of(target)).map_err(|e| DataError::write(path, &reason(&e)))
+}
+
+/// Why a file cannot be written, without the name that a temporary file would have had.
+fn reason(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => "its folder does not exist".to_owned(),
+        kind => kind.to_string(),
+    }
 }
 
 /// Temporary files are private by default; an output should be as readable as any other file the user makes.

@@ -49,7 +49,7 @@ impl Distinct {
         self.rows.bytes() + (size_of::<Twofold>() + size_of::<usize>()) as u64 * self.first.len() as u64
     }
 
-    /// How many they are.
+    /// Number of distinct rows.
     pub fn len(&self) -> usize {
         self.first.len()
     }

@@ -269,7 +269,7 @@ impl Observations {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{}: the scratch file: {reason}", folder.display())]
 pub struct ScratchError {
-    /// Where it is.
+    /// Path of the folder.
     pub folder: PathBuf,
     /// What is wrong, and how much is needed.
     pub reason: String,

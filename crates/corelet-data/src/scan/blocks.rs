@@ -86,7 +86,7 @@ impl Batch<'_> {
 pub(crate) enum Fault {
     /// Of the file as a whole.
     File(DataError),
-    /// Of one row.
+    /// An error of one row, made when its place in the file is known.
     Row(Place, Box<dyn FnOnce(Place) -> DataError + Send>),
 }
 

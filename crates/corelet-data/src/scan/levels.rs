@@ -118,6 +118,11 @@ impl Levels {
         self.numbers > 0 && self.commas + self.others == 0
     }
 
+    /// Whether every value begins with a date, such as 2020-01-31 or 31.1.2020.
+    pub(super) fn are_dates(&self) -> bool {
+        !self.levels.is_empty() && self.levels.iter().all(|level| is_date(&level.text))
+    }
+
     /// Whether this is a column of numbers: with some cells that are none, or with quantities in every cell.
     pub(crate) fn check_text(&self) -> Result<(), NotText> {
         let total = (self.numbers + self.commas + self.others) as f64;
@@ -180,6 +185,21 @@ fn is_code(text: &str) -> bool {
     is_digits(text.trim())
 }
 
+/// Three groups of digits with the same sign between them, and perhaps a time of day after them.
+fn is_date(text: &str) -> bool {
+    let text = text.trim();
+    let Some(sign) = text.chars().find(|c| !c.is_ascii_digit()).filter(|c| "-/.".contains(*c)) else {
+        return false;
+    };
+    let mut parts = text.splitn(3, sign);
+    let (Some(first), Some(second), Some(third)) = (parts.next(), parts.next(), parts.next()) else {
+        return false;
+    };
+    let day = third.split([' ', 'T']).next().unwrap_or_default();
+    let digits = |part: &str, most: usize| is_digits(part) && part.len() <= most;
+    digits(first, 4) && digits(second, 2) && digits(day, 4)
+}
+
 fn is_digits(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
@@ -194,6 +214,16 @@ mod tests {
 
     fn some(rows: usize) -> Tally {
         Tally::of_rows(rows)
+    }
+
+    #[test]
+    fn dates_are_known() {
+        for text in ["2020-01-31", "31.1.2020", "1/31/20", "2020-01-31 12:30:00", "2020-01-31T12:30Z"] {
+            assert!(is_date(text), "{text}");
+        }
+        for text in ["2020", "1.5", "1-2", "a-1-2020", "1.2.3.4", "20200131-1-1", "192.168.0.1", ""] {
+            assert!(!is_date(text), "{text}");
+        }
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub enum Term {
     Slope {
         /// The place of x among the features.
         feature: usize,
-        /// a.
+        /// The shift a.
         shift: f64,
     },
 }

@@ -62,7 +62,7 @@ pub struct Place {
     /// What the likelihood of a row has besides.
     constants: Vec<f64>,
     pub(super) factor: Factor,
-    /// Of each factor that is kept.
+    /// For each factor that is kept, its place.
     pub(super) kept: Vec<KeptPlace>,
 }
 
@@ -79,9 +79,9 @@ pub struct Scratch {
     pub(super) spread: [f64; 3],
     /// The log of the integrand at each node, and then their shares of the integral.
     pub(super) shares: Vec<f64>,
-    /// Of each node, v.
+    /// The effect v at each node.
     pub(super) effects: Vec<Effect>,
-    /// Of each node, Σⱼ fⱼ ∂ℓ/∂η zⱼ.
+    /// At each node, Σⱼ fⱼ ∂ℓ/∂η zⱼ.
     pulls: Vec<Effect>,
     /// Of each parameter beside the predictor and each node, Σⱼ fⱼ ∂ℓ/∂ζ.
     constant_slopes: Vec<f64>,

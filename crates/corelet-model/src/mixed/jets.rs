@@ -6,7 +6,7 @@ use crate::{Family, Jets, JointFamily, JointJets};
 
 /// The likelihood of a row.
 pub(super) enum RowFamily {
-    /// Of one predictor.
+    /// A family of one linear predictor.
     One(Arc<dyn Family>),
     /// Of one predictor and so many parameters that are the same for every row.
     Joint(Arc<dyn JointFamily>, usize),

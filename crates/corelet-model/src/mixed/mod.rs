@@ -52,9 +52,9 @@ pub enum MixedError {
     /// A likelihood whose rows have no predictor that a random effect could be added to.
     #[error("the {model} model takes no random effects: {why}")]
     Model {
-        /// Its name.
+        /// Name of the model.
         model: &'static str,
-        /// What it lacks.
+        /// What the model lacks.
         why: &'static str,
     },
     /// Groups that are not all rows.

@@ -50,7 +50,7 @@ impl RestrictedIsometry {
 /// > ρ = 2·max{β₂ₖ/α₃ₖ − 1, 1 − α₂ₖ/β₃ₖ} + (β₄ₖ − α₄ₖ)/α₃ₖ
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Contraction {
-    /// k.
+    /// Number of points, k.
     pub(crate) k: usize,
     /// αⱼₖ and βⱼₖ for j = 1, 2, 3, 4.
     pub(crate) isometry: [RestrictedIsometry; 4],

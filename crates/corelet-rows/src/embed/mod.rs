@@ -66,9 +66,9 @@ pub enum EmbedError {
     /// Sizes that do not agree.
     #[error("{what} has {got} numbers where {expected} are needed")]
     Length {
-        /// Of what.
+        /// What has the wrong size.
         what: &'static str,
-        /// Its size.
+        /// The size that it has.
         got: usize,
         /// The size it must have.
         expected: usize,
@@ -98,9 +98,9 @@ pub enum EmbedError {
     /// π̂ is not over the parameters of the model.
     #[error("the posterior has {posterior} dimensions, the model {model}")]
     Dimension {
-        /// Of π̂.
+        /// Parameters of the posterior approximation π̂.
         posterior: usize,
-        /// Of the model.
+        /// Parameters of the model.
         model: usize,
     },
     /// The columns of groups do not fit.
@@ -144,6 +144,6 @@ pub struct Description {
 
 /// A dictionary of log-likelihood vectors.
 pub trait Embedding: Dictionary + Send {
-    /// What it is.
+    /// Description of the embedding.
     fn description(&self) -> &Description;
 }

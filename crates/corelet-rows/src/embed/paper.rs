@@ -36,7 +36,7 @@ pub fn gaussian_exact(model: &GaussianMean, posterior: &Gaussian) -> Result<Stor
 /// here so that the authors' curves can be matched.
 ///
 /// # Errors
-/// As [`gaussian_exact`].
+/// See [`gaussian_exact`].
 pub fn gaussian_reference(model: &GaussianMean, posterior: &Gaussian) -> Result<Stored, EmbedError> {
     gaussian(model, posterior, REFERENCE, "gaussian:reference")
 }

@@ -14,7 +14,7 @@ impl Pool {
     /// From ℓᵢ(θ_s), a line of S draws for each of `size` data, and Σᵢ ℓᵢ(θ_s) over all data.
     ///
     /// # Errors
-    /// As [`Stored::from_log_likelihood`].
+    /// See [`Stored::from_log_likelihood`].
     pub fn new(lines: &[f64], size: usize, totals: &[f64]) -> Result<Self, EmbedError> {
         let draws = totals.len();
         let stored = Stored::from_log_likelihood(lines, size, draws, Layout::DataByDraws, Precision::Double)?;

@@ -200,7 +200,7 @@ impl Recipe {
     /// What orders 1 and 2 leave of each log-likelihood at the draws of this recipe.
     ///
     /// # Errors
-    /// Where it has no such draws, or the rows no such orders.
+    /// Where the embedding has no draws, or the rows have no exact orders.
     pub(super) fn remainders(&self, model: &Arc<dyn Model>) -> Result<Box<dyn Differences>, RowsError> {
         match self {
             Self::HermiteDraws { posterior, shifts } => {

@@ -15,23 +15,23 @@ use crate::model::special::ln_gamma;
 pub enum Density {
     /// N(m, s²).
     Normal {
-        /// m.
+        /// Mean m.
         mean: f64,
-        /// s.
+        /// Standard deviation s.
         sd: f64,
     },
     /// m + s·T with T of Student's t distribution.
     StudentT {
         /// Degrees of freedom ν.
         degrees: f64,
-        /// m.
+        /// Centre m.
         mean: f64,
-        /// s.
+        /// Scale s.
         scale: f64,
     },
     /// exp(−|x − m|/b)/2b.
     Laplace {
-        /// m.
+        /// Centre m.
         mean: f64,
         /// b.
         scale: f64,
@@ -43,7 +43,7 @@ pub enum Density {
 pub struct Jet {
     /// log p.
     pub value: f64,
-    /// Its derivative.
+    /// First derivative.
     pub slope: f64,
     /// Less its second derivative.
     pub curvature: f64,
@@ -91,7 +91,7 @@ impl Density {
         Ok(())
     }
 
-    /// Where it is symmetric about.
+    /// Centre of symmetry.
     pub fn mean(&self) -> f64 {
         match *self {
             Self::Normal { mean, .. } | Self::StudentT { mean, .. } | Self::Laplace { mean, .. } => mean,

@@ -59,9 +59,9 @@ pub enum LaplaceError {
     /// Lengths that do not agree.
     #[error("{what} has {got} numbers where {expected} are needed")]
     Length {
-        /// Of which array.
+        /// Name of the array.
         what: &'static str,
-        /// Its length.
+        /// Length of the array.
         got: usize,
         /// The length it must have.
         expected: usize,

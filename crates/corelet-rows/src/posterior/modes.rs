@@ -65,7 +65,7 @@ impl Mode {
         Self { fit, log_mass }
     }
 
-    /// Where it is.
+    /// Location of the mode.
     pub fn theta(&self) -> &[f64] {
         &self.fit.posterior.mean
     }

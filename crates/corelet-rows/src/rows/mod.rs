@@ -332,15 +332,15 @@ pub enum RowsError {
     Weight {
         /// The row.
         row: usize,
-        /// Its weight.
+        /// Weight of the row.
         weight: f64,
     },
     /// Sizes that do not agree.
     #[error("{what} has {got} numbers where {expected} are needed")]
     Length {
-        /// Of what.
+        /// What has the wrong size.
         what: &'static str,
-        /// Its size.
+        /// The size that it has.
         got: usize,
         /// The size it must have.
         expected: usize,
@@ -376,7 +376,7 @@ pub enum RowsError {
     Place {
         /// A file, a partition, a device.
         place: String,
-        /// What it said.
+        /// The reason that was given.
         reason: String,
     },
 }

@@ -167,7 +167,7 @@ impl Rest {
         self.centre.len()
     }
 
-    /// Its value at θ.
+    /// Value of the quadratic at θ.
     pub fn value(&self, theta: &[f64]) -> f64 {
         let (shift, curved) = self.curved(theta);
         dot(&self.gradient, &shift) + 0.5 * dot(&shift, &curved)

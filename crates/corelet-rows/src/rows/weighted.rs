@@ -117,7 +117,7 @@ impl Weighted {
     /// The same rows with this Gaussian part, or with none.
     ///
     /// # Errors
-    /// Where it is one of another number of parameters.
+    /// Where the Gaussian has another number of parameters.
     pub fn with_rest(self, rest: Option<Arc<Rest>>) -> Result<Self, RowsError> {
         if let Some(got) = rest.as_ref().map(|rest| rest.dim()).filter(|dim| *dim != self.dim) {
             return Err(RowsError::Length { what: "the Gaussian part", got, expected: self.dim });

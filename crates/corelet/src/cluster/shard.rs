@@ -35,7 +35,7 @@ struct Held {
     likelihood: (BuiltIn, Numbers),
     first: usize,
     made: Made,
-    /// Of the rows and their groups.
+    /// Fingerprint of the rows and their groups.
     fingerprint: u64,
     /// The latest, so that what its embedding knows of each row is kept.
     recipe: Mutex<Option<Arc<Recipe>>>,

@@ -150,7 +150,7 @@ impl From<RowsError> for Fault {
     }
 }
 
-/// As bytes.
+/// Serialises a value as bytes.
 pub(super) fn pack<T: Serialize>(value: &T) -> Vec<u8> {
     // Only sequences whose length is not known beforehand cannot be written, and there are none.
     postcard::to_stdvec(&(VERSION, value)).unwrap_or_default()

@@ -27,7 +27,7 @@ pub enum BuildError {
     PointsOutOfRange {
         /// What was asked for.
         k: usize,
-        /// n.
+        /// Number of rows, n.
         rows: usize,
     },
     /// The number of groups is 0 or above theirs.
@@ -35,7 +35,7 @@ pub enum BuildError {
     GroupsOutOfRange {
         /// What was asked for.
         k: usize,
-        /// How many there are.
+        /// Number of groups.
         groups: usize,
     },
     /// What groups cannot be chosen by.
@@ -89,7 +89,7 @@ pub enum BuildError {
 pub struct Coreset {
     /// The chosen observations, ascending, from 0.
     pub rows: Vec<usize>,
-    /// Their weights, > 0.
+    /// Weights of these rows, > 0.
     pub weights: Vec<f64>,
     /// Most points that were allowed.
     pub k: usize,
@@ -112,7 +112,7 @@ pub struct Coreset {
     /// Where groups of rows were chosen: how many. `k` and the path count them; `rows` are all of theirs.
     #[serde(default)]
     pub groups: Option<usize>,
-    /// The Gaussian part, without which the rows mean nothing; none where they stand for all by themselves.
+    /// The Gaussian factor that belongs to the rows; none where the rows are used by themselves.
     #[serde(default)]
     pub rest: Option<Arc<Rest>>,
     /// Directions that the data do not determine, which the Gaussian part leaves to the prior.

@@ -13,7 +13,7 @@ use crate::rows::{All, Problem, Weighted};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Start {
-    /// All of them.
+    /// All rows.
     #[default]
     Full,
     /// So many, chosen uniformly, each with weight n over their number.

@@ -46,7 +46,7 @@ impl TargetFit {
 /// Rounds by the scheme that suits, and a search for modes that the draws have not: their chains may all have begun in one basin.
 ///
 /// # Errors
-/// Those of the model, the sampler and the solver; and a Gaussian that is asked of a model without gradients.
+/// Errors of the model, the sampler and the solver; and a Gaussian that is asked of a model without gradients.
 pub fn fit<T: Target + ?Sized>(
     target: &T,
     units: Units,
@@ -71,7 +71,7 @@ pub fn fit<T: Target + ?Sized>(
 /// where that is more than k, [`RestChoice::Auto`] tries a Gaussian in place of all rows first, which has them exactly.
 ///
 /// # Errors
-/// Those of the model, the sampler and the solver; and a Gaussian that is asked of a model without gradients.
+/// Errors of the model, the sampler and the solver; and a Gaussian that is asked of a model without gradients.
 fn in_rounds<T: Target + ?Sized>(
     target: &T,
     units: Units,

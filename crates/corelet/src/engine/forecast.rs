@@ -34,10 +34,10 @@ const LONG: f64 = 30.0;
 /// What is done about a forecast.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Advice {
-    /// There is none.
+    /// No advice.
     #[default]
     Silent,
-    /// It is told.
+    /// Advice is reported, and the fit goes on.
     Told,
     /// A long fit that does not pay is refused.
     Heeded,
@@ -67,7 +67,7 @@ pub fn outlook(forecast: &Forecast) -> Outlook {
 /// Seconds of some work, without what was compiled at the first call.
 ///
 /// # Errors
-/// Those of the work.
+/// Errors of the work.
 pub(super) fn seconds<E>(mut work: impl FnMut() -> Result<(), E>) -> Result<f64, E> {
     let mut timed = || -> Result<f64, E> {
         let clock = Instant::now();

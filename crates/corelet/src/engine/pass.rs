@@ -70,7 +70,7 @@ pub struct Pool<'a> {
 /// standard deviation of its log-likelihood over the draws, of which every unit has at least half the average.
 ///
 /// # Errors
-/// Those of the target.
+/// Errors of the target.
 pub fn pass<T: Target + ?Sized>(
     target: &T,
     units: &Units,

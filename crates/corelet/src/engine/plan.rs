@@ -57,19 +57,19 @@ pub enum PlanError {
     /// Too many points, or none.
     #[error("k = {k} points cannot stand for {units} {what}: k must be between 1 and {}", units.saturating_sub(1))]
     Points {
-        /// k.
+        /// Number of points, k.
         k: usize,
         /// How many units there are.
         units: usize,
-        /// What they are.
+        /// What is counted: rows or groups.
         what: &'static str,
     },
     /// Fewer points at the end than at the beginning.
     #[error("max_k = {max_k} is less than k = {k}")]
     Fewer {
-        /// k.
+        /// Number of points, k.
         k: usize,
-        /// max_k.
+        /// Upper limit, max_k.
         max_k: usize,
     },
     /// Nothing to begin with.

@@ -35,7 +35,7 @@ pub struct Pooled<'t, T: Target + ?Sized> {
 pub struct PoolCoreset {
     /// The chosen units, ascending.
     pub units: Vec<usize>,
-    /// Their weights.
+    /// Weights of these rows.
     pub weights: Vec<f64>,
     /// The rows of these units, ascending.
     pub rows: Vec<usize>,

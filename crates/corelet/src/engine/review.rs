@@ -7,7 +7,7 @@ use crate::review::{Asked, Review, Reviewer, Row};
 /// What the rows of `target` say of draws of its posterior. `clusters`: the group of each row, and how many groups there are.
 ///
 /// # Errors
-/// Those of the target, and a log-likelihood that is not finite.
+/// Errors of the target, and a log-likelihood that is not finite.
 pub fn review<T: Target + ?Sized>(
     target: &T,
     sample: &Sample,

@@ -18,7 +18,7 @@ use crate::words::{Forecast, does_not_pay};
 /// of a pilot.
 ///
 /// # Errors
-/// Those of the model, the sampler and the solver.
+/// Errors of the model, the sampler and the solver.
 pub fn rounds<S: Scheme>(
     scheme: &mut S,
     given: Option<S::Draws>,

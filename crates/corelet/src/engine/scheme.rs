@@ -45,7 +45,7 @@ pub trait Scheme {
     /// What the rounds will take, from draws where there are some and the seconds that a pilot took; none where nothing can be said yet.
     ///
     /// # Errors
-    /// Those of the model.
+    /// Errors of the model.
     fn forecast(
         &mut self,
         _from: Option<&Self::Draws>,
@@ -57,13 +57,13 @@ pub trait Scheme {
     /// Draws given some unweighted rows; none where coresets are built without draws.
     ///
     /// # Errors
-    /// Those of the model.
+    /// Errors of the model.
     fn pilot(&mut self, rows: usize, k: usize) -> Result<Option<Pilot<Self::Draws>>, TargetError>;
 
     /// A pass over all rows at these draws.
     ///
     /// # Errors
-    /// Those of the model.
+    /// Errors of the model.
     fn look(
         &mut self,
         draws: &Self::Draws,
@@ -74,13 +74,13 @@ pub trait Scheme {
     /// At most k points.
     ///
     /// # Errors
-    /// Those of the model and the solver.
+    /// Errors of the model and the solver.
     fn build(&mut self, k: usize, seen: Option<&Self::Seen>) -> Result<Self::Coreset, TargetError>;
 
     /// Draws of the coreset's posterior.
     ///
     /// # Errors
-    /// Those of the sampler.
+    /// Errors of the sampler.
     fn sample(
         &mut self,
         coreset: &Self::Coreset,
@@ -92,7 +92,7 @@ pub trait Scheme {
     /// The verdict of a round.
     ///
     /// # Errors
-    /// Those of the model.
+    /// Errors of the model.
     fn verdict(
         &mut self,
         coreset: &Self::Coreset,
@@ -104,7 +104,7 @@ pub trait Scheme {
     /// The verdict by the final chains.
     ///
     /// # Errors
-    /// Those of the model.
+    /// Errors of the model.
     fn final_verdict(
         &mut self,
         coreset: &Self::Coreset,
@@ -139,7 +139,7 @@ pub trait Scheme {
 
 /// Draws to begin with.
 pub struct Pilot<D> {
-    /// They.
+    /// The draws.
     pub draws: D,
     /// Whether their chains ended up in different places.
     pub apart: bool,
@@ -177,7 +177,7 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// In words.
+    /// The stage in words.
     pub fn words(self) -> &'static str {
         match self {
             Self::Forecast => "forecast",
@@ -195,7 +195,7 @@ impl Stage {
 /// Where a fit stands.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step {
-    /// What it does now.
+    /// The current stage.
     pub stage: Stage,
     /// Which round, from 1; 0 before the first.
     pub round: usize,
@@ -244,7 +244,7 @@ pub struct Round {
 
 /// The round that is handed over.
 pub struct Best<S: Scheme> {
-    /// Its coreset.
+    /// The coreset of this round.
     pub coreset: S::Coreset,
     /// Draws of its posterior.
     pub draws: S::Draws,
@@ -258,7 +258,7 @@ pub struct Best<S: Scheme> {
 pub struct Fitted<S: Scheme> {
     /// The best round.
     pub best: Best<S>,
-    /// All of them.
+    /// Every round.
     pub rounds: Vec<Round>,
     /// What should not be overlooked.
     pub notes: Vec<String>,

@@ -13,12 +13,12 @@ pub type TargetError = Box<dyn Error + Send + Sync>;
 pub enum Rows {
     /// Consecutive rows.
     Range(std::ops::Range<usize>),
-    /// Some of them.
+    /// Rows with these numbers.
     Some(Vec<usize>),
 }
 
 impl Rows {
-    /// How many.
+    /// Number of rows.
     pub fn len(&self) -> usize {
         match self {
             Self::Range(range) => range.len(),
@@ -71,7 +71,7 @@ pub trait Target: Sync {
     /// of `start` where there are any.
     ///
     /// # Errors
-    /// Those of the sampler.
+    /// Errors of the sampler.
     fn sample(
         &self,
         rows: &[usize],
@@ -83,13 +83,13 @@ pub trait Target: Sync {
     /// Draws at which many log-likelihoods will be asked for.
     ///
     /// # Errors
-    /// Those of the model.
+    /// Errors of the model.
     fn place(&self, sample: &Sample) -> Result<Self::Place, TargetError>;
 
     /// Shows the log-likelihoods of these rows at these draws, draws × rows, row-major.
     ///
     /// # Errors
-    /// Those of the model.
+    /// Errors of the model.
     fn log_likelihoods(
         &self,
         place: &Self::Place,
@@ -101,7 +101,7 @@ pub trait Target: Sync {
     /// is a density on ℝᵖ; none where there is no gradient to be had.
     ///
     /// # Errors
-    /// Those of the model.
+    /// Errors of the model.
     fn scores(
         &self,
         _rows: &[usize],

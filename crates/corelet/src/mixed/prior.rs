@@ -14,19 +14,19 @@ use crate::posterior::{Density, Prior};
 pub enum SdPrior {
     /// |x| of x ~ N(0, s²).
     HalfNormal {
-        /// s.
+        /// Scale s.
         scale: f64,
     },
     /// |x| of x ~ s·Student-t(ν).
     HalfStudentT {
-        /// ν.
+        /// Degrees of freedom ν.
         degrees: f64,
-        /// s.
+        /// Scale s.
         scale: f64,
     },
     /// λe^{−λσ}.
     Exponential {
-        /// λ.
+        /// Rate λ.
         rate: f64,
     },
 }
@@ -117,9 +117,9 @@ impl FromStr for SdPrior {
 /// The prior of (β, dispersions, log sds, artanh of the correlation).
 #[derive(Debug, Clone)]
 pub struct MixedPrior {
-    /// Of the rows' own parameters.
+    /// Prior of the parameters of the likelihood.
     pub fixed: Prior,
-    /// Of each standard deviation.
+    /// Prior of each standard deviation.
     pub sds: Vec<SdPrior>,
     /// η of the LKJ prior of the correlation, ∝ (1 − ρ²)^{η−1}, where there is one.
     pub lkj: Option<f64>,
@@ -130,9 +130,9 @@ pub struct MixedPrior {
 /// The prior of (t, s₁ … s_J): t the log of a standard deviation, and s_h ~ N(0, e^{2(1 − a_h)t}), so that e^{a_h t}s_h ~ N(0, e^{2t}).
 #[derive(Debug, Clone)]
 pub struct KeptPrior {
-    /// Of the standard deviation.
+    /// Prior of the standard deviation.
     pub sd: SdPrior,
-    /// a.
+    /// Powers a.
     pub powers: Vec<f64>,
 }
 

@@ -8,7 +8,7 @@ use super::{Asked, Row};
 /// Rows that are kept for each quantity and sign: those by which a sign may turn.
 const KEPT: usize = 1000;
 
-/// Of all quantities.
+/// The influence of rows on every quantity.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Influence {
     /// One entry a quantity.
@@ -52,7 +52,7 @@ pub(super) struct Sums {
     squares: Vec<f64>,
     /// Σ Var ℓᵢ.
     variance: f64,
-    /// Of each group: Σ Iᵢ.
+    /// Σ Iᵢ of each group.
     clusters: Option<Vec<f64>>,
     /// The rows with the smallest and the largest Iᵢ, of each quantity.
     low: Vec<Extreme>,

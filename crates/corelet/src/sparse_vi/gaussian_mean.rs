@@ -21,7 +21,7 @@ pub(super) struct ConjugateMean {
     /// bᵢ, one row after the other, and their sum.
     slopes: Vec<f64>,
     total: Vec<f64>,
-    /// λ.
+    /// Curvatures λ, one a dimension.
     curvatures: Vec<f64>,
     passes: f64,
 }

@@ -78,7 +78,7 @@ pub struct SparseViSettings {
     pub draws: usize,
     /// Steps of Adam after each point.
     pub steps: usize,
-    /// γₜ.
+    /// Step sizes γₜ.
     pub step_size: StepSize,
 }
 
@@ -114,9 +114,9 @@ impl SparseViSettings {
 pub struct SparseViPoint {
     /// The rows with a weight, ascending.
     pub rows: Vec<usize>,
-    /// Their weights, > 0.
+    /// Weights of these rows, > 0.
     pub weights: Vec<f64>,
-    /// How many they are.
+    /// Number of rows.
     pub points: usize,
     /// Seconds since the start of the run.
     pub seconds: f64,
@@ -133,17 +133,17 @@ pub enum SparseViError {
     PointsOutOfRange {
         /// What was asked for.
         k: usize,
-        /// n.
+        /// Number of rows, n.
         rows: usize,
     },
     /// A setting out of range.
     #[error("SparseVI's {name} is {value}: {expected}")]
     Setting {
-        /// Which.
+        /// Name of the setting.
         name: &'static str,
-        /// Its value.
+        /// Value of the setting.
         value: f64,
-        /// What it must be.
+        /// Values that are allowed.
         expected: &'static str,
     },
     /// The log-likelihood overflows at a draw from the coreset's posterior, which starts as the prior.

@@ -16,7 +16,7 @@ use crate::words::PriorGroup;
 #[non_exhaustive]
 pub enum PriorError {
     /// A name that is none.
-    #[error("the priors speak of '{name}', which is no {what}{nearest}; there are {known}")]
+    #[error("the priors name '{name}', which is no {what}{nearest}; there are {known}")]
     Unknown {
         /// The name.
         name: String,
@@ -24,31 +24,31 @@ pub enum PriorError {
         what: &'static str,
         /// The name that it may have been meant for, in words.
         nearest: String,
-        /// All names.
+        /// The names that there are.
         known: String,
     },
     /// A pattern that no name matches.
-    #[error("the priors speak of '{pattern}', which no coefficient matches; there are {known}")]
+    #[error("no coefficient matches '{pattern}' of the priors; there are {known}")]
     NoMatch {
         /// The pattern.
         pattern: String,
-        /// All names.
+        /// The names that there are.
         known: String,
     },
     /// Two patterns for one name, neither of them closer.
     #[error(
-        "the priors speak of '{name}' by '{first}' and by '{second}', of which neither is closer; give it a prior by its name"
+        "'{name}' matches '{first}' and '{second}' of the priors, which are equally specific; give it a prior by its name"
     )]
     Ambiguous {
         /// The coefficient.
         name: String,
-        /// The one.
+        /// The first pattern.
         first: String,
-        /// The other.
+        /// The second pattern.
         second: String,
     },
     /// A prior of an intercept that is not there.
-    #[error("the priors speak of an intercept, but there is none")]
+    #[error("the priors name an intercept, but there is none")]
     NoIntercept,
     /// Whitened features have no original scale of their own.
     #[error(
@@ -62,7 +62,7 @@ pub enum PriorError {
 
 /// The parameters that priors are for: a coefficient for each feature, once for every predictor, and the others.
 pub struct Parameters<'a> {
-    /// Their names.
+    /// Names of the coefficients.
     pub names: &'a [String],
     /// How many of them are coefficients.
     pub coefficients: usize,

@@ -22,7 +22,7 @@ const HOPELESS: f64 = 1.0;
 /// Rows that came at once.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Part {
-    /// How many.
+    /// Number of rows.
     pub rows: usize,
     /// What tells them from others, where that is known.
     pub fingerprint: Option<String>,
@@ -97,7 +97,7 @@ impl Blocks {
     /// For a coreset's metadata.
     ///
     /// # Errors
-    /// Those of the writer.
+    /// Errors of the writer.
     pub fn metadata(&self) -> serde_json::Result<(String, String)> {
         Ok((BLOCKS.to_owned(), serde_json::to_string(self)?))
     }

@@ -29,7 +29,7 @@ pub struct Comparison {
 /// One build.
 #[derive(Debug, Clone)]
 pub struct Cell {
-    /// Its seed.
+    /// Seed of the run.
     pub seed: u64,
     /// What was chosen.
     pub coreset: Coreset,

@@ -71,13 +71,13 @@ pub enum StudyError {
     NotKept {
         /// The file.
         file: String,
-        /// What is not there.
+        /// What is missing.
         reason: String,
     },
     /// A model without an outcome.
     #[error("the model '{model}' has no outcome that could be predicted")]
     NoOutcome {
-        /// Its name.
+        /// Name of the model.
         model: &'static str,
     },
     /// A prediction that is no number.
@@ -91,7 +91,7 @@ pub enum StudyError {
     /// A quantile that is none.
     #[error("a quantile is {value}, but it must be between 0 and 1")]
     Quantile {
-        /// It.
+        /// The value that was found.
         value: f64,
     },
     /// Draws of other parameters.
@@ -128,7 +128,7 @@ pub enum StudyError {
          are new"
     )]
     AlreadyIn {
-        /// Which.
+        /// Which rows.
         which: String,
     },
     /// Rows that are not those that a coreset stands for.

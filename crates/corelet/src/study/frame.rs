@@ -56,7 +56,7 @@ struct NamedRest<'a> {
 /// A Gaussian part and the names of its coordinates as a coreset's metadata have them.
 ///
 /// # Errors
-/// Those of the writer.
+/// Errors of the writer.
 pub fn rest_metadata(names: &[String], rest: &Rest) -> serde_json::Result<(String, String)> {
     Ok((REST.to_owned(), serde_json::to_string(&NamedRest { names, rest })?))
 }
@@ -105,7 +105,7 @@ impl Frame {
     /// What goes with a coreset where it is written: its summary, and all that its own rows and new ones need to be encoded again.
     ///
     /// # Errors
-    /// Those of the writer.
+    /// Errors of the writer.
     pub fn metadata(
         &self,
         summary: &Summary,

@@ -24,20 +24,20 @@ pub struct KFoldSettings {
     pub k: Option<usize>,
     /// The chains.
     pub sample: SampleSettings,
-    /// Of folds, points and chains.
+    /// Seed of folds, points and chains.
     pub seed: u64,
 }
 
 /// One fold.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fold {
-    /// Its rows.
+    /// Number of rows in the fold.
     pub rows: usize,
     /// Points of the coreset of all others.
     pub points: usize,
     /// The grade of that coreset, by a pass over all rows.
     pub grade: Grade,
-    /// Its V, in nats².
+    /// V of the coreset of the fold, in nats².
     pub variance: f64,
     /// Σ log p(yᵢ | the rows of other folds).
     pub elpd: f64,
@@ -52,7 +52,7 @@ pub struct KFold {
     pub se: f64,
     /// Fold by fold.
     pub folds: Vec<Fold>,
-    /// Of each row.
+    /// log p(yᵢ | the rows of other folds) of each row.
     pub pointwise: Vec<f64>,
     /// The fold of each row.
     pub fold_of: Vec<usize>,

@@ -20,9 +20,9 @@ use crate::rows::{Observations, Rest};
 pub struct KeptCoreset {
     /// Its rows, encoded.
     pub rows: Observations,
-    /// Their weights.
+    /// Weights of these rows.
     pub weights: Vec<f64>,
-    /// The Gaussian part, without which the rows mean nothing.
+    /// The Gaussian factor that belongs to the rows.
     pub rest: Option<Arc<Rest>>,
     /// The model and its prior.
     pub model: Resolved,
@@ -158,7 +158,7 @@ fn note<T: DeserializeOwned>(
     let refused = |reason: String| StudyError::NotKept { file: file.to_owned(), reason };
     let text = notes.get(key).ok_or_else(|| {
         refused(
-            "it does not say how its rows were encoded: a coreset that is to predict must be written as Parquet or JSON, \
+            "it does not say how its rows were encoded, since CSV has no place for it: write the coreset as .parquet or .json, \
              by this version"
                 .to_owned(),
         )

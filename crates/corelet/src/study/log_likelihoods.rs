@@ -242,7 +242,7 @@ fn expect(what: &'static str, got: usize, expected: usize) -> Result<(), EmbedEr
     if got == expected { Ok(()) } else { Err(EmbedError::Length { what, got, expected }) }
 }
 
-/// Of two numbers or more.
+/// Standard deviation of two numbers or more.
 fn standard_deviation(x: &[f64]) -> Option<f64> {
     let count = x.len() as f64;
     let mean = x.iter().sum::<f64>() / count;

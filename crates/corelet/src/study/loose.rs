@@ -32,7 +32,7 @@ pub(super) fn loose_levels(frame: &Frame, model: &Resolved, posterior: &Gaussian
         more => format!(" and {more} more"),
     };
     Some(format!(
-        "the data say nothing of '{name}'{more}, which the prior lets range over ±{} on the scale of the predictor; priors on the \
+        "the data do not inform '{name}'{more}, which the prior lets range over ±{} on the scale of the predictor; priors on the \
          scale of the data, as the weakly informative ones (auto) are, hold such levels",
         number(sd)
     ))

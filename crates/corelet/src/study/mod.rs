@@ -537,7 +537,7 @@ impl Study {
     /// The Laplace fit of all rows, made when it is first asked for: of the mode with the most mass, where there are several.
     ///
     /// # Errors
-    /// Where there is none.
+    /// Where the fit fails.
     pub fn full(&self, listener: &mut Listener<'_>) -> Result<&Laplace, StudyError> {
         if self.full.get().is_none() {
             // A fit is not interrupted: it is a few passes.

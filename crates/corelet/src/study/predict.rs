@@ -17,14 +17,14 @@ pub enum PredictedKind {
     /// Of E\[y\] given the parameters, or of the probabilities of classes: how well they are known.
     #[default]
     Mean,
-    /// Of y itself.
+    /// The outcome y itself.
     Outcome,
 }
 
 /// What is asked of a prediction.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PredictionSettings {
-    /// Of what.
+    /// What is predicted.
     pub kind: PredictedKind,
     /// Which quantiles, each between 0 and 1.
     pub quantiles: Vec<f64>,
@@ -67,7 +67,7 @@ pub fn predict(
 /// The same of rows of which the first has the number `first` among more: they are predicted as all of them would be at once.
 ///
 /// # Errors
-/// As [`predict`].
+/// See [`predict`].
 pub fn predict_from(
     model: &Resolved,
     rows: &Observations,
@@ -98,7 +98,7 @@ impl PredictionSettings {
 /// One outcome of each row at each draw, draws × rows; of classes their numbers.
 ///
 /// # Errors
-/// As [`predict`].
+/// See [`predict`].
 pub fn predictive_draws(
     model: &Resolved,
     rows: &Observations,

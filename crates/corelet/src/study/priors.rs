@@ -19,7 +19,7 @@ const PAPER: &str = "paper";
 ///
 /// | field | purpose |
 /// | --- | --- |
-/// | `default` | the prior of every coefficient, the intercept aside, that `coefficients` does not speak of |
+/// | `default` | the prior of every coefficient but the intercept that `coefficients` does not name |
 /// | `scale` | whether coefficients are meant on the `standardised` or the `original` scale, where a prior does not say it itself |
 /// | `intercept` | the prior of the linear predictor where every feature has its mean |
 /// | `coefficients` | priors by the name of a coefficient, or by a pattern in which `*` is any text: a name goes before a pattern, and a pattern before one with fewer other letters |
@@ -32,7 +32,7 @@ pub struct Priors {
     pub default: Option<AskedPrior>,
     /// The scale that is meant where a prior does not say it.
     pub scale: PriorScale,
-    /// Of the intercept.
+    /// Prior of the intercept.
     pub intercept: Option<AskedPrior>,
     /// By name or pattern.
     pub coefficients: BTreeMap<String, AskedPrior>,
@@ -105,7 +105,7 @@ impl fmt::Display for PriorScale {
 pub enum AskedPrior {
     /// The weakly informative one, see [`Priors::auto`].
     Auto,
-    /// This.
+    /// A density that was given.
     Given {
         /// The density.
         density: Density,

@@ -53,7 +53,7 @@ pub struct Specification {
 /// | `link` | `log` | how a Poisson rate follows from η | see [`Link`] |
 /// | `sigma` | a parameter, `log_sigma` | noise sd σ: of a linear target; Σ = σ²I of a Gaussian, where the default is 1 | > 0 |
 /// | `degrees` | 4 | degrees of freedom ν of Student-t noise; `estimated` makes them a parameter, `log_nu` | > 0 |
-/// | `priors` | weakly informative, [`Priors::auto`] | priors by name; what they do not speak of stays weakly informative | see [`Priors`] |
+/// | `priors` | weakly informative, [`Priors::auto`] | priors by name; parameters that are not named keep weakly informative ones | see [`Priors`] |
 /// | `prior_sd` | none | in place of them N(0, sd²·I) on the standardised features; 1 is the prior of the paper | > 0 |
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -166,7 +166,7 @@ pub enum UsageError {
     NotPositive {
         /// The setting.
         setting: &'static str,
-        /// Its value.
+        /// Value of the setting.
         value: f64,
     },
     /// A count of 0.
@@ -176,9 +176,9 @@ pub enum UsageError {
     },
     /// Two settings that do not go together.
     Apart {
-        /// The one.
+        /// The first setting.
         setting: &'static str,
-        /// The other.
+        /// The second setting.
         other: &'static str,
         /// The value of the other, where only that is at fault.
         value: Option<&'static str>,
@@ -187,12 +187,12 @@ pub enum UsageError {
     Without {
         /// The setting.
         setting: &'static str,
-        /// The other.
+        /// The other setting.
         other: &'static str,
     },
     /// A setting that there is not.
     Unknown {
-        /// Its name.
+        /// Name of the setting.
         setting: String,
     },
     /// A value that a setting cannot have.

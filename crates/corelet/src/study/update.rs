@@ -43,7 +43,7 @@ pub struct UpdateSpecification {
     pub sample: SampleSettings,
     /// Whether rows may be added that look like some that are in already.
     pub allow_repeats: bool,
-    /// Of everything random.
+    /// Seed of everything random.
     pub seed: u64,
 }
 
@@ -55,7 +55,7 @@ pub struct Updated {
     pub drawn: Drawn,
     /// The places of its rows: of the coreset of before first, then of the new rows.
     pub rows: Vec<usize>,
-    /// Their weights.
+    /// Weights of these rows.
     pub weights: Vec<f64>,
     /// The Gaussian part.
     pub rest: Option<Arc<Rest>>,
@@ -91,7 +91,7 @@ impl Updated {
     /// What goes with it where it is written.
     ///
     /// # Errors
-    /// Those of the writer.
+    /// Errors of the writer.
     pub fn metadata(&self) -> serde_json::Result<BTreeMap<String, String>> {
         let (frame, model) = (self.study.frame(), self.study.resolved());
         let mut metadata = frame.metadata(&self.summary, model, self.rest.as_deref())?;

@@ -54,7 +54,7 @@ pub struct Evaluation {
     pub heldout_nats: Option<f64>,
     /// The standard error of that.
     pub heldout_nats_se: Option<f64>,
-    /// How many draws.
+    /// Number of held-out draws.
     pub heldout_draws: usize,
     /// How many rows, where the part of it above order 2 was estimated from a sample of them.
     #[serde(default)]
@@ -65,7 +65,7 @@ pub struct Evaluation {
     pub kl_forward: Option<f64>,
     /// KL(π_w ‖ π).
     pub kl_reverse: Option<f64>,
-    /// Their sum.
+    /// Sum of both divergences.
     pub kl_symmetrised: Option<f64>,
     /// ‖θ̂ − θ̂_w‖₂.
     pub map_distance: Option<f64>,
@@ -92,7 +92,7 @@ pub fn evaluate(
 /// with no fit of all rows.
 ///
 /// # Errors
-/// As [`evaluate`].
+/// See [`evaluate`].
 pub fn evaluate_with_rest(
     problem: Problem<'_>,
     full: Option<&Laplace>,

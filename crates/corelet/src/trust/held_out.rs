@@ -234,7 +234,7 @@ pub struct Columns<'h, 'a> {
 }
 
 impl<'h, 'a> Columns<'h, 'a> {
-    /// None yet.
+    /// Without any column yet.
     pub fn new(held_out: &'h HeldOut<'a>) -> Self {
         Self { held_out, known: HashMap::new() }
     }

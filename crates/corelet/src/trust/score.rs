@@ -7,13 +7,13 @@ use serde::Serialize;
 pub struct Score {
     /// Of all rows together, in nats.
     pub total: f64,
-    /// Of a row, on average.
+    /// Log predictive density of a row, on average.
     pub mean: f64,
     /// The standard error of that average over rows.
     pub mean_se: f64,
     /// Number of rows.
     pub rows: usize,
-    /// Of each row.
+    /// Log predictive density of each row.
     #[serde(skip)]
     pub each: Vec<f64>,
 }
@@ -48,7 +48,7 @@ pub struct TestScores {
 }
 
 impl TestScores {
-    /// Of both.
+    /// Scores of the coreset and of all rows.
     pub fn new(data: &str, coreset: Option<Score>, full: Score) -> Self {
         let difference = coreset.as_ref().map(|coreset| coreset.less(&full));
         Self { data: data.to_owned(), coreset, full, difference }

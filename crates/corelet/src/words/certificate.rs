@@ -18,7 +18,7 @@ pub fn certified(certificate: &Certificate, names: &[String], rows: usize, one_m
     let Certificate { verdict, parameters, draws, has_density } = certificate;
     let mut lines = vec![headline(certificate, rows)];
     lines.push(format!(
-        "  looked at      {} draws, and the gradient over all rows at {} of them",
+        "  evaluated      {} draws, and the gradient over all rows at {} of them",
         count(*draws),
         count(verdict.draws)
     ));
@@ -55,7 +55,7 @@ fn headline(certificate: &Certificate, rows: usize) -> String {
     let strays = |reason: &Reason| matches!(reason, Reason::Variance | Reason::Share);
     match certificate.verdict.grade {
         Grade::A => format!(
-            "A - trusted: these {draws} draws are of the posterior of {rows} (the model itself is not judged)"
+            "A - trusted: these {draws} draws are of the posterior of {rows}; whether the model suits the data is not judged"
         ),
         Grade::B if certificate.verdict.reasons.iter().any(strays) => format!(
             "B - trusted after reweighting: importance weights make these {draws} draws those of the posterior of {rows}"

@@ -1,9 +1,9 @@
-//! Tables of estimates: as many digits as the standard deviation asks for, one format a table, no wider than there is room.
+//! Tables of estimates: as many digits as the standard deviation asks for, one format a row, no wider than there is room.
 
 /// What is known of one parameter.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Estimate {
-    /// Its name.
+    /// Name of the parameter.
     pub name: String,
     /// Mean, standard deviation, and the ends of the 90 % interval.
     pub figures: [f64; 4],
@@ -15,16 +15,16 @@ pub struct Estimate {
 pub const HEADS: [&str; 6] = ["", "mean", "sd", "90 % interval", "R-hat", "ESS"];
 
 /// Numbers with more decimals than this, or larger ones, are written with an exponent.
-const MOST_DECIMALS: i32 = 9;
+const MOST_DECIMALS: i32 = 7;
 const LARGE: f64 = 1e7;
 
-/// The figures as text: two digits of the standard deviation, and as many decimals of the others. One number that is too small or too
-/// large for plain notation puts the whole table into the other.
+/// The figures as text: two digits of the standard deviation, and as many decimals of the others. A row with a number that is too small
+/// or too large for plain notation is written with exponents.
 pub fn figures(rows: &[[f64; 4]]) -> Vec<[String; 4]> {
-    let plain = rows
-        .iter()
-        .all(|row| decimals(row) <= MOST_DECIMALS && row.iter().all(|x| !x.is_finite() || x.abs() < LARGE));
-    rows.iter().map(|row| row.map(|x| figure(x, decimals(row), plain))).collect()
+    let plain = |row: &[f64; 4]| {
+        decimals(row) <= MOST_DECIMALS && row.iter().all(|x| !x.is_finite() || x.abs() < LARGE)
+    };
+    rows.iter().map(|row| row.map(|x| figure(x, decimals(row), plain(row)))).collect()
 }
 
 /// Decimals that show two digits of the standard deviation; of the mean, where there is none.
@@ -120,9 +120,9 @@ mod tests {
     }
 
     #[test]
-    fn a_table_has_one_format() {
+    fn a_row_has_one_format() {
         let both = figures(&[[1.5, 0.1, 1.3, 1.7], [2.5e-9, 1.2e-10, 2.3e-9, 2.7e-9]]);
-        assert_eq!(both[0], ["1.50e0", "1.0e-1", "1.30e0", "1.70e0"]);
+        assert_eq!(both[0], ["1.50", "0.10", "1.30", "1.70"]);
         assert_eq!(both[1], ["2.50e-9", "1.2e-10", "2.30e-9", "2.70e-9"]);
     }
 

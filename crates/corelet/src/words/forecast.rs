@@ -15,7 +15,7 @@ pub struct Forecast {
     pub k: usize,
     /// Points that they may be doubled to.
     pub max_k: usize,
-    /// Of one round with k points.
+    /// Seconds of one round with k points.
     pub round: f64,
     /// Of the rounds that are to be expected.
     pub call: f64,

@@ -10,7 +10,7 @@ use crate::posterior::Density;
 pub struct PriorGroup {
     /// The name or the pattern that they go by.
     pub parameters: String,
-    /// How many there are.
+    /// Number of these parameters.
     pub count: usize,
     /// Their prior, on the scale that it was given on.
     pub prior: Density,

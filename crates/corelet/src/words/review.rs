@@ -28,7 +28,7 @@ const FAR_PIT: f64 = 0.05;
 /// Parameters that are named.
 const SHOWN: usize = 12;
 
-/// Of all of it, a line each.
+/// The whole review in lines of text.
 pub fn reviewed(review: &Review, names: &[String], file_row: &dyn Fn(usize) -> usize) -> Vec<String> {
     let mut lines = predicted(&review.loo, file_row);
     match &review.checks {
@@ -132,11 +132,11 @@ fn fits(checked: &Checked) -> Vec<String> {
     }
     for Bin { rows, predicted, observed, error } in &checked.calibration {
         lines.push(format!(
-            "  calibration    predicted {}, observed {} ± {} ({} rows)",
+            "  calibration    predicted {}, observed {} ± {} ({})",
             percent(*predicted),
             percent(*observed),
             percent(*error),
-            count(*rows)
+            plural(*rows, "row")
         ));
     }
     let warnings = misfits(checked);
@@ -194,7 +194,7 @@ pub fn misfits(checked: &Checked) -> Vec<String> {
     // 1.6/√n is what a sample of a uniform distribution reaches once in a hundred times.
     if distance > FAR_PIT + 1.6 / (checked.rows.max(1) as f64).sqrt() {
         found.push(format!(
-            "outcomes are not distributed as the model says: their places among drawn ones are off by up to {}",
+            "outcomes are not distributed as the model predicts: their PIT (predictive quantiles) is up to {} away from uniform",
             percent(distance)
         ));
     }

@@ -22,7 +22,7 @@ pub struct Seconds {
     pub laplace: f64,
     /// Embedding and choosing.
     pub build: f64,
-    /// Judging.
+    /// Evaluating the coreset.
     pub evaluate: f64,
 }
 
@@ -31,7 +31,7 @@ pub struct Seconds {
 pub struct NamedShift {
     /// The parameter.
     pub name: String,
-    /// By how much.
+    /// Shift of its mean and ratio of its standard deviations.
     #[serde(flatten)]
     pub shift: ParameterShift,
 }
@@ -281,7 +281,7 @@ impl Summary {
     /// As JSON; serde writes null for what is not finite.
     ///
     /// # Errors
-    /// Those of the writer.
+    /// Errors of the writer.
     pub fn to_json(&self) -> serde_json::Result<String> {
         Ok(serde_json::to_string_pretty(self)? + "\n")
     }
@@ -289,7 +289,7 @@ impl Summary {
     /// For the coreset file itself: without what differs from run to run, so that the same seed gives the same bytes.
     ///
     /// # Errors
-    /// Those of the writer.
+    /// Errors of the writer.
     pub fn metadata(
         &self,
         levels: &[TextLevels],
@@ -320,9 +320,9 @@ impl Summary {
             .distinct
             .map_or_else(String::new, |distinct| format!(", {} distinct,", count(distinct)));
         let mut lines = vec![match (self.points.rest, self.points.points) {
-            (Some(_), 0) => format!("a Gaussian stands for all {n} rows, and none of them beside it"),
+            (Some(_), 0) => format!("a Gaussian factor stands for all {n} rows; no row is needed beside it"),
             (Some(_), _) => format!(
-                "{points} of {n} rows and a Gaussian stand for all ({by}{embedding}{coordinates}); the rows mean nothing without it"
+                "{points} of {n} rows and a Gaussian stand for all ({by}{embedding}{coordinates}); the rows are not to be used without it"
             ),
             (None, 1) => {
                 format!("1 of {n} rows{distinct}{groups} stands for all ({by}{embedding}{coordinates})")
@@ -423,7 +423,7 @@ impl Summary {
         }
         if self.points.undetermined > 0 {
             warnings.push(format!(
-                "the data say nothing of {} of the parameters: the Gaussian leaves them to the prior",
+                "the data do not inform {} of the parameters: the Gaussian leaves them to the prior",
                 plural(self.points.undetermined, "direction")
             ));
         }
@@ -439,7 +439,7 @@ impl Summary {
         if let (Some(status), Some(method)) = (self.build.status, &self.build.method)
             && !status.is_natural()
         {
-            warnings.push(format!("{method} had not come to rest when it stopped: {status}"));
+            warnings.push(format!("{method} had not converged when it stopped: {status}"));
         }
         warnings
     }

@@ -175,7 +175,7 @@ fn moves_line(moves: &Moves, variance: f64, variance_upper: f64) -> Option<Strin
 
 pub(super) fn chains_line(mixing: &Mixing) -> String {
     format!(
-        "  chains         R-hat at most {:.3}, effective sample size at least {} (bulk) and {} (tail)",
+        "  chains         R-hat at most {:.3}, effective sample size at least {} (bulk) and {} (tail), of any parameter or log-likelihood",
         mixing.r_hat,
         number(mixing.ess_bulk.floor()),
         number(mixing.ess_tail.floor())

@@ -23,9 +23,9 @@ pub enum SampleWeights {
 /// What the chance of a column depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Chance {
-    /// Nothing.
+    /// The same probability for every column.
     Uniform,
-    /// Its length.
+    /// Probability in proportion to the norm of the column.
     Norm,
 }
 

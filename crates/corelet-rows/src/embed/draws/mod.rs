@@ -103,7 +103,7 @@ impl ByDraws {
     /// The same of a model with several predictors a row.
     ///
     /// # Errors
-    /// As [`ByDraws::remainder`].
+    /// See [`ByDraws::remainder`].
     pub(super) fn joint_remainder(
         model: &Arc<dyn Model>,
         anchor: &[f64],

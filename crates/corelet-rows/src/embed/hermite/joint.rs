@@ -78,7 +78,7 @@ impl JointHermite {
     /// The same of rows of which the first has this id.
     ///
     /// # Errors
-    /// As [`JointHermite::new`].
+    /// See [`JointHermite::new`].
     pub fn starting_at(
         model: JointPredictors,
         posterior: Arc<Gaussian>,

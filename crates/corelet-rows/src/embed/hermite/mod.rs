@@ -187,7 +187,7 @@ impl Hermite {
     /// The same of rows of which the first has this id.
     ///
     /// # Errors
-    /// As [`Hermite::new`].
+    /// See [`Hermite::new`].
     pub fn starting_at(
         model: LinearPredictor,
         posterior: Arc<Gaussian>,
@@ -200,7 +200,7 @@ impl Hermite {
     /// Order 3 alone, for rows beside a Gaussian that has the orders below.
     ///
     /// # Errors
-    /// As [`Hermite::new`].
+    /// See [`Hermite::new`].
     pub(super) fn third(
         model: LinearPredictor,
         posterior: Arc<Gaussian>,

@@ -67,7 +67,7 @@ pub struct Diagnostics {
 }
 
 impl Diagnostics {
-    /// Of these chains.
+    /// Diagnostics of these chains.
     pub fn new(chains: &Chains) -> Self {
         let parameters: Vec<ParameterSummary> =
             (0..chains.dim).map(|j| ParameterSummary::new(&chains.parameter(j))).collect();

@@ -132,11 +132,11 @@ pub enum SampleError {
     /// A setting out of its range.
     #[error("{name} = {value} cannot be used: it must be {range}")]
     Setting {
-        /// Which.
+        /// Name of the setting.
         name: &'static str,
-        /// Its value.
+        /// Value of the setting.
         value: f64,
-        /// What it may be.
+        /// Values that are allowed.
         range: &'static str,
     },
     /// Draws that do not fit into memory.
@@ -154,9 +154,9 @@ pub enum SampleError {
     /// Lengths that do not agree.
     #[error("{what} has {got} numbers where {expected} are needed")]
     Length {
-        /// Of what.
+        /// What has the wrong size.
         what: &'static str,
-        /// Its size.
+        /// The size that it has.
         got: usize,
         /// The size it must have.
         expected: usize,
@@ -172,7 +172,7 @@ pub enum SampleError {
     Chain {
         /// The chain, from 0.
         chain: usize,
-        /// What it said.
+        /// The reason that was given.
         reason: String,
     },
     /// The callback asked to stop.

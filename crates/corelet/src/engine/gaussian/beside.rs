@@ -23,7 +23,7 @@ pub(super) fn pairs(k: usize, dim: usize) -> usize {
 /// Up to k rows, or groups of them, whose odd parts beyond the linear one at centre ± shift add up to those of all.
 ///
 /// # Errors
-/// Those of the model and the solver.
+/// Errors of the model and the solver.
 pub(super) fn choose<T: Target + ?Sized>(
     (target, units): (&T, &Units),
     model: &dyn Derivatives,

@@ -85,7 +85,7 @@ impl LogDensity for Surrogate<'_> {
 /// Chains of a surrogate in these coordinates.
 ///
 /// # Errors
-/// Those of the model and of NUTS, and the user's wish to stop.
+/// Errors of the model and of NUTS, and the user's wish to stop.
 pub(super) fn chains<T: Target + ?Sized>(
     target: &T,
     surrogate: &Surrogate<'_>,

@@ -22,7 +22,7 @@ pub(super) struct Summit {
 /// the start.
 ///
 /// # Errors
-/// Those of the function.
+/// Errors of the function.
 pub(super) fn climb<E>(
     start: &[f64],
     steps: usize,

@@ -19,7 +19,7 @@ const PRODUCT: f64 = 1e-9;
 /// Seconds of the rounds of a plan, with `plan.k` rows beside the Gaussian, and of the tool's sampler on all rows.
 ///
 /// # Errors
-/// Those of the model.
+/// Errors of the model.
 pub(super) fn forecast(
     model: &dyn Derivatives,
     units: &Units,

@@ -130,7 +130,7 @@ fn colour(meets: &[Vec<usize>], order: &[usize], single: usize) -> Vec<Vec<usize
 /// The Hessian at a point by this pattern.
 ///
 /// # Errors
-/// Those of the function.
+/// Errors of the function.
 pub(super) fn hessian(
     pattern: &Pattern,
     centre: &[f64],

@@ -21,44 +21,44 @@ pub trait Derivatives: Sync {
     /// The name of each coordinate.
     ///
     /// # Errors
-    /// Those of the model.
+    /// Errors of the model.
     fn names(&self) -> Result<Vec<String>, TargetError>;
 
     /// So many points, far apart, at which the density is finite, from which a search for modes may begin; the first in the middle of them
     /// where there is one, since the mirror images of the others about it are starts too.
     ///
     /// # Errors
-    /// Those of the model.
+    /// Errors of the model.
     fn starts(&self, count: usize) -> Result<Vec<f64>, TargetError>;
 
     /// Draws as points; not finite where a draw is at the edge of its range.
     ///
     /// # Errors
-    /// Those of the model.
+    /// Errors of the model.
     fn unconstrained(&self, sample: &Sample) -> Result<Vec<f64>, TargetError>;
 
     /// The log-likelihood of these rows, of all where none are named, and its gradient at each point.
     ///
     /// # Errors
-    /// Those of the model.
+    /// Errors of the model.
     fn log_likelihood(&self, at: &[f64], rows: Option<&[usize]>) -> Result<Slopes, TargetError>;
 
     /// Σ wᵢℓᵢ of these rows, and its gradient at each point.
     ///
     /// # Errors
-    /// Those of the model.
+    /// Errors of the model.
     fn weighted(&self, at: &[f64], rows: &[usize], weights: &[f64]) -> Result<Slopes, TargetError>;
 
     /// The log density of the prior, with potentials and Jacobians, and its gradient at each point.
     ///
     /// # Errors
-    /// Those of the model.
+    /// Errors of the model.
     fn log_prior(&self, at: &[f64]) -> Result<Slopes, TargetError>;
 
     /// Points as draws in the model's own form: of these chains, where there are some, with their statistics, else as one chain.
     ///
     /// # Errors
-    /// Those of the model.
+    /// Errors of the model.
     fn constrained(&self, points: &[f64], chains: Option<&Chains>) -> Result<Sample, TargetError>;
 
     /// Whether only one thread at a time can be answered, as by an interpreter with a lock.
@@ -73,7 +73,7 @@ pub trait Derivatives: Sync {
 /// The final chains.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Length {
-    /// How many.
+    /// Number of chains.
     pub chains: usize,
     /// Steps of warm-up of each.
     pub warmup: usize,

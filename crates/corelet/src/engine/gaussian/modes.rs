@@ -36,7 +36,7 @@ pub(in super::super) fn sample_of_size(rows: usize, size: usize, seed: u64) -> O
 /// Tops of the posterior density of all rows, the highest first; none where it is finite at none of the points.
 ///
 /// # Errors
-/// Those of the model.
+/// Errors of the model.
 pub(super) fn summits(
     model: &dyn Derivatives,
     rows: usize,

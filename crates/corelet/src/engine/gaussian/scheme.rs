@@ -174,7 +174,7 @@ impl<'t, T: Target + ?Sized> Expanded<'t, T> {
     /// The Gaussian in place of all rows as the coreset that is handed over.
     ///
     /// # Errors
-    /// Those of the model.
+    /// Errors of the model.
     pub(crate) fn coreset(&self, expansion: &Expansion) -> Result<PoolCoreset, TargetError> {
         let beside = expansion.beside.as_ref();
         let (rows, row_weights) =

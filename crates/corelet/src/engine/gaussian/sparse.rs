@@ -52,7 +52,7 @@ pub(super) struct Sparse {
 }
 
 impl Sparse {
-    /// Of a row-major matrix.
+    /// Makes it of a row-major matrix.
     pub(super) fn of(matrix: &[f64], dim: usize) -> Self {
         let line = |line: &[f64]| Line::of(0, line.iter().copied());
         Self { lines: matrix.chunks_exact(dim.max(1)).map(line).collect() }

@@ -34,7 +34,7 @@ pub struct KeptFactor {
 pub(super) struct Assigned {
     pub(super) factors: Factors,
     pub(super) groups: NamedGroups,
-    /// Of each kept factor.
+    /// Levels of each kept factor.
     pub(super) levels: Vec<Vec<u32>>,
 }
 

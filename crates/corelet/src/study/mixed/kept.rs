@@ -69,7 +69,7 @@ impl MixedStudy {
     /// What goes with the rows of the chosen groups so that new rows can be predicted from them.
     ///
     /// # Errors
-    /// Those of the writer.
+    /// Errors of the writer.
     pub fn notes(&self, fit: &MixedFit) -> serde_json::Result<BTreeMap<String, String>> {
         let prior = &self.model.prior;
         let note = Note {

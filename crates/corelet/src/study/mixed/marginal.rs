@@ -113,7 +113,7 @@ impl MixedStudy {
     /// Refuses likelihoods that are not written out for other tools. Degrees of freedom or noise, where they are given; else 0.
     ///
     /// # Errors
-    /// Says which are.
+    /// Names the likelihoods that are.
     pub fn check_written_out(&self) -> Result<f64, StudyError> {
         let numbers = self.resolved.numbers;
         Ok(match self.resolved.model {
@@ -298,7 +298,7 @@ impl Marginal {
     /// The data of that program.
     ///
     /// # Errors
-    /// Those of the writer.
+    /// Errors of the writer.
     pub fn data(&self) -> serde_json::Result<serde_json::Value> {
         let mut data = serde_json::to_value(self)?;
         if let Some(fields) = data.as_object_mut() {

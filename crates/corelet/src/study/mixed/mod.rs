@@ -84,7 +84,7 @@ pub struct MixedFit {
     /// Draws of (β, dispersions, log sds, artanh of the correlation), in the coordinates of the standardised features; resampled
     /// by importance weights where the verdict is a B for what the groups leave over.
     pub sample: Sample,
-    /// Whether they were.
+    /// Whether the draws were resampled.
     pub resampled: bool,
     /// The chains with their statistics, where they are these draws.
     pub chains: Option<Chains>,
@@ -469,7 +469,7 @@ impl FixedPart {
         rows: &Arc<dyn Model>,
         target: &TargetScale,
     ) -> Result<Self, StudyError> {
-        let priors = specification.model.priors.clone().unwrap_or_default();
+        let priors = specification.model.named_priors();
         let classes = dataset.encoding.classes();
         let names = resolved.names(&dataset.names, &classes);
         let memory = Memory::new(Arc::clone(rows));

@@ -30,14 +30,14 @@ pub enum PredictedEffects {
     Own,
     /// Those of a group of which nothing is known: drawn from their distribution.
     New,
-    /// 0.
+    /// Effects of 0: a typical group.
     Population,
 }
 
 /// What becomes of a group that the model does not know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum GroupPolicy {
-    /// It is refused.
+    /// They are an error.
     #[default]
     Error,
     /// It is predicted as a group of which nothing is known.

@@ -165,7 +165,7 @@ impl Draws {
         if size < 100 { Err(VerdictError::TooFewDraws(size)) } else { Ok(()) }
     }
 
-    /// Of so many draws.
+    /// Base weights of the first `size` draws.
     pub(super) fn base_weights(&self, size: usize) -> BaseWeights {
         let Some(raw) = &self.log_weights else {
             let equal = (size as f64).recip();

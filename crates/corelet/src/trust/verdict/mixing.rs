@@ -17,7 +17,7 @@ pub struct Mixing {
 }
 
 impl Mixing {
-    /// Of no quantity.
+    /// Perfect mixing, where there is no quantity to look at.
     pub const PERFECT: Self = Self { r_hat: 1.0, ess_bulk: f64::INFINITY, ess_tail: f64::INFINITY };
 
     /// Of quantities that are each a series of draws, the chains one after the other. One chain is judged by its halves; a quantity

@@ -206,9 +206,9 @@ pub enum VerdictError {
     /// Lengths that do not agree.
     #[error("{what} has {got} numbers where {expected} are needed")]
     Length {
-        /// Of what.
+        /// What has the wrong size.
         what: &'static str,
-        /// Its size.
+        /// The size that it has.
         got: usize,
         /// The size it must have.
         expected: usize,
