@@ -325,6 +325,17 @@ def _same_kind(found: Mapping[str, Union[Loo, KFold]]) -> None:
         raise CoreletError("the models have other folds: give all the same folds, seed and groups")
 
 
+def _same_outcomes(known: Mapping[str, str]) -> None:
+    """Refuses densities of other rows, or of rows in another order."""
+    first = next(iter(known), "")
+    others = [name for name, outcomes in known.items() if outcomes != known[first]]
+    if others:
+        raise CoreletError(
+            f"the outcomes of {others[0]} are not those of {first}: other rows, rows in another order, or an outcome that was transformed, "
+            "whose density is of another scale"
+        )
+
+
 def compare(models: Mapping[str, Union[Review, Loo, KFold]]) -> Compared:
     """Set models of the same rows side by side by predictive densities of rows left out, with standard errors of the differences.
 
@@ -348,13 +359,7 @@ def compare(models: Mapping[str, Union[Review, Loo, KFold]]) -> Compared:
     if len(set(rows.values())) > 1:
         raise CoreletError(f"the models are not of the same rows: {', '.join(f'{name} has {n}' for name, n in rows.items())}")
     _same_kind(found)
-    known = {name: loo.outcomes for name, loo in found.items() if loo.outcomes is not None}
-    others = [name for name, outcomes in known.items() if outcomes != next(iter(known.values()))]
-    if others:
-        raise CoreletError(
-            f"the outcomes of {others[0]} are not those of {next(iter(known))}: other rows, rows in another order, or an outcome that was "
-            "transformed, whose density is of another scale"
-        )
+    _same_outcomes({name: loo.outcomes for name, loo in found.items() if loo.outcomes is not None})
     order = sorted(found, key=lambda name: -found[name].elpd)
     best = each[order[0]]
     differences = [each[name] - best for name in order]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Rows that are kept of a set: ten of a hundred that come again are then seen with near certainty.
+/// Rows that are kept of a set: where a fifth of it comes again, more than six of them do but for one time in fifty.
 const MOST: usize = 64;
 
 /// The smallest hashes of a set of rows, and how many rows have each.

@@ -12,8 +12,8 @@ const FEWEST_IN_ORDER: usize = 20;
 /// Marks below which there is nothing to say of a part.
 const FEWEST_MARKS: usize = 16;
 
-/// Marks found again, of 64, that rows which are distinct within their block do not explain: with none of 64 twice there, no more than
-/// one row in twenty has an equal, and seven of 64 are then found once in a hundred times.
+/// Marks found again, of 64, that chance may explain: with none of 64 twice in its own block, hardly more than one row in twenty has an
+/// equal, and more than six of 64 are then found less than once in twenty times.
 const BY_CHANCE: f64 = 6.0;
 
 /// What is known of rows that came before.
