@@ -119,7 +119,7 @@ impl Levels {
     }
 
     /// Whether every value begins with a date, such as 2020-01-31 or 31.1.2020.
-    pub(super) fn are_dates(&self) -> bool {
+    pub(crate) fn are_dates(&self) -> bool {
         !self.levels.is_empty() && self.levels.iter().all(|level| is_date(&level.text))
     }
 

@@ -313,7 +313,8 @@ pub(super) fn remedy(reason: Reason, points: usize, rows: usize) -> String {
             "a prior with lighter tails for it, or a look at rows whose feature is far out: cut, rescale or correct them"
         }
         Reason::SecondMode => {
-            "look at the data and the model: two kinds of rows, outliers among the features, tails that are too heavy"
+            "look at the data and the model: components or signs that can change places, two kinds of rows, outliers among the features, tails \
+             that are too heavy"
         }
         Reason::NoDensity => {
             "give the log density of the approximation at each draw, or draws of several chains"
