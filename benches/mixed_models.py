@@ -4,6 +4,7 @@
     python benches/mixed_models.py gpboost ROWS GROUPS    # GPBoost's estimate (pip install gpboost)
     python benches/mixed_models.py crossed               # the same with two crossed factors
     python benches/mixed_models.py lme4 [ROWS GROUPS]      # estimates of lme4 and glmmTMB (R, r-cran-lme4, r-cran-glmmtmb)
+    python benches/mixed_models.py large [ROWS GROUPS]     # 10⁷ rows × 10⁶ groups through the command: processor seconds and memory
     python benches/mixed_models.py sbc [REPLICATES]        # ranks of the truth, two crossed factors, 60 groups × 5 binary rows and 4 levels
 
 `nuts` prints means and standard deviations of both posteriors; `gpboost` seconds and distances from the truth in standard errors; `sbc` a
@@ -192,6 +193,34 @@ def crossed(rows=4000, groups=200, levels=8):
               f"off {(own.mean() - other.mean()) / other.std():+.3f} sd, × {own.std() / other.std():.3f}")
 
 
+def large(rows=10_000_000, groups=1_000_000):
+    """A file whose rows stand in no order, through the command: processor seconds and the most memory that it took."""
+    import pathlib
+    import resource
+    import subprocess
+    import tempfile
+
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rng = np.random.default_rng(1)
+    effect, slopes, step = 0.8 * rng.normal(size=groups).astype(np.float32), np.array([0.5, -0.3, 0.2, 0], np.float32), 500_000
+    schema = pa.schema([("bought", pa.int8()), ("customer", pa.int32()), *((f"x{j}", pa.float32()) for j in range(4))])
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "visits.parquet"
+        with pq.ParquetWriter(path, schema) as writer:
+            for start in range(0, rows, step):
+                count = min(step, rows - start)
+                customer, X = rng.integers(0, groups, count).astype(np.int32), rng.normal(size=(count, 4)).astype(np.float32)
+                chance = 1 / (1 + np.exp(1 - X @ slopes - effect[customer]))
+                bought = (rng.random(count) < chance).astype(np.int8)
+                writer.write_table(pa.table({"bought": bought, "customer": customer, **{f"x{j}": X[:, j] for j in range(4)}}, schema=schema))
+        flags = ["--target", "bought", "--random", "customer", "-k", "50", "-o", str(pathlib.Path(folder) / "draws.parquet")]
+        subprocess.run(["corelet", "fit", str(path), *flags], check=True)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(f"{used.ru_utime + used.ru_stime:.1f} processor seconds, {used.ru_maxrss / 1e6:.2f} GB at most")
+
+
 def sbc(replicates=200, groups=60, each=5, levels=4):
     """Truth from the prior, data from the truth, and the rank of the truth among thinned draws; two crossed factors."""
     rng = np.random.default_rng(2)
@@ -224,4 +253,4 @@ def sbc(replicates=200, groups=60, each=5, levels=4):
 
 if __name__ == "__main__":
     what, *numbers = sys.argv[1:] or ["nuts"]
-    {"nuts": nuts, "crossed": crossed, "gpboost": gpboost, "lme4": lme4, "sbc": sbc}[what](*map(int, numbers))
+    {"nuts": nuts, "crossed": crossed, "gpboost": gpboost, "lme4": lme4, "large": large, "sbc": sbc}[what](*map(int, numbers))

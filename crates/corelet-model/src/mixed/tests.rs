@@ -367,32 +367,32 @@ fn what_has_no_random_effects_is_refused() {
 /// Groups under a Student-t whose integrands have two modes: a row far out by itself, and two clusters of rows.
 #[test]
 fn several_modes_of_an_effect_are_found() {
-    let target = vec![30.0, -6.0, -6.1, -5.9, 6.0, 6.1, 5.9];
+    let target = vec![14.0, -6.0, -6.1, -5.9, 6.0, 6.1, 5.9];
     let observations = Observations::new(&[1.0; 7], 1, target);
     let model = BuiltIn::Student.bind(observations, numbers(BuiltIn::Student)).unwrap();
     let mixed = Mixed::new(&*model, Effects::intercepts(), vec![0, 1, 7]).unwrap();
     assert!(mixed.may_have_modes());
     // β, log σ, log sd of the effects.
-    let theta = [0.0, 0.3_f64.ln(), 8.0_f64.ln()];
+    let theta = [0.0, 0.05_f64.ln(), 3.0_f64.ln()];
     let (place, nodes, mut scratch) = (mixed.place(&theta), Nodes::new(61, 1), mixed.scratch());
     // The row far out is explained by its effect; a climb from 0 would end at the mode near 0.
     let modes = mixed.modes(0, &place, &mut scratch);
-    assert!(modes.len() == 2 && (8.0 * modes[0].0[0] - 30.0).abs() < 2.0, "{modes:?}");
+    assert!(modes.len() == 2 && (3.0 * modes[0].0[0] - 14.0).abs() < 0.5, "{modes:?}");
     let mut best = mixed.best_mode(0, &place, &mut scratch);
     let got = mixed.value(0, &place, &nodes, &mut best, &mut scratch);
     let want = by_grid(&*model, &mixed, 0, &theta);
-    assert!((got - want).abs() < 0.02, "{got} {want}");
+    assert!((got - want).abs() < 0.05, "{got} {want}");
     let from_zero = mixed.value(0, &place, &nodes, &mut [0.0; 2], &mut scratch);
     assert!((from_zero - want).abs() > 1.0, "{from_zero} {want}");
     // Of the clusters either has half of the integral.
     let modes = mixed.modes(1, &place, &mut scratch);
-    let mut sides: Vec<f64> = modes.iter().take(2).map(|(mode, _)| 8.0 * mode[0]).collect();
+    let mut sides: Vec<f64> = modes.iter().take(2).map(|(mode, _)| 3.0 * mode[0]).collect();
     sides.sort_by(f64::total_cmp);
     assert!((sides[0] + 6.0).abs() < 0.5 && (sides[1] - 6.0).abs() < 0.5, "{modes:?}");
     assert!((modes[0].1 - modes[1].1).abs() < 1e-3, "{modes:?}");
     let half = mixed.value(1, &place, &nodes, &mut modes[0].0.clone(), &mut scratch);
     let want = by_grid(&*model, &mixed, 1, &theta);
-    assert!((half + std::f64::consts::LN_2 - want).abs() < 0.02, "{half} {want}");
+    assert!((half + std::f64::consts::LN_2 - want).abs() < 0.05, "{half} {want}");
 }
 
 #[test]
