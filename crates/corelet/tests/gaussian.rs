@@ -327,7 +327,7 @@ fn undetermined_directions_are_left_to_the_prior() {
     let fit = fitted(Sum(rows), RestChoice::Gaussian, 20).unwrap();
     assert_ne!(fit.verdict.grade, Grade::C, "{:?}", fit.verdict.reasons);
     let said = fit.coreset.summary.warnings().join(" ");
-    assert!(said.contains("say nothing of 1 direction"), "{said}");
+    assert!(said.contains("do not inform 1 direction"), "{said}");
     let moments = |of: &dyn Fn(&[f64]) -> f64| {
         let values: Vec<f64> = fit.draws.draws.theta.chunks_exact(3).map(of).collect();
         let mean = values.iter().sum::<f64>() / values.len() as f64;

@@ -10,6 +10,9 @@ use super::Draws;
 use super::measure::Measured;
 use super::stein::Mean;
 
+/// A standard deviation below this share of the numbers themselves is rounding.
+const ROUNDING: f64 = 1e-12;
+
 /// The parameter that moves most, and by how much.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Move {
@@ -37,7 +40,9 @@ impl Moves {
     /// None where the draws have no parameters, or Δ is the same at all of them.
     pub(super) fn of(draws: &Draws, measured: &Measured) -> Option<Self> {
         let (count, variance) = (measured.errors.len(), measured.divergence.variance);
-        if draws.dim == 0 || draws.len() != count || variance == 0.0 || !variance.is_finite() {
+        let largest = measured.errors.iter().fold(0.0_f64, |most, error| most.max(error.abs()));
+        let varies = variance.is_finite() && variance.sqrt() > ROUNDING * largest;
+        if draws.dim == 0 || draws.len() != count || !varies {
             return None;
         }
         let weights = draws.base_weights(count).weights;
@@ -99,7 +104,7 @@ impl<'a> Products<'a> {
         let mean: f64 = standardised.iter().zip(weights).map(|(x, w)| w * x).sum();
         standardised.iter_mut().for_each(|x| *x -= mean);
         let sd = standardised.iter().zip(weights).map(|(x, w)| w * x * x).sum::<f64>().sqrt();
-        if !(sd > 1e-12 * mean.abs() && sd.is_finite()) {
+        if !(sd > ROUNDING * mean.abs() && sd.is_finite()) {
             return None;
         }
         standardised.iter_mut().for_each(|x| *x /= sd);
