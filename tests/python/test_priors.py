@@ -127,7 +127,7 @@ def test_a_coreset_keeps_its_priors(logistic):
         ({"default": "normal(0)"}, r"'normal\(0\)' is no prior: it must be normal\(mean, sd\)"),
         ({"default": {"normal": [0, -1]}}, "its scale is -1"),
         ({"coefficients": {"x9": "normal(0, 1)"}}, "'x9', which is no coefficient"),
-        ({"coefficients": {"z*": "normal(0, 1)"}}, "no coefficient matches; there are 'x1', 'x2'"),
+        ({"coefficients": {"z*": "normal(0, 1)"}}, r"no coefficient matches 'z\*' of the priors; there are 'x1', 'x2'"),
         ({"log_sigma": "normal(0, 1)"}, "'log_sigma', which is no parameter beside the coefficients"),
         ({"scale": "log"}, "unknown variant `log`"),
     ],

@@ -265,7 +265,7 @@ fn names_that_are_none_are_refused_with_those_that_are() {
         ),
         (
             json!({ "coefficients": { "origin*": "normal(0, 1)" } }),
-            "'origin*', which no coefficient matches; there are 'hour'",
+            "no coefficient matches 'origin*' of the priors; there are 'hour'",
         ),
         (json!({ "coefficients": { "(int*": "normal(0, 1)" } }), "no coefficient matches"),
         (

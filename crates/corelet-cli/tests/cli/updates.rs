@@ -81,7 +81,7 @@ fn what_cannot_be_added_leaves_no_file() {
     place.write("other.csv", csv(10));
     let before = place.files();
     for (line, wanted) in [
-        ("update core.parquet one.csv -o out.parquet", "3000 rows are in the coreset already"),
+        ("update core.parquet one.csv -o out.parquet", "rows are in the coreset already"),
         ("update core.parquet unseen.csv -o out.parquet", "violet"),
         ("update core.parquet less.csv -o out.parquet", "'kind'"),
         ("update core.parquet gap.csv -o out.parquet", "'a'"),

@@ -55,12 +55,12 @@ pub fn fit<T: Target + ?Sized>(
     given: Option<Sample>,
     listener: &mut StepListener<'_>,
 ) -> Result<TargetFit, TargetError> {
-    let seed = plan.seed;
-    let mut fit = in_rounds(target, units.clone(), plan, rest, given, listener)?;
+    let (seed, all) = (plan.seed, units.clone());
+    let mut fit = in_rounds(target, units, plan, rest, given, listener)?;
     if fit.verdict.grade == Grade::C {
         return Ok(fit);
     }
-    if let Some(Unseen { reason, words }) = unseen_mode(target, &units, &fit.draws, seed)? {
+    if let Some(Unseen { reason, words }) = unseen_mode(target, &all, &fit.draws, seed)? {
         fit.verdict = fit.verdict.with(&[reason]);
         fit.notes.push(words);
     }

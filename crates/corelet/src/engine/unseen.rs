@@ -246,8 +246,7 @@ impl<'t, T: Target + ?Sized> Landscape<'t, T> {
         std::iter::once(vec![0.0; dim]).chain(some).collect()
     }
 
-    /// Places apart.
-
+    /// Places far from the draws and from each other.
     fn starts(&self, seed: u64) -> Result<Vec<Vec<f64>>, TargetError> {
         let dim = self.mean.len();
         let mut rng = Stream::Modes.rng(seed, 1);
