@@ -21,7 +21,7 @@ use rand_distr::{Distribution, Poisson, StandardNormal};
 /// Rows of three numbers and a column of levels, with labels or counts by these coefficients.
 fn table(n: usize, seed: u64, slopes: [f64; 3], model: BuiltIn, levels: &[&str]) -> Table {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let mut columns = vec![Vec::with_capacity(n); 4];
+    let mut columns = vec![Vec::new(); 4];
     let mut codes = Vec::new();
     for _ in 0..n {
         let x: [f64; 3] = std::array::from_fn(|_| StandardNormal.sample(&mut rng));
@@ -60,12 +60,8 @@ fn specification(model: BuiltIn, rest: RestChoice, k: usize) -> Specification {
 fn fitted(first: Table, model: BuiltIn, rest: RestChoice, k: usize) -> KeptCoreset {
     let asked = specification(model, rest, k);
     let study = Study::open(&Source::of_table(first), &asked).unwrap();
-    let fit = FitSpecification {
-        build: asked.build.clone(),
-        max_k: Some(k),
-        sample: SampleSettings::default(),
-        seed: 1,
-    };
+    let fit =
+        FitSpecification { build: asked.build, max_k: Some(k), sample: SampleSettings::default(), seed: 1 };
     let fit = study.fit(&fit, &mut unheard).unwrap();
     let (chosen, drawn) = (fit.chosen.unwrap(), fit.drawn.unwrap());
     let coreset = chosen.coreset();

@@ -187,7 +187,7 @@ fn dates_and_columns_of_many_levels_are_told_before_the_fit() {
 fn semicolons_separate_cells_where_the_header_has_no_comma() {
     let place = place_with_data(300);
     let commas = place.read("data.csv");
-    place.write("semicolons.csv", &commas.replace(',', ";"));
+    place.write("semicolons.csv", commas.replace(',', ";"));
     place.succeed(&format!("build data.csv {MODEL} -k 20 -o a.csv"));
     place.succeed(&format!("build semicolons.csv {MODEL} -k 20 -o b.csv"));
     assert_eq!(place.read("a.csv"), place.read("b.csv"));

@@ -38,7 +38,7 @@ pub(crate) struct TracePoint {
 /// Each comes from a run of its own that is stopped after t iterations, so that it is the method itself that is traced.
 ///
 /// # Errors
-/// As [`solve`], and [`Error::BadColumn`] where the optimum names a column that is not there.
+/// Errors of the solver, and [`Error::BadColumn`] where the optimum names a column that is not there.
 pub(crate) fn trace(
     dictionary: &dyn Dictionary,
     target: &[f64],

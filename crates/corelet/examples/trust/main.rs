@@ -72,10 +72,10 @@ fn main() {
         Some("shapes") => println!("{}", shapes::run(number("--seeds", 2) as u64, only)),
         Some("hierarchies") => println!("{}", hierarchies::run(number("--seeds", 4) as u64, only)),
         Some("targets") => {
-            println!("{}", targets::run(number("--seeds", 4) as u64, number("--first", 0) as u64, only))
+            println!("{}", targets::run(number("--seeds", 4) as u64, number("--first", 0) as u64, only));
         }
         Some("several") => {
-            println!("{}", several::run(number("--seeds", 100) as u64, number("--first", 0) as u64, only))
+            println!("{}", several::run(number("--seeds", 100) as u64, number("--first", 0) as u64, only));
         }
         _ => println!(
             "calibrate, sbc, skewed, liars, shapes, several or flights; see the first lines of main.rs"

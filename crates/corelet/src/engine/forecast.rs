@@ -10,8 +10,6 @@ use crate::words::Forecast;
 
 /// Gradients that a step of a chain takes in coordinates scaled one by one, as samplers have them: a tree of depth 4.
 pub(super) const LEAPS: f64 = 15.0;
-/// The same in coordinates in which the posterior is white: a tree of depth 3.
-pub(super) const WHITE_LEAPS: f64 = 7.0;
 /// Log-likelihoods of a row that cost as much as their gradient, by automatic differentiation.
 pub(super) const GRADIENT_COSTS: f64 = 3.0;
 /// What a call of a model costs beside its rows, in seconds.

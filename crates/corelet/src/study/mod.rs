@@ -30,6 +30,7 @@ mod mixed;
 mod modes;
 mod predict;
 mod priors;
+#[cfg(feature = "sampling")]
 mod repeats;
 mod resolved;
 #[cfg(feature = "sampling")]
@@ -37,6 +38,7 @@ mod review;
 mod specification;
 #[cfg(feature = "sampling")]
 mod tails;
+#[cfg(feature = "sampling")]
 mod update;
 mod weights;
 
@@ -176,6 +178,7 @@ pub struct Study {
     read_seconds: f64,
     full: OnceLock<Full>,
     /// So many rows in front stand for others: no sample of outcomes.
+    #[cfg_attr(not(feature = "sampling"), allow(dead_code, reason = "updates sample"))]
     stand_ins: usize,
 }
 

@@ -9,5 +9,7 @@ pub use evaluation::{Evaluation, FitStatus, ParameterShift, evaluate, evaluate_w
 pub(crate) use held_out::affordable_draws;
 pub use held_out::{Columns, Estimate, HELD_OUT_DRAWS, HeldOut};
 pub use score::{Score, TestScores};
+pub(crate) use verdict::variances;
+#[cfg(feature = "sampling")]
+pub(crate) use verdict::verdict_without;
 pub use verdict::*;
-pub(crate) use verdict::{variances, verdict_without};

@@ -16,7 +16,9 @@ pub use estimates::{Estimate, HEADS, cells, figures, table};
 pub use forecast::{Forecast, does_not_pay, expected};
 pub use numbers::{count, duration, judgement, number, optional, percent, plural};
 pub use priors::PriorGroup;
-pub use review::{k_folded, misfits, misfits_by_level, predicted, reviewed};
+#[cfg(feature = "sampling")]
+pub use review::k_folded;
+pub use review::{misfits, misfits_by_level, predicted, reviewed};
 pub use summary::{Judged, NamedShift, Seconds, Subject, Summary};
 #[cfg(feature = "sampling")]
 pub use update::updated;

@@ -2,7 +2,9 @@
 
 use super::numbers::{count, number, percent, plural};
 use crate::review::{Bin, Checked, Evidence, Loo, Moving, Outcomes, Review};
+#[cfg(feature = "sampling")]
 use crate::study::KFold;
+#[cfg(feature = "sampling")]
 use crate::trust::Grade;
 
 /// Pearson's statistic of a variance that is off by this factor, in either direction, is told.
@@ -47,6 +49,7 @@ pub fn reviewed(review: &Review, names: &[String], file_row: &dyn Fn(usize) -> u
 }
 
 /// Of K-fold cross-validation: what rows say of rows of other folds, and what that rests on.
+#[cfg(feature = "sampling")]
 pub fn k_folded(found: &KFold) -> Vec<String> {
     let KFold { elpd, se, folds, pointwise, .. } = found;
     let points = folds.iter().map(|fold| fold.points).max().unwrap_or_default();

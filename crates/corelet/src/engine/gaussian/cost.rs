@@ -1,6 +1,6 @@
 //! What the rounds of a Gaussian in place of all rows will take, from one timed gradient of all rows and one of the prior.
 
-use super::super::forecast::{CALL_COSTS, GRADIENT_COSTS, LEAPS, WHITE_LEAPS, choosing, seconds};
+use super::super::forecast::{CALL_COSTS, GRADIENT_COSTS, LEAPS, choosing, seconds};
 use super::super::{Plan, TargetError, Units};
 use super::beside::pairs;
 use super::derivatives::{Derivatives, Length};
@@ -8,6 +8,9 @@ use super::expand::HESSIAN_GRADIENTS;
 use super::modes::{SAMPLE, STARTS};
 use super::scheme::{FIRST_PAIRS, PAIRS};
 use crate::words::Forecast;
+
+/// Gradients that a step of a chain takes in coordinates in which the posterior is white: a tree of depth 3.
+const WHITE_LEAPS: f64 = 7.0;
 
 /// Gradients of one climb, as many steps as most take.
 const CLIMB: f64 = 60.0;
