@@ -48,7 +48,7 @@ class FitProgress(NamedTuple):
     remaining: Optional[float]
     """Seconds that it will still take: as forecast at first, then by what the rounds so far took."""
     forecast: Optional[str] = None
-    """Parameters, rows, k, and what a round and a fit of all rows are expected to take: once, where the stage is `forecast`."""
+    """Parameters, rows, k, and what a round and a fit of all rows are expected to take; given once, where the stage is `forecast`."""
 
 
 FitProgressOption = Union[bool, Callable[[FitProgress], object], None]
