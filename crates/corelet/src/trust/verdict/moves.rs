@@ -10,7 +10,7 @@ use super::Draws;
 use super::measure::Measured;
 use super::stein::Mean;
 
-/// A standard deviation below this share of the numbers themselves is rounding.
+/// A standard deviation below this, in nats of Δ or as a share of a parameter's mean, is rounding.
 const ROUNDING: f64 = 1e-12;
 
 /// The parameter that moves most, and by how much.
@@ -40,8 +40,7 @@ impl Moves {
     /// None where the draws have no parameters, or Δ is the same at all of them.
     pub(super) fn of(draws: &Draws, measured: &Measured) -> Option<Self> {
         let (count, variance) = (measured.errors.len(), measured.divergence.variance);
-        let largest = measured.errors.iter().fold(0.0_f64, |most, error| most.max(error.abs()));
-        let varies = variance.is_finite() && variance.sqrt() > ROUNDING * largest;
+        let varies = variance.is_finite() && variance.sqrt() > ROUNDING;
         if draws.dim == 0 || draws.len() != count || !varies {
             return None;
         }
