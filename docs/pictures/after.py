@@ -3,7 +3,7 @@
     python docs/pictures/after.py [FOLDER]
 
 Left to right in the first: draws that are off by a known shift and scale, and what the certificate says of them; the change of each mean
-when a row is left out, against a refit without it; updates, and the bound that their certificates add up to. The second is the place of
+when a row is left out, against a refit without it. The second is the place of
 outcomes among those that each of two models draws for them. Everything is generated, and computed in this one run.
 """
 
@@ -79,28 +79,6 @@ def influence(axis: plt.Axes, rng: np.random.Generator) -> None:
     axis.legend(frameon=False, fontsize=8)
 
 
-def updates(axis: plt.Axes, rng: np.random.Generator) -> None:
-    """V on all rows, and its bound, update by update."""
-    block = lambda: counts(rng, 2000)  # noqa: E731
-    blocks = [block()]
-    fit = corelet.fit(*blocks[0], model="poisson", k=100, **CHAINS)
-    bounds, truth, at = [], [], []
-    for update in range(1, 21):
-        blocks.append(block())
-        fit = fit.update(*blocks[-1], **CHAINS)
-        if update % 4 == 0:
-            X, y = (np.concatenate(part) for part in zip(*blocks))
-            at.append(update)
-            bounds.append(fit.verdict.variance_upper)
-            truth.append(corelet.check(fit.coreset, X, y, chains=4, draws=500).variance)
-    axis.semilogy(at, bounds, "o-", color=OURS, markersize=4, label="bound, without the earlier rows")
-    axis.semilogy(at, truth, "o-", color=OTHER, markersize=4, label="V on all rows")
-    axis.axhline(0.1, color=LEVEL)
-    axis.annotate("an A ends here", (at[0], 0.1), textcoords="offset points", xytext=(0, 3), fontsize=8, color="#555555")
-    axis.set(xlabel="updates of 2000 rows", ylabel="nats²")
-    axis.legend(frameon=False, fontsize=8)
-
-
 def places(axes: np.ndarray, rng: np.random.Generator) -> None:
     """Histograms of the probability integral transform."""
     X, y = counts(rng, 20_000)
@@ -119,8 +97,8 @@ def places(axes: np.ndarray, rng: np.random.Generator) -> None:
 def main() -> None:
     rng = np.random.default_rng(4)
     with plt.rc_context({"axes.spines.top": False, "axes.spines.right": False, "font.size": 9}):
-        figure, axes = plt.subplots(1, 3, figsize=(11, 3.2))
-        for axis, draw in zip(axes, (certified, influence, updates)):
+        figure, axes = plt.subplots(1, 2, figsize=(7.4, 3.2))
+        for axis, draw in zip(axes, (certified, influence)):
             draw(axis, rng)
         figure.tight_layout()
         figure.savefig(FOLDER / "after.svg", metadata={"Date": None})
