@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .results import arviz as _arviz
-from .adapters.gaussian import names_of
+from .adapters.gaussian import MOST_EFFECTS, names_of
 from .adapters.beside import MOST_AT_ONCE, cores, in_order
 from ._build import _count
 from ._certify import claimed, entries
@@ -29,6 +29,7 @@ from ._seeds import seeded
 from .adapters.numpyro_chains import Chains, padded_weights, sample_stats
 from .adapters.numpyro_check import check, tolerance
 from .adapters.numpyro_outcomes import outcomes_of
+from .adapters.numpyro_effects import Effects
 from .adapters.numpyro_rows import Rows, dimensions
 from .adapters.outcomes import checked
 from .adapters.slicing import checked_rows, compare
@@ -122,6 +123,8 @@ def fit(
     except jax.errors.JaxRuntimeError as error:
         first = (str(error).splitlines() or ["no reason given"])[0]
         raise CoreletError(f"JAX cannot compute the log-likelihoods of the {table.n} rows of this model: {first}") from None
+    if by_gaussian:
+        tool.find_effects()
     start = None if given is None else tool.only_latent(given)
     found = run_rounds(tool, plan, units, start, progress, tool.inference_data, rest=rest)
     found.notes.extend(tool.notes())
@@ -224,6 +227,30 @@ def review(
     return reviewed(tool, some, Units(table.n, groups), weights, most, pointwise, outcomes=drawn)
 
 
+class ByEffects:
+    """A model as a function of its effects, compiled."""
+
+    def __init__(self, tool: Sampler, effects: Effects) -> None:
+        self._tool = tool
+        self._effects = effects
+        self.names = effects.names
+        self.count = effects.count
+
+    def at(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The effects at points, a line for each."""
+        return self._tool.over_points("effects", lambda points: (self._effects.each(points),), points)[0]
+
+    def pull_back(self, points: NDArray[np.float64], slopes: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Slopes by the effects as slopes by the unconstrained numbers at these points."""
+        return self._tool.over_points("back", lambda *both: (self._effects.each_back(*both),), points, slopes)[0]
+
+    def slopes(
+        self, at: NDArray[np.float64], rows: Optional[NDArray[np.int64]], weights: Optional[NDArray[np.float64]] = None
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The log-likelihood of rows at lines of effects, and its gradient by these."""
+        return self._tool.over_blocks(("by effects",), self._effects.each_slope, at, rows, weights)
+
+
 def warn_of_precision(n: int) -> None:
     """Says so where a log-likelihood of n rows, about as many nats, is rounded to steps that NUTS would feel."""
     rounded = n * float(np.finfo(jnp.result_type(float)).eps)
@@ -264,7 +291,9 @@ class Sampler:
         self._compiled: dict[tuple[Any, ...], Compiled] = {}
         self._blocks: dict[tuple[int, int], Any] = {}
         self._kernel = kernel
-        self._priors: dict[int, Compiled] = {}
+        self._quick: dict[tuple[str, int], Compiled] = {}
+        self.effects: Optional[ByEffects] = None
+        """What the rows see of the sites, where that is other than these and was looked for."""
         self._pieces: Optional[list[tuple[str, slice, Any]]] = None
         self._tracing = threading.Lock()
         if size:
@@ -373,7 +402,21 @@ class Sampler:
     def slopes(
         self, at: NDArray[np.float64], rows: Optional[NDArray[np.int64]], weights: Optional[NDArray[np.float64]] = None
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The same of these rows, each times its weight; of all where none are named. Compiled for one point and for many."""
+        """The same of these rows, each times its weight; of all where none are named."""
+        if self.effects is not None:
+            values, by_effects = self.effects.slopes(self.effects.at(at), rows, weights)
+            return values, self.effects.pull_back(at, by_effects)
+        return self.over_blocks(("slopes",), self._each_slope, at, rows, weights)
+
+    def over_blocks(
+        self,
+        key: tuple[Any, ...],
+        function: Callable[..., Any],
+        at: NDArray[np.float64],
+        rows: Optional[NDArray[np.int64]],
+        weights: Optional[NDArray[np.float64]],
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Sums of a function of points and of rows with weights, and their gradients. Compiled for one point and for many."""
         count = self.rows.n if rows is None else len(rows)
         size = min(self.rows.n, max(SLOPE_ROWS, self.size)) if count > FEW_AT_ONCE else FEW_AT_ONCE
         factors = np.ones(count) if weights is None else weights
@@ -385,7 +428,7 @@ class Sampler:
             end = min(begin + size, count)
             data = (padded_weights(factors[begin:end], size), *self._some(rows, begin, end, size))
             some = points[first : first + width]
-            found, slopes = self._once(("slopes", width, size), self._each_slope, (some, data))(some, data)
+            found, slopes = self._once((*key, width, size), function, (some, data))(some, data)
             return first, np.asarray(found, dtype=np.float64), np.asarray(slopes, dtype=np.float64)
 
         totals, gradients = np.zeros(len(points)), np.zeros(points.shape)
@@ -428,14 +471,29 @@ class Sampler:
 
     def log_prior(self, u: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """The log density of the prior, with factors and Jacobians, at unconstrained values, and its gradient."""
-        width = 1 if len(u) == 1 else AT_ONCE
-        points = np.concatenate([u, np.repeat(u[-1:], -len(u) % width, axis=0)])
-        totals, gradients = np.empty(len(points)), np.empty(points.shape)
-        for first in range(0, len(points), width):
-            some = points[first : first + width]
-            compiled = self._priors.get(width) or self._once(("prior", width), self._each_prior, (some,))
-            totals[first : first + width], gradients[first : first + width] = self._priors.setdefault(width, compiled)(some)
-        return totals[: len(u)], gradients[: len(u)]
+        totals, gradients = self.over_points("prior", self._each_prior, u)
+        return totals, gradients
+
+    def over_points(self, key: str, function: Callable[..., Any], *at: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
+        """What a function returns for many points, compiled for one and for many."""
+        count = len(at[0])
+        width = 1 if count == 1 else AT_ONCE
+        padded = [np.concatenate([part, np.repeat(part[-1:], -count % width, axis=0)]) for part in at]
+        answers = []
+        for first in range(0, len(padded[0]), width):
+            some = tuple(part[first : first + width] for part in padded)
+            compiled = self._quick.get((key, width)) or self._once((key, width), function, some)
+            answers.append(self._quick.setdefault((key, width), compiled)(*some))
+        return tuple(np.concatenate([np.asarray(part, dtype=np.float64) for part in parts])[:count] for parts in zip(*answers))
+
+    def find_effects(self) -> None:
+        """Looks for what the rows see of the sites."""
+        try:
+            found = Effects(self.rows, self._layout())
+        except Exception:  # What cannot be traced apart; the sites themselves serve as well.
+            return
+        if 0 < found.count <= MOST_EFFECTS:
+            self.effects = ByEffects(self, found)
 
     def constrained(self, points: NDArray[np.float64], stats: Optional[Mapping[str, NDArray[np.float64]]] = None) -> Draws:
         """Draws, from unconstrained values, chains × draws × numbers, with the sampler's statistics; from draws × numbers as one chain."""

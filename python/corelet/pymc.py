@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any, NamedTuple, Optional, Protocol
 
@@ -12,6 +13,7 @@ import numpy as np
 import pymc as pm
 import pytensor
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from .results.arviz import dataset_of, inference_data
 from .adapters.beside import MOST_AT_ONCE, cores
@@ -25,9 +27,10 @@ from .results.draws import Draws
 from ._fit import Fit, FitProgressOption, SamplerFailed, lengths_of, plan_of, run_rounds
 from ._lib import CoreletError, gaussian_first
 from ._seeds import seeded
-from .adapters.gaussian import names_of
+from .adapters.gaussian import MOST_EFFECTS, names_of
 from .adapters.outcomes import checked
 from .adapters.pymc_density import Parameters, Scores, WeightedModel, flat_draws
+from .adapters.pymc_effects import Effects
 from .adapters.pymc_graph import AS_IT_IS, INSIDE, RowLogp, check_model, refusal, shape_of, unchecked, with_own_data
 from .adapters.pymc_loglik import AllRows, LogLikelihoods, Prior
 from .adapters.pymc_outcomes import outcomes_of
@@ -96,15 +99,16 @@ def fit(
     """
     began = time.perf_counter()
     given = None if isinstance(pilot, (int, np.integer)) else pilot
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", category=UserWarning, module="pytensor")
+    with _at_work():
         tool = Sampler(model, draws, tune, chains, seed, sampler, dict(options or {}))
         units = Units(tool.n, groups)
         rows = 1000 if given is not None else _count("pilot", pilot)
         plan = plan_of(units, k, max_k, rows, None, max_rounds, seed, None, force)
         plan.began = began
         tool.check_slicing(seed)
-        if not gaussian_first(rest, tool.dimension, plan.k):
+        if gaussian_first(rest, tool.dimension, plan.k):
+            tool.find_effects()
+        else:
             tool.compile()
         start = None if given is None else tool.only_free(Draws.of(given))
         found = run_rounds(tool, plan, units, start, progress, tool.inference_data, rest=rest)
@@ -138,8 +142,7 @@ def certify(model: Any, draws: Any, *, log_density: Any = None, seed: int = 0) -
         corelet.pymc.certify(model, approximation.sample(1000))
     """
     given = Draws.of(draws)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", category=UserWarning, module="pytensor")
+    with _at_work():
         tool = Sampler(model, 4, 1, 1, seed, "pymc", {})
         tool._loglik.compile()
         tool.check_slicing(seed)
@@ -186,8 +189,7 @@ def review(
     """
     found = getattr(draws, "_draws", None)
     given = found if isinstance(found, Draws) else Draws.of(draws)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", category=UserWarning, module="pytensor")
+    with _at_work():
         tool = Sampler(model, 4, 1, 1, seed, "pymc", {})
         tool._loglik.compile()
         tool.check_slicing(seed)
@@ -196,6 +198,15 @@ def review(
         simulator = outcomes_of(tool.model, tool.free, tool.n, seed) if outcomes else None
         drawn = checked(simulator, tool.log_likelihood, some, weights, outcomes, seed)
         return reviewed(tool, some, Units(tool.n, groups), weights, most, pointwise, outcomes=drawn)
+
+
+@contextmanager
+def _at_work() -> Iterator[None]:
+    """Without warnings of pytensor about compilers that are not used, and with one thread for each product of matrices: several blocks of
+    rows are worked on at a time already, and threads of both kinds would wait for each other."""
+    with warnings.catch_warnings(), threadpool_limits(limits=1, user_api="blas"):
+        warnings.filterwarnings("ignore", category=UserWarning, module="pytensor")
+        yield
 
 
 class Sampler:
@@ -235,6 +246,8 @@ class Sampler:
         self._known: Optional[_Known] = None
         self._scores: Optional[Scores] = None
         self._all_rows: Optional[AllRows] = None
+        self.effects: Optional[Effects] = None
+        """What the rows see of the free variables, where that is other than these and was looked for."""
         per_row = [variable.name for variable in self.model.deterministics if self.n in shape_of(variable)]
         if per_row and self.bambi is None:
             self.notes.append(f"left out of idata, since it has a value for each of the {self.n} rows: {', '.join(per_row)}")
@@ -381,9 +394,13 @@ class Sampler:
         self, at: NDArray[np.float64], rows: Optional[NDArray[np.int64]], weights: Optional[NDArray[np.float64]] = None
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """The same of these rows, each times its weight; of all where none are named."""
+        if self.effects is not None:
+            values, by_effects = self.effects.slopes(self.effects.at(at), rows, weights)
+            return values, self.effects.pull_back(at, by_effects)
         if self._all_rows is None:
             try:
-                self._all_rows = AllRows(self.free, self.rows)
+                flat = self.free.variables()
+                self._all_rows = AllRows(self.rows, flat, dict(zip(self.free.free, self.free.constrained(flat))))
             except Exception as error:  # Numba raises errors of many kinds for an operation that it has not.
                 what = f"numba cannot compile the gradient of this log-likelihood ({type(error).__name__}: {_first_line(error)})"
                 raise CoreletError(what) from error
@@ -391,6 +408,21 @@ class Sampler:
                 observed, _, points, chosen, among = self._known
                 self._compare(observed, self._all_rows(points, chosen)[0], among.sum(axis=1))
         return self._all_rows(at, rows, weights)
+
+    def find_effects(self) -> None:
+        """Looks for what the rows see of the free variables. The log-likelihoods of some rows must be those of the model's own graph."""
+        try:
+            found = Effects(self.free, self.rows)
+            if not 0 < found.count <= MOST_EFFECTS:
+                return
+            if self._known is not None:
+                observed, _, points, chosen, among = self._known
+                self._compare(observed, found.slopes(found.at(points), chosen)[0], among.sum(axis=1))
+        except CoreletError:
+            raise
+        except Exception:  # What numba or pytensor has no operation for; the free variables themselves serve as well.
+            return
+        self.effects = found
 
     @property
     def dimension(self) -> int:

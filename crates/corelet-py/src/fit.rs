@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use corelet::coreset::RestChoice;
 use corelet::engine::{
-    Advice, Derivatives, Length, Plan, Pool, PoolCoreset, Round, Rows, Sample, Slopes, Step, Target,
+    Advice, Derivatives, Effects, Length, Plan, Pool, PoolCoreset, Round, Rows, Sample, Slopes, Step, Target,
     TargetError, TargetFit, Units, Wanted, fit as fit_by, pass,
 };
 use corelet::posterior::{Chains, Stats};
@@ -48,6 +48,8 @@ pub(crate) struct PythonTarget {
     bridge: Py<PyAny>,
     /// Number of coordinates in which the model has gradients; 0 where it has none.
     coordinates: usize,
+    /// Number of effects that the likelihood sees of them; 0 where it sees the coordinates themselves.
+    effects: usize,
     length: Length,
     rows: usize,
     parameters: usize,
@@ -61,6 +63,7 @@ impl PythonTarget {
         Ok(Self {
             rows: number("n")?,
             coordinates: number("coordinates")?,
+            effects: number("effects")?,
             length: length_of(bridge)?,
             parameters: number("parameters")?,
             at_once: number("at_once")?,
@@ -200,11 +203,21 @@ impl Target for PythonTarget {
     }
 }
 
+/// Lines of so many numbers as an array.
+fn lines<'py>(py: Python<'py>, at: &[f64], wide: usize) -> PyResult<Bound<'py, PyAny>> {
+    Ok(PyArray1::from_slice(py, at).reshape([at.len() / wide, wide])?.into_any())
+}
+
+/// The numbers of such an array.
+fn flat(answer: &Bound<'_, PyAny>) -> PyResult<Vec<f64>> {
+    let found: PyReadonlyArray2<'_, f64> = answer.extract()?;
+    Ok(found.as_slice()?.to_vec())
+}
+
 impl PythonTarget {
-    /// Points of p numbers as an array with a line for each.
+    /// Points as an array with a line for each.
     fn lines<'py>(&self, py: Python<'py>, at: &[f64]) -> PyResult<Bound<'py, PyAny>> {
-        let shape = [at.len() / self.coordinates, self.coordinates];
-        Ok(PyArray1::from_slice(py, at).reshape(shape)?.into_any())
+        lines(py, at, self.coordinates)
     }
 
     fn slopes(answer: &Bound<'_, PyAny>) -> PyResult<Slopes> {
@@ -223,18 +236,11 @@ impl Derivatives for PythonTarget {
     }
 
     fn starts(&self, count: usize) -> Result<Vec<f64>, TargetError> {
-        self.ask(|_, bridge| {
-            let lines: PyReadonlyArray2<'_, f64> = bridge.call_method1("starts", (count,))?.extract()?;
-            Ok(lines.as_slice()?.to_vec())
-        })
+        self.ask(|_, bridge| flat(&bridge.call_method1("starts", (count,))?))
     }
 
     fn unconstrained(&self, sample: &Sample) -> Result<Vec<f64>, TargetError> {
-        self.ask(|py, bridge| {
-            let answer = bridge.call_method1("unconstrained", (theta_of(py, sample)?,))?;
-            let lines: PyReadonlyArray2<'_, f64> = answer.extract()?;
-            Ok(lines.as_slice()?.to_vec())
-        })
+        self.ask(|py, bridge| flat(&bridge.call_method1("unconstrained", (theta_of(py, sample)?,))?))
     }
 
     fn log_likelihood(&self, at: &[f64], rows: Option<&[usize]>) -> Result<Slopes, TargetError> {
@@ -265,12 +271,46 @@ impl Derivatives for PythonTarget {
         })
     }
 
+    fn effects(&self) -> Option<&dyn Effects> {
+        (self.effects > 0).then_some(self)
+    }
+
     fn one_by_one(&self) -> bool {
         true
     }
 
     fn length(&self) -> Length {
         self.length
+    }
+}
+
+impl Effects for PythonTarget {
+    fn count(&self) -> usize {
+        self.effects
+    }
+
+    fn names(&self) -> Result<Vec<String>, TargetError> {
+        self.ask(|_, bridge| bridge.call_method0("effect_names")?.extract())
+    }
+
+    fn at(&self, points: &[f64]) -> Result<Vec<f64>, TargetError> {
+        self.ask(|py, bridge| {
+            flat(&bridge.call_method1("effects_at", (lines(py, points, self.coordinates)?,))?)
+        })
+    }
+
+    fn pull_back(&self, points: &[f64], slopes: &[f64]) -> Result<Vec<f64>, TargetError> {
+        self.ask(|py, bridge| {
+            let given = (lines(py, points, self.coordinates)?, lines(py, slopes, self.effects)?);
+            flat(&bridge.call_method1("pull_back", given)?)
+        })
+    }
+
+    fn log_likelihood(&self, effects: &[f64], rows: Option<&[usize]>) -> Result<Slopes, TargetError> {
+        self.ask(|py, bridge| {
+            let some = rows.map(|rows| numbers(py, rows));
+            Self::slopes(&bridge.call_method1("effect_slopes", (lines(py, effects, self.effects)?, some))?)
+        })
     }
 }
 

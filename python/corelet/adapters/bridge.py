@@ -92,6 +92,9 @@ class Bridge:
         self.coordinates: int = getattr(sampler, "dimension", 0)
         """Of the unconstrained space in which the model has gradients; 0 where it has none."""
         self.length: tuple[int, int, int, float] = getattr(sampler, "length", (0, 0, 0, 0.0))
+        self._effects: Any = getattr(sampler, "effects", None)
+        self.effects: int = 0 if self._effects is None else self._effects.count
+        """That the likelihood sees of the coordinates; 0 where it sees these themselves."""
 
     def given(self, draws: Draws) -> tuple[NDArray[np.float64], bool, int]:
         """Draws as the engine takes them."""
@@ -178,6 +181,25 @@ class Bridge:
         values, gradients = self.model.log_prior(at)
         return np.asarray(values, np.float64), in_lines(gradients, self.coordinates)
 
+    def effect_names(self) -> list[str]:
+        """Of the effects."""
+        return list(self._effects.names)
+
+    def effects_at(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The effects at points."""
+        return in_lines(self._effects.at(points), self.effects)
+
+    def pull_back(self, points: NDArray[np.float64], slopes: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Slopes by the effects as slopes by the coordinates."""
+        return in_lines(self._effects.pull_back(points, slopes), self.coordinates)
+
+    def effect_slopes(
+        self, effects: NDArray[np.float64], rows: Optional[NDArray[np.int64]]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The log-likelihood of rows and its gradient by the effects."""
+        values, gradients = self._effects.slopes(effects, rows)
+        return np.asarray(values, np.float64), in_lines(gradients, self.effects)
+
     def constrained(
         self, points: NDArray[np.float64], stats: Optional[dict[str, NDArray[np.float64]]]
     ) -> tuple[NDArray[np.float64], bool, int]:
@@ -189,7 +211,7 @@ class Bridge:
 class GivenDraws:
     """A function of draws that are known beforehand, behind the same interface."""
 
-    parameters, final_steps, at_once, coordinates, length = 0, 0, 1, 0, (0, 0, 0, 0.0)
+    parameters, final_steps, at_once, coordinates, effects, length = 0, 0, 1, 0, 0, (0, 0, 0, 0.0)
 
     def __init__(self, function: Any, theta: Any, draws: int, n: int) -> None:
         self.n = n

@@ -12,6 +12,9 @@ from ..results.draws import Draws
 
 Numbers = NDArray[np.float64]
 
+MOST_EFFECTS = 2000
+"""Effects beyond which the coordinates themselves serve: their Hessian is a matrix."""
+
 
 class Differentiable(Protocol):
     """Points are lines of p unconstrained numbers."""
@@ -43,6 +46,29 @@ class Differentiable(Protocol):
 
     def log_prior(self, at: Numbers) -> tuple[Numbers, Numbers]:
         """The log density of the prior, with potentials and Jacobians, and its gradient at each point."""
+
+
+class ByEffects(Protocol):
+    """The log-likelihood as a function of its effects: what it sees of the p numbers, where that is something else than these."""
+
+    @property
+    def names(self) -> list[str]:
+        """The name of each effect."""
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+
+    def at(self, points: Numbers) -> Numbers:
+        """The effects at points, a line for each."""
+
+    def pull_back(self, points: Numbers, slopes: Numbers) -> Numbers:
+        """Slopes by the effects as slopes by the p numbers at these points."""
+
+    def slopes(
+        self, at: Numbers, rows: Optional[NDArray[np.int64]], weights: Optional[Numbers] = None
+    ) -> tuple[Numbers, Numbers]:
+        """As those of `Differentiable`, at lines of effects."""
 
 
 def names_of(name: str, shape: tuple[int, ...]) -> list[str]:

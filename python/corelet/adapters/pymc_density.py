@@ -67,6 +67,12 @@ class Parameters:
         """The free variables, of unconstrained values."""
         return with_own_data(self.model.replace_rvs_by_values(self.free), dict(zip(self.values, values)))
 
+    def some_constrained(self, values: Mapping[int, Any]) -> dict[Any, Any]:
+        """The free variables with these numbers, of their unconstrained values."""
+        some = [self.free[at] for at in values]
+        given = {self.values[at]: value for at, value in values.items()}
+        return dict(zip(some, with_own_data(self.model.replace_rvs_by_values(some), given)))
+
     def variables(self) -> list[Any]:
         """One for each unconstrained value."""
         kinds = zip(self.values, self.value_shapes)

@@ -22,7 +22,7 @@ from pytensor.compile.mode import Mode
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant
 from pytensor.graph.rewriting.utils import rewrite_graph
-from pytensor.graph.traversal import toposort
+from pytensor.graph.traversal import ancestors, toposort
 from pytensor.tensor.basic import MakeVector, ScalarFromTensor
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.math import All
@@ -243,16 +243,53 @@ class RowLogp:
         """The graphs, by observed variable, on these variables in place of leaves (by name) and of free variables."""
         return {name: self._of(name, leaves, given) for name in self._graphs}
 
-    def total(self, leaves: Mapping[str, Any], given: Mapping[Any, Any]) -> Any:
-        """Their sum: one number for each row."""
-        graphs = list(self.of(leaves, given).values())
+    def total(self, leaves: Mapping[str, Any], given: Mapping[Any, Any], instead: Mapping[Any, Any] = {}) -> Any:
+        """Their sum: one number for each row. `instead` are other variables in place of some inside of the graphs."""
+        graphs = [self._of(name, leaves, given, instead) for name in self._graphs]
         total = graphs[0]
         for other in graphs[1:]:
             total = total + other
         return total
 
-    def _of(self, name: str, leaves: Mapping[str, Any], given: Mapping[Any, Any]) -> Any:
+    @property
+    def free(self) -> dict[Any, Any]:
+        """The variable that stands for each free variable inside of the graphs."""
+        return self._free
+
+    @property
+    def graphs(self) -> list[Any]:
+        """The log-likelihood of each observed variable."""
+        return list(self._graphs.values())
+
+    @property
+    def nodes(self) -> list[Any]:
+        """What in them depends on free variables, each after what it depends on."""
+        return [node for nodes in self._nodes.values() for node in nodes]
+
+    @property
+    def leaf_variables(self) -> set[Any]:
+        """Data of rows inside of the graphs."""
+        return set(self._leaf_of)
+
+    def has_their_number(self, node: Any) -> bool:
+        """Whether an operation makes arrays as long as there are rows, or may."""
+        if any(self.n in getattr(output.type, "shape", ()) for output in node.outputs):
+            return True
+        return not isinstance(node.op, Elemwise) and any(self._length(old, old, None) is not old for old in node.inputs)
+
+    def within(self, variables: Sequence[Any], given: Mapping[Any, Any]) -> list[Any]:
+        """Variables inside of the graphs that depend on no row, as functions of the free ones."""
+        needed = set(ancestors(list(variables)))
         made: dict[Any, Any] = {self._free[rv]: variable for rv, variable in given.items()}
+        made.update((variable, pt.constant(values)) for variable, values in self._values.items() if variable not in self._leaf_of)
+        for node in self.nodes:
+            if node.outputs[0] in needed:
+                self._make(node, made, pt.constant(self.n))
+        return [made[variable] for variable in variables]
+
+    def _of(self, name: str, leaves: Mapping[str, Any], given: Mapping[Any, Any], instead: Mapping[Any, Any] = {}) -> Any:
+        made: dict[Any, Any] = {self._free[rv]: variable for rv, variable in given.items()}
+        made.update(instead)
         for variable, values in self._values.items():
             leaf = self._leaf_of.get(variable)
             made[variable] = pt.constant(values) if leaf is None else leaves[leaf.name]
@@ -260,7 +297,8 @@ class RowLogp:
         length = leaves[first.name].shape[first.axis]
         try:
             for node in self._nodes[name]:
-                self._make(node, made, length)
+                if not any(output in instead for output in node.outputs):
+                    self._make(node, made, length)
         except Exception as error:
             raise refusal(name, error) from error
         graph = made[self._graphs[name]]
@@ -309,8 +347,10 @@ class RowLogp:
         values = self._values.get(old, np.asarray(old.data) if isinstance(old, Constant) and isinstance(old.type, TensorType) else None)
         if values is None or values.ndim > 1 or values.dtype.kind not in "iu" or values.size > 8 or not (values == self.n).any():
             return new
-        if values.ndim == 0:
+        if values.ndim == 0 and length is not None:
             return length.astype(str(values.dtype)) if values.dtype.itemsize == 8 else length
+        if length is None:
+            return None
         return pt.stack([length if x == self.n else pt.constant(int(x), dtype="int64") for x in values])
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Optional
 
 import numpy as np
@@ -79,18 +79,17 @@ class LogLikelihoods:
 
 
 class AllRows:
-    """The log-likelihood of all rows and its gradient, at lines of unconstrained numbers."""
+    """The log-likelihood of all rows and its gradient by some variables, at lines of their numbers."""
 
-    def __init__(self, parameters: Parameters, rows: RowLogp) -> None:
+    def __init__(self, rows: RowLogp, variables: list[Any], free: Mapping[Any, Any], instead: Mapping[Any, Any] = {}) -> None:
+        """`free` are the free variables as functions of these, and `instead` stands in place of others inside of the graphs."""
         self.leaves = rows.leaves
         self.n = rows.n
-        values = parameters.variables()
         leaves = {leaf.name: leaf.type(leaf.name) for leaf in rows.leaves}
         weights = pt.vector("corelet_weights")
-        each = rows.total(leaves, dict(zip(parameters.free, parameters.constrained(values))))
-        flat, both = _with_slope(parameters, values, (weights * each).sum())
-        inputs = [flat, weights, *leaves.values()]
-        self._over_draws = _summing(_function(inputs, both))
+        each = rows.total(leaves, free, instead)
+        flat, both = _with_slope(variables, (weights * each).sum())
+        self._over_draws = _summing(function_of([flat, weights, *leaves.values()], both))
 
     def __call__(
         self,
@@ -125,8 +124,8 @@ class Prior:
 
     def __init__(self, parameters: Parameters) -> None:
         values = parameters.variables()
-        flat, both = _with_slope(parameters, values, parameters.log_prior(values))
-        self._over_draws = _summing(_function([flat], both))
+        flat, both = _with_slope(values, parameters.log_prior(values))
+        self._over_draws = _summing(function_of([flat], both))
 
     def __call__(self, at: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         found, slopes = np.empty(len(at)), np.empty(at.shape)
@@ -134,20 +133,28 @@ class Prior:
         return found, slopes
 
 
-def _function(inputs: list[Any], graphs: list[Any]) -> Any:
+def function_of(inputs: list[Any], graphs: list[Any]) -> Any:
+    """Compiled by numba."""
     # With sums in any order, code from the cache on disk would round otherwise than the same code just compiled.
     with pytensor.config.change_flags(numba__fastmath=False):
         return pytensor.function(inputs, graphs, mode=NUMBA, on_unused_input="ignore")
 
 
-def _with_slope(parameters: Parameters, values: list[Any], density: Any) -> tuple[Any, list[Any]]:
-    """A point, and the density with its gradient as functions of it."""
+def _with_slope(values: list[Any], density: Any) -> tuple[Any, list[Any]]:
+    """A line of numbers in place of these variables, and the density with its gradient as functions of it."""
     total = stable(density)
     gradients = pytensor.grad(total, values, disconnected_inputs="ignore")
     gradient = pt.concatenate([part.ravel() for part in gradients])
-    flat = pt.TensorType("float64", (parameters.dimension,))("corelet_point")
-    pieces = [flat[piece].reshape(shape) for piece, shape in zip(parameters.pieces, parameters.value_shapes)]
+    flat, pieces = in_pieces([value.type.shape for value in values])
     return flat, with_own_data([total, gradient], dict(zip(values, pieces)))
+
+
+def in_pieces(shapes: Sequence[tuple[int, ...]]) -> tuple[Any, list[Any]]:
+    """A line of numbers as a variable, and its parts in these shapes."""
+    sizes = [int(np.prod(shape)) for shape in shapes]
+    ends = np.cumsum(sizes).tolist()
+    flat = pt.TensorType("float64", (ends[-1],))("corelet_point")
+    return flat, [flat[end - size : end].reshape(shape) for shape, size, end in zip(shapes, sizes, ends)]
 
 
 def _summing(function: Any) -> Callable[..., None]:

@@ -27,7 +27,7 @@ mod unseen;
 #[cfg(feature = "sampling")]
 pub use fit::{TargetFit, fit, gaussian_first};
 pub use forecast::{Advice, Outlook, outlook};
-pub use gaussian::{Derivatives, Length, Slopes};
+pub use gaussian::{Derivatives, Effects, Length, Slopes};
 #[cfg(feature = "sampling")]
 pub use gaussian::{Expanded, Expansion};
 pub use pass::{Pool, Seen, block_size, pass};

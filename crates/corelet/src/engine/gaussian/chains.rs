@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::{Mutex, PoisonError};
 
 use super::super::{Interrupted, Sample, Target, TargetError, Wanted};
-use super::derivatives::{Derivatives, Length};
+use super::derivatives::{Argument, Derivatives, Length};
 use super::sparse::{Sparse, Whitened};
 use crate::posterior::{LogDensity, SampleError, SampleSettings, sample_density};
 use crate::rows::Rest;
@@ -13,9 +13,10 @@ use crate::rows::Rest;
 const CHAINS: usize = 2;
 const WARMUP: usize = 300;
 
-/// log prior + Σ wᵢℓᵢ + bᵀ(θ − c) + ½(θ − c)ᵀA(θ − c).
+/// log prior + Σ wᵢℓᵢ + bᵀ(η − c) + ½(η − c)ᵀA(η − c), with η(u) what the likelihood sees of the coordinates.
 pub(super) struct Surrogate<'m> {
     model: &'m dyn Derivatives,
+    argument: Argument<'m>,
     rows: Option<(&'m [usize], &'m [f64])>,
     rest: &'m Rest,
     curvature: Sparse,
@@ -32,6 +33,7 @@ impl<'m> Surrogate<'m> {
         let curvature = Sparse::of(&rest.curvature, rest.dim());
         Self {
             model,
+            argument: Argument::of(model),
             rows: rows.filter(|(rows, _)| !rows.is_empty()),
             rest,
             curvature,
@@ -49,16 +51,21 @@ impl<'m> Surrogate<'m> {
             gradients.iter_mut().zip(&own.gradients).for_each(|(sum, x)| *sum += x);
         }
         let dim = self.rest.dim().max(1);
+        let seen = self.argument.at(points)?;
+        let mut slopes = vec![0.0; seen.len()];
         let mut curved = vec![0.0; dim];
-        for (s, point) in points.chunks_exact(dim).enumerate() {
-            let shift: Vec<f64> = point.iter().zip(&self.rest.centre).map(|(x, c)| x - c).collect();
+        for ((value, at), slope) in
+            values.iter_mut().zip(seen.chunks_exact(dim)).zip(slopes.chunks_exact_mut(dim))
+        {
+            let shift: Vec<f64> = at.iter().zip(&self.rest.centre).map(|(x, c)| x - c).collect();
             self.curvature.multiply(&shift, &mut curved);
-            let gradient = &mut gradients[s * dim..][..dim];
-            for (((g, b), a), d) in gradient.iter_mut().zip(&self.rest.gradient).zip(&curved).zip(&shift) {
-                values[s] += (b + 0.5 * a) * d;
-                *g += b + a;
+            for (((slope, b), a), d) in slope.iter_mut().zip(&self.rest.gradient).zip(&curved).zip(&shift) {
+                *value += (b + 0.5 * a) * d;
+                *slope = b + a;
             }
         }
+        let slopes = self.argument.pull_back(points, slopes)?;
+        gradients.iter_mut().zip(&slopes).for_each(|(sum, x)| *sum += x);
         Ok((values, gradients))
     }
 }
@@ -82,7 +89,7 @@ impl LogDensity for Surrogate<'_> {
     }
 }
 
-/// Chains of a surrogate in these coordinates.
+/// Chains of a surrogate in these coordinates, so long, whose step size is adapted to this acceptance rate.
 ///
 /// # Errors
 /// Errors of the model and of NUTS, and the user's wish to stop.
@@ -90,10 +97,10 @@ pub(super) fn chains<T: Target + ?Sized>(
     target: &T,
     surrogate: &Surrogate<'_>,
     coordinates: &Whitened,
-    wanted: Wanted,
+    (wanted, target_accept): (Wanted, f64),
     seed: u64,
 ) -> Result<Sample, TargetError> {
-    let Length { chains, warmup, draws, target_accept } = surrogate.model.length();
+    let Length { chains, warmup, draws, .. } = surrogate.model.length();
     let settings = match wanted {
         Wanted::Draws(draws) => {
             let draws = draws.div_ceil(CHAINS).max(100);

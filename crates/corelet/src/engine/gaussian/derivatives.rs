@@ -1,4 +1,6 @@
-//! What a model with gradients answers besides: its log-likelihood and prior on ℝᵖ.
+//! What a model with gradients answers besides: its log-likelihood and prior on ℝᵖ, and what of its coordinates the likelihood sees.
+
+use std::borrow::Cow;
 
 use super::super::{Sample, TargetError};
 use crate::posterior::Chains;
@@ -61,6 +63,11 @@ pub trait Derivatives: Sync {
     /// Errors of the model.
     fn constrained(&self, points: &[f64], chains: Option<&Chains>) -> Result<Sample, TargetError>;
 
+    /// What the log-likelihood sees of the coordinates, where that is not the coordinates themselves.
+    fn effects(&self) -> Option<&dyn Effects> {
+        None
+    }
+
     /// Whether only one thread at a time can be answered, as by an interpreter with a lock.
     fn one_by_one(&self) -> bool {
         false
@@ -68,6 +75,87 @@ pub trait Derivatives: Sync {
 
     /// How long the final chains are.
     fn length(&self) -> Length;
+}
+
+/// The effects η(u) ∈ ℝ^q by which alone the log-likelihood depends on the coordinates u: coefficients z·λ·τ under a horseshoe, say, or
+/// deviations z·sd of groups. Where there are many rows, the log-likelihood is nearly quadratic in these, and not in the coordinates.
+pub trait Effects: Sync {
+    /// Number of effects, q.
+    fn count(&self) -> usize;
+
+    /// The name of each.
+    ///
+    /// # Errors
+    /// Errors of the model.
+    fn names(&self) -> Result<Vec<String>, TargetError>;
+
+    /// η at each point, lines of q numbers.
+    ///
+    /// # Errors
+    /// Errors of the model.
+    fn at(&self, points: &[f64]) -> Result<Vec<f64>, TargetError>;
+
+    /// Jᵀs at each point u, with J = ∂η/∂u and s the line of q slopes that belongs to it: lines of p numbers.
+    ///
+    /// # Errors
+    /// Errors of the model.
+    fn pull_back(&self, points: &[f64], slopes: &[f64]) -> Result<Vec<f64>, TargetError>;
+
+    /// The log-likelihood of these rows, of all where none are named, and its gradient by η at each line of q effects.
+    ///
+    /// # Errors
+    /// Errors of the model.
+    fn log_likelihood(&self, effects: &[f64], rows: Option<&[usize]>) -> Result<Slopes, TargetError>;
+}
+
+/// What the log-likelihood is expanded in: the effects of a model that has some, else its coordinates.
+#[derive(Clone, Copy)]
+pub(super) struct Argument<'m> {
+    model: &'m dyn Derivatives,
+    effects: Option<&'m dyn Effects>,
+}
+
+impl<'m> Argument<'m> {
+    pub(super) fn of(model: &'m dyn Derivatives) -> Self {
+        Self { model, effects: model.effects() }
+    }
+
+    /// Whether it is other than the coordinates.
+    pub(super) fn is_derived(&self) -> bool {
+        self.effects.is_some()
+    }
+
+    pub(super) fn dimension(&self) -> usize {
+        self.effects.map_or_else(|| self.model.dimension(), Effects::count)
+    }
+
+    pub(super) fn names(&self) -> Result<Vec<String>, TargetError> {
+        self.effects.map_or_else(|| self.model.names(), Effects::names)
+    }
+
+    /// Its value at points of coordinates.
+    pub(super) fn at<'a>(&self, points: &'a [f64]) -> Result<Cow<'a, [f64]>, TargetError> {
+        Ok(match self.effects {
+            Some(effects) => Cow::Owned(effects.at(points)?),
+            None => Cow::Borrowed(points),
+        })
+    }
+
+    /// Slopes by it as slopes by the coordinates at these points.
+    pub(super) fn pull_back(&self, points: &[f64], slopes: Vec<f64>) -> Result<Vec<f64>, TargetError> {
+        match self.effects {
+            Some(effects) => effects.pull_back(points, &slopes),
+            None => Ok(slopes),
+        }
+    }
+
+    /// The log-likelihood and its gradient at values of it.
+    pub(super) fn log_likelihood(&self, at: &[f64], rows: Option<&[usize]>) -> Result<Slopes, TargetError> {
+        match self.effects {
+            Some(effects) => effects.log_likelihood(at, rows),
+            None => self.model.log_likelihood(at, rows),
+        }
+    }
 }
 
 /// The final chains.

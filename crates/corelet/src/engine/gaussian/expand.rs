@@ -1,8 +1,9 @@
 //! Slope and curvature of the log-likelihood of all rows about a point, as means over a posterior's draws, and the Gaussian they make.
 
 use super::super::TargetError;
+use super::chains::Surrogate;
 use super::curvature::{Pattern, hessian};
-use super::derivatives::{Derivatives, Slopes};
+use super::derivatives::{Argument, Derivatives, Slopes};
 use crate::coreset::most_share;
 use crate::linalg::{Cholesky, dot, multiply, row_major, symmetric_eigen};
 use crate::posterior::Gaussian;
@@ -13,6 +14,8 @@ use crate::rows::Rest;
 const STEP: f64 = 0.3;
 /// Steps before anything is known of the scale.
 const FIRST_STEP: f64 = 1e-3;
+/// Steps of differences of a gradient that has no noise, in conditional standard deviations.
+const FINE_STEP: f64 = 0.01;
 /// Gradients of all rows that the mean of the Hessian may take, and the pairs that are enough.
 pub(super) const HESSIAN_GRADIENTS: usize = 600;
 const HESSIAN_PAIRS: usize = 25;
@@ -23,12 +26,16 @@ const KNOWN_TO: f64 = 1e-6;
 /// The least curvature of the posterior in any direction, relative to the scale of its coordinates, that coordinates are chosen by.
 const FLAT: f64 = 1e-6;
 
-/// Derivatives about a point.
+/// Derivatives of the log-likelihood by its argument about a point.
 pub(super) struct About {
+    /// The centre, as a point of coordinates or one near it.
+    place: Vec<f64>,
+    /// The centre.
     pub(super) centre: Vec<f64>,
     pub(super) gradient: Vec<f64>,
     pub(super) hessian: Vec<f64>,
-    pub(super) prior_hessian: Vec<f64>,
+    /// Of the log prior; empty where the argument is not the coordinates.
+    prior_hessian: Vec<f64>,
     /// The log-likelihood of all rows at each of the points centre + shift.
     pub(super) totals: Vec<f64>,
 }
@@ -36,6 +43,7 @@ pub(super) struct About {
 /// A model, and what is known of the structure of its Hessians.
 pub(super) struct Expander<'m> {
     pub(super) model: &'m dyn Derivatives,
+    pub(super) argument: Argument<'m>,
     rows: usize,
     sample: Option<Vec<usize>>,
     known: Option<Known>,
@@ -45,32 +53,40 @@ struct Known {
     likelihood: Pattern,
     prior: Pattern,
     steps: Vec<f64>,
+    /// Of the posterior by the coordinates, where these are not the argument of the likelihood.
+    posterior: Option<(Pattern, Vec<f64>)>,
 }
 
 impl<'m> Expander<'m> {
     pub(super) fn new(model: &'m dyn Derivatives, rows: usize, sample: Option<Vec<usize>>) -> Self {
-        Self { model, rows, sample, known: None }
+        Self { model, argument: Argument::of(model), rows, sample, known: None }
     }
 
     pub(super) fn sample(&self) -> Option<&[usize]> {
         self.sample.as_deref()
     }
 
-    /// At a point, and, with `shifts`, lines of p numbers, as means over the points centre ± shift: the even part of the gradient is all that
+    /// About a centre near this place and, with `shifts`, as means over the points centre ± shift: the even part of the gradient is all that
     /// varies.
-    pub(super) fn about(&mut self, centre: Vec<f64>, shifts: &[f64]) -> Result<About, TargetError> {
-        self.learn(&centre)?;
-        self.about_those(None, centre, shifts)
-    }
-
-    /// The same of weighted rows.
-    pub(super) fn about_those(
-        &self,
-        rows: Option<(&[usize], &[f64])>,
+    pub(super) fn about(
+        &mut self,
+        place: Vec<f64>,
         centre: Vec<f64>,
         shifts: &[f64],
     ) -> Result<About, TargetError> {
-        let dim = self.model.dimension();
+        self.learn(&centre)?;
+        self.about_those(None, place, centre, shifts)
+    }
+
+    /// The same of weighted rows, by coordinates.
+    pub(super) fn about_those(
+        &self,
+        rows: Option<(&[usize], &[f64])>,
+        place: Vec<f64>,
+        centre: Vec<f64>,
+        shifts: &[f64],
+    ) -> Result<About, TargetError> {
+        let dim = self.argument.dimension();
         let mut points = centre.clone();
         for shift in shifts.chunks_exact(dim.max(1)) {
             points.extend(centre.iter().zip(shift).map(|(c, d)| c + d));
@@ -94,12 +110,13 @@ impl<'m> Expander<'m> {
             gradient.iter_mut().for_each(|sum| *sum /= pairs as f64);
         }
         let hessian = self.mean_hessian(rows, &centre, shifts)?;
-        let prior_hessian = self.prior_hessian(&centre)?;
+        let prior_hessian =
+            if self.argument.is_derived() { Vec::new() } else { self.prior_hessian(&centre)? };
         if !finite(&hessian) || !finite(&prior_hessian) {
             return Err(self.not_finite_near(&centre)?);
         }
         let totals = slopes.values.iter().skip(1).step_by(2).copied().collect();
-        Ok(About { centre, gradient, hessian, prior_hessian, totals })
+        Ok(About { place, centre, gradient, hessian, prior_hessian, totals })
     }
 
     fn slopes(&self, rows: Option<(&[usize], &[f64])>, at: &[f64]) -> Result<Slopes, TargetError> {
@@ -110,7 +127,7 @@ impl<'m> Expander<'m> {
     }
 
     fn all_rows(&self, at: &[f64]) -> Result<Slopes, TargetError> {
-        self.model.log_likelihood(at, None)
+        self.argument.log_likelihood(at, None)
     }
 
     /// Which entries of the Hessians are zero by structure, and the steps of their differences.
@@ -118,12 +135,14 @@ impl<'m> Expander<'m> {
         if self.known.is_some() {
             return Ok(());
         }
-        let dim = self.model.dimension();
-        let (dense, first) =
-            (Pattern::dense(dim), centre.iter().map(|x| FIRST_STEP * (1.0 + x.abs())).collect::<Vec<_>>());
-        let on_sample = |at: &[f64]| self.model.log_likelihood(at, self.sample());
+        let dim = self.argument.dimension();
+        let (dense, first) = (Pattern::dense(dim), first_steps(centre));
+        let on_sample = |at: &[f64]| self.argument.log_likelihood(at, self.sample());
         let likelihood = hessian(&dense, centre, &first, on_sample)?;
-        let prior = hessian(&dense, centre, &first, |at| self.model.log_prior(at))?;
+        let prior = match self.argument.is_derived() {
+            true => vec![0.0; dim * dim],
+            false => hessian(&dense, centre, &first, |at| self.model.log_prior(at))?,
+        };
         let factor = self.sample().map_or(1.0, |sample| self.rows as f64 / sample.len().max(1) as f64);
         let step = |i: usize| {
             let precision = -factor * likelihood[i * dim + i] - prior[i * dim + i];
@@ -131,11 +150,15 @@ impl<'m> Expander<'m> {
             if step.is_finite() { step.clamp(1e-6, 1.0) } else { first[i] }
         };
         let steps: Vec<f64> = (0..dim).map(step).collect();
-        let mut known =
-            Known { likelihood: Pattern::of(&likelihood, dim), prior: Pattern::of(&prior, dim), steps };
+        let mut known = Known {
+            likelihood: Pattern::of(&likelihood, dim),
+            prior: Pattern::of(&prior, dim),
+            steps,
+            posterior: None,
+        };
         // Two coordinates that meet nowhere in the sample may meet elsewhere, and an entry may be zero by chance.
         for (pattern, of_prior) in [(&mut known.likelihood, false), (&mut known.prior, true)] {
-            if *pattern == dense {
+            if *pattern == dense || (of_prior && self.argument.is_derived()) {
                 continue;
             }
             let at =
@@ -196,7 +219,7 @@ impl<'m> Expander<'m> {
 
     /// Why no climb could begin.
     pub(super) fn nowhere(&self) -> Result<TargetError, TargetError> {
-        let start = self.model.starts(1)?;
+        let start = self.argument.at(&self.model.starts(1)?)?.into_owned();
         let found = self.all_rows(&start)?;
         if found.values.iter().chain(&found.gradients).any(|x| !x.is_finite()) {
             return self.not_finite(&start);
@@ -208,7 +231,9 @@ impl<'m> Expander<'m> {
 
     /// The same of the first point beside the centre, as differences take them, at which a gradient is not finite.
     fn not_finite_near(&self, centre: &[f64]) -> Result<TargetError, TargetError> {
-        let Some(Known { likelihood, prior, steps }) = &self.known else { return Err("no structure".into()) };
+        let Some(Known { likelihood, prior, steps, .. }) = &self.known else {
+            return Err("no structure".into());
+        };
         let dim = centre.len().max(1);
         let first_of = |points: &[f64], gradients: &[f64]| {
             let at = gradients.iter().position(|x| !x.is_finite())?;
@@ -217,6 +242,9 @@ impl<'m> Expander<'m> {
         let points = likelihood.points(centre, steps);
         if let Some((point, _)) = first_of(&points, &self.all_rows(&points)?.gradients) {
             return self.not_finite(&point);
+        }
+        if self.argument.is_derived() {
+            return Ok("the gradient of the log-likelihood is not finite near the mode".into());
         }
         let points = prior.points(centre, steps);
         let which =
@@ -230,9 +258,9 @@ impl<'m> Expander<'m> {
 
     /// Names the coordinate and the first row whose gradient is not finite, by halving the rows that may be at fault.
     pub(super) fn not_finite(&self, at: &[f64]) -> Result<TargetError, TargetError> {
-        let names = self.model.names()?;
+        let names = self.argument.names()?;
         let bad = |rows: &[usize]| -> Result<Option<usize>, TargetError> {
-            let found = self.model.log_likelihood(at, Some(rows))?;
+            let found = self.argument.log_likelihood(at, Some(rows))?;
             let which = found.gradients.iter().position(|x| !x.is_finite());
             Ok(which.or((!found.values[0].is_finite()).then_some(0)))
         };
@@ -242,7 +270,7 @@ impl<'m> Expander<'m> {
             rows = if bad(first)?.is_some() { first.to_vec() } else { second.to_vec() };
         }
         let which = bad(&rows)?.map_or("", |which| &names[which]);
-        let value = self.model.log_likelihood(at, Some(&rows))?.values[0];
+        let value = self.argument.log_likelihood(at, Some(&rows))?.values[0];
         if !value.is_finite() {
             return Ok(format!(
                 "the log-likelihood of row {} is {value}, and its gradient by {which} is not finite; look at that row for missing or extreme \
@@ -257,6 +285,83 @@ impl<'m> Expander<'m> {
         )
         .into())
     }
+
+    /// log ∫ of the posterior density by its Laplace fit here, of this log density at the centre; none where this is no top.
+    ///
+    /// # Errors
+    /// Errors of the model.
+    pub(super) fn log_mass(&mut self, about: &About, value: f64) -> Result<Option<f64>, TargetError> {
+        let dim = about.place.len();
+        let whole = Rest {
+            centre: about.centre.clone(),
+            gradient: about.gradient.clone(),
+            curvature: about.hessian.clone(),
+        };
+        let Ok(cholesky) = Cholesky::new(&self.precision(about, &whole)?, dim) else { return Ok(None) };
+        let factor = cholesky.factor();
+        let half_log_determinant: f64 = (0..dim).map(|i| factor[i * dim + i].ln()).sum();
+        let mass = value + 0.5 * dim as f64 * std::f64::consts::TAU.ln() - half_log_determinant;
+        Ok(Some(mass).filter(|mass| mass.is_finite()))
+    }
+
+    /// The Gaussian factor, the posterior it makes with the prior about its centre, and how many directions the data do not determine.
+    ///
+    /// # Errors
+    /// Errors of the model, and derivatives that are not finite.
+    pub(super) fn gaussian(&mut self, about: &About) -> Result<(Rest, Gaussian, usize), TargetError> {
+        let known_to =
+            |under: &Gaussian| Rest::known_to(under, about.gradient.clone(), about.hessian.clone(), KNOWN_TO);
+        if self.argument.is_derived() {
+            let precision: Vec<f64> = about.hessian.iter().map(|h| -h).collect();
+            let (rest, undetermined) = known_to(&positive(&about.centre, &precision)?)?;
+            let near = positive(&about.place, &self.precision(about, &rest)?)?;
+            return Ok((rest, near, undetermined));
+        }
+        let precision = |curvature: &[f64]| -> Vec<f64> {
+            curvature
+                .iter()
+                .zip(&about.prior_hessian)
+                .map(|(likelihood, prior)| -likelihood - prior)
+                .collect()
+        };
+        let under = positive(&about.centre, &precision(&about.hessian))?;
+        let (rest, undetermined) = known_to(&under)?;
+        if undetermined == 0 {
+            return Ok((rest, under, 0));
+        }
+        let near = positive(&about.centre, &precision(&rest.curvature))?;
+        Ok((rest, near, undetermined))
+    }
+
+    /// −∇² of the log density that the prior makes with this factor, by the coordinates, where `about` is.
+    fn precision(&mut self, about: &About, rest: &Rest) -> Result<Vec<f64>, TargetError> {
+        if !self.argument.is_derived() {
+            let both = rest.curvature.iter().zip(&about.prior_hessian);
+            return Ok(both.map(|(likelihood, prior)| -likelihood - prior).collect());
+        }
+        let (dim, surrogate) = (about.place.len(), Surrogate::new(self.model, None, rest));
+        let slopes = |at: &[f64]| {
+            let (values, gradients) = surrogate.at(at)?;
+            Ok(Slopes { values, gradients })
+        };
+        let Some(known) = &mut self.known else { return Err("no structure".into()) };
+        if known.posterior.is_none() {
+            let first = first_steps(&about.place);
+            let found = hessian(&Pattern::dense(dim), &about.place, &first, slopes)?;
+            let step = |i: usize| {
+                let step = FINE_STEP / found[i * dim + i].abs().sqrt();
+                if step.is_finite() { step.clamp(1e-8, 1.0) } else { first[i] }
+            };
+            known.posterior = Some((Pattern::of(&found, dim), (0..dim).map(step).collect()));
+        }
+        let Some((pattern, steps)) = &known.posterior else { return Err("no structure".into()) };
+        Ok(hessian(pattern, &about.place, steps, slopes)?.iter().map(|h| -h).collect())
+    }
+}
+
+/// Steps of differences about a point of whose scale nothing is known.
+fn first_steps(at: &[f64]) -> Vec<f64> {
+    at.iter().map(|x| FIRST_STEP * (1.0 + x.abs())).collect()
 }
 
 /// Whether a Hessian gives the difference of gradients along a direction in which every coordinate moves.
@@ -286,22 +391,6 @@ fn agrees(
 }
 
 impl About {
-    /// log ∫ of the posterior density by its Laplace fit here, of this log density at the centre; none where this is no top.
-    pub(super) fn log_mass(&self, value: f64) -> Option<f64> {
-        let dim = self.centre.len();
-        let precision: Vec<f64> = self
-            .hessian
-            .iter()
-            .zip(&self.prior_hessian)
-            .map(|(likelihood, prior)| -likelihood - prior)
-            .collect();
-        let cholesky = Cholesky::new(&precision, dim).ok()?;
-        let factor = cholesky.factor();
-        let half_log_determinant: f64 = (0..dim).map(|i| factor[i * dim + i].ln()).sum();
-        Some(value + 0.5 * dim as f64 * std::f64::consts::TAU.ln() - half_log_determinant)
-            .filter(|mass| mass.is_finite())
-    }
-
     /// The same less s times that of some weighted rows, with the largest s ≤ 1 for which A ⪯ 0, and s; none where no share will do.
     pub(super) fn less(&self, chosen: &About, whole: &Rest, under: &Gaussian) -> Option<(Rest, f64)> {
         let scale = 1.0 / most_share(&whole.curvature, &chosen.hessian, under)?.max(1.0);
@@ -315,26 +404,6 @@ impl About {
         };
         let finite = rest.gradient.iter().chain(&rest.curvature).all(|x| x.is_finite());
         finite.then_some((rest, scale))
-    }
-
-    /// The Gaussian factor, the posterior it makes with the prior about its centre, and how many directions the data do not determine.
-    pub(super) fn gaussian(&self) -> Result<(Rest, Gaussian, usize), TargetError> {
-        let precision: Vec<f64> = self
-            .hessian
-            .iter()
-            .zip(&self.prior_hessian)
-            .map(|(likelihood, prior)| -likelihood - prior)
-            .collect();
-        let under = positive(&self.centre, &precision)?;
-        let (rest, undetermined) =
-            Rest::known_to(&under, self.gradient.clone(), self.hessian.clone(), KNOWN_TO)?;
-        if undetermined == 0 {
-            return Ok((rest, under, 0));
-        }
-        let precision: Vec<f64> =
-            rest.curvature.iter().zip(&self.prior_hessian).map(|(a, prior)| -a - prior).collect();
-        let near = positive(&self.centre, &precision)?;
-        Ok((rest, near, undetermined))
     }
 }
 

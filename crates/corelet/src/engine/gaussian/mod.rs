@@ -25,7 +25,7 @@ mod sparse;
 
 #[cfg(feature = "sampling")]
 pub(super) use climb::uphill;
-pub use derivatives::{Derivatives, Length, Slopes};
+pub use derivatives::{Derivatives, Effects, Length, Slopes};
 #[cfg(feature = "sampling")]
 pub(super) use modes::sample_of_size;
 #[cfg(feature = "sampling")]

@@ -7,14 +7,14 @@ use super::super::{Interrupted, Pilot, PoolCoreset, Sample, Scheme, Target, Targ
 use super::beside::{choose, pairs};
 use super::chains::{Surrogate, chains};
 use super::cost::forecast;
-use super::derivatives::Derivatives;
+use super::derivatives::{Argument, Derivatives};
 use super::expand::{About, Expander};
 use super::modes::{sample_of, summits};
 use super::sparse::Whitened;
 use crate::posterior::{E_BFMI_LIMIT, Gaussian};
 use crate::rows::Rest;
 use crate::study::{ChosenData, gaussian_alone};
-use crate::trust::policy::SCORED_DRAWS;
+use crate::trust::policy::{MOST_DIVERGED, SCORED_DRAWS};
 use crate::trust::{Evidence, Reason, Scores, Verdict, judge};
 use crate::words::{Forecast, Summary};
 
@@ -34,6 +34,8 @@ const WORSE: f64 = 10.0;
 const RIVAL: f64 = 10.0;
 /// A mode at which the Gaussian is off by less, in nats, is one that its chains visit.
 const KNOWN: f64 = 3.0;
+/// Acceptance rates of chains that are made again.
+const CAREFUL: [f64; 2] = [0.95, 0.99];
 /// Halvings of a step.
 const HALVINGS: usize = 6;
 
@@ -52,6 +54,8 @@ pub struct Expanded<'t, T: Target + ?Sized> {
     alone: f64,
     /// How often chains were run, for their seeds.
     runs: u64,
+    /// The acceptance rate that their step size is adapted to.
+    acceptance: f64,
 }
 
 /// The Gaussian factor, and what is near the posterior it makes.
@@ -108,6 +112,7 @@ impl<'t, T: Target + ?Sized> Expanded<'t, T> {
             rival: false,
             alone: f64::INFINITY,
             runs: 0,
+            acceptance: model.length().target_accept,
         })
     }
 
@@ -117,19 +122,21 @@ impl<'t, T: Target + ?Sized> Expanded<'t, T> {
         Self { alone, ..self }
     }
 
-    fn dim(&self) -> usize {
-        self.model.dimension()
+    /// What the log-likelihood is expanded in.
+    fn argument(&self) -> Argument<'t> {
+        self.expander.argument
     }
 
-    /// The mean of these points, nearer to the last centre where the log-likelihood is much worse there.
+    /// How many numbers that are.
+    fn dim(&self) -> usize {
+        self.argument().dimension()
+    }
+
+    /// The mean of these values of the argument, nearer to the last centre where the log-likelihood is much worse there.
     fn centre(&mut self, points: &[f64]) -> Result<Vec<f64>, TargetError> {
         let dim = self.dim();
-        let mut mean = vec![0.0; dim];
-        let lines: Vec<&[f64]> =
-            points.chunks_exact(dim.max(1)).filter(|line| line.iter().all(|x| x.is_finite())).collect();
-        lines.iter().for_each(|line| mean.iter_mut().zip(*line).for_each(|(sum, x)| *sum += x));
-        mean.iter_mut().for_each(|sum| *sum /= lines.len().max(1) as f64);
-        let mut value = self.model.log_likelihood(&mean, None)?.values[0];
+        let mut mean = mean_of(points, dim);
+        let mut value = self.argument().log_likelihood(&mean, None)?.values[0];
         if let Some((last, before)) = &self.last {
             let least = before - WORSE - 0.5 * dim as f64;
             for _ in 0..HALVINGS {
@@ -137,7 +144,7 @@ impl<'t, T: Target + ?Sized> Expanded<'t, T> {
                     break;
                 }
                 mean.iter_mut().zip(last).for_each(|(x, last)| *x = 0.5 * (*x + last));
-                value = self.model.log_likelihood(&mean, None)?.values[0];
+                value = self.argument().log_likelihood(&mean, None)?.values[0];
             }
         }
         self.last = Some((mean.clone(), value));
@@ -153,9 +160,10 @@ impl<'t, T: Target + ?Sized> Expanded<'t, T> {
         }
         let mut found = Vec::new();
         for top in &tops {
-            let about = self.expander.about(top.point.clone(), &[])?;
+            let centre = self.argument().at(&top.point)?.into_owned();
+            let about = self.expander.about(top.point.clone(), centre, &[])?;
             // A ridge that rises without end is no mode: its curvature is not that of a top.
-            let mass = about.log_mass(top.value).unwrap_or(f64::NEG_INFINITY);
+            let mass = self.expander.log_mass(&about, top.value)?.unwrap_or(f64::NEG_INFINITY);
             found.push((mass, about));
         }
         found.sort_by(|(a, _), (b, _)| b.total_cmp(a));
@@ -163,7 +171,8 @@ impl<'t, T: Target + ?Sized> Expanded<'t, T> {
         let Some((mass, best)) = found.next() else { return Err("the posterior has no mode".into()) };
         let Expansion { rest, .. } = self.expansion(&best)?;
         for (other, about) in found.filter(|(other, _)| *other > mass - RIVAL) {
-            let there = self.model.log_likelihood(&[&best.centre[..], &about.centre].concat(), None)?.values;
+            let there =
+                self.argument().log_likelihood(&[&best.centre[..], &about.centre].concat(), None)?.values;
             let (rise, predicted) =
                 (there[1] - there[0], rest.value(&about.centre) - rest.value(&best.centre));
             self.rival |= (rise - predicted).abs() > KNOWN || other.is_nan();
@@ -197,16 +206,27 @@ impl<'t, T: Target + ?Sized> Expanded<'t, T> {
             row_weights,
             summary,
             fingerprint: None,
-            rest: Some((self.model.names()?, expansion.rest.clone())),
+            rest: Some((self.argument().names()?, expansion.rest.clone())),
         })
     }
 
-    /// Chains of the posterior that the Gaussian makes.
+    /// Chains of the posterior that the Gaussian makes. They cost next to nothing without rows beside it: where more draws of the final ones
+    /// diverge than an A allows, they are made again with smaller steps.
     fn chains(&mut self, expansion: &Expansion, wanted: Wanted) -> Result<Sample, TargetError> {
-        self.runs += 1;
         let surrogate = Surrogate::new(self.model, expansion.rows(), &expansion.rest);
         let coordinates = Whitened::new(&expansion.near.mean, &expansion.near.precision)?;
-        chains(self.target, &surrogate, &coordinates, wanted, self.plan.seed.wrapping_add(self.runs))
+        let is_final = matches!(wanted, Wanted::Final { .. });
+        loop {
+            self.runs += 1;
+            let seed = self.plan.seed.wrapping_add(self.runs);
+            let found = chains(self.target, &surrogate, &coordinates, (wanted, self.acceptance), seed)?;
+            let many = found.diverged as f64 > MOST_DIVERGED * found.len() as f64;
+            let smaller = CAREFUL.into_iter().find(|rate| *rate > self.acceptance);
+            match smaller {
+                Some(rate) if many && is_final && expansion.beside.is_none() => self.acceptance = rate,
+                _ => return Ok(found),
+            }
+        }
     }
 
     /// Up to k rows beside the Gaussian.
@@ -216,8 +236,9 @@ impl<'t, T: Target + ?Sized> Expanded<'t, T> {
         let ChosenData { coreset, summary, .. } =
             choose((self.target, &self.units), self.model, at, (k, &self.plan, self.runs))?;
         let (rows, weights) = self.units.expand(&coreset.rows, &coreset.weights);
+        let centre = seen.about.centre.clone();
         let chosen =
-            self.expander.about_those(Some((&rows, &weights)), seen.about.centre.clone(), &seen.shifts)?;
+            self.expander.about_those(Some((&rows, &weights)), centre.clone(), centre, &seen.shifts)?;
         let Some((rest, scale)) = seen.about.less(&chosen, &alone.rest, &alone.near) else {
             return Ok(alone);
         };
@@ -227,8 +248,8 @@ impl<'t, T: Target + ?Sized> Expanded<'t, T> {
         Ok(Expansion { rest: Arc::new(rest), beside: Some(Arc::new(beside)), ..alone })
     }
 
-    fn expansion(&self, about: &About) -> Result<Expansion, TargetError> {
-        let (rest, near, undetermined) = about.gaussian()?;
+    fn expansion(&mut self, about: &About) -> Result<Expansion, TargetError> {
+        let (rest, near, undetermined) = self.expander.gaussian(about)?;
         Ok(Expansion { rest: Arc::new(rest), near, undetermined, beside: None })
     }
 
@@ -241,7 +262,7 @@ impl<'t, T: Target + ?Sized> Expanded<'t, T> {
 
     /// The gradient of the surrogate's log posterior at some of the draws.
     fn scores(&self, expansion: &Expansion, sample: &Sample) -> Result<Scores, TargetError> {
-        let (some, dim) = (sample.thinned(SCORED_DRAWS), self.dim());
+        let (some, dim) = (sample.thinned(SCORED_DRAWS), self.model.dimension());
         let points = self.model.unconstrained(&some)?;
         let (_, gradient) = Surrogate::new(self.model, expansion.rows(), &expansion.rest).at(&points)?;
         let draws = crate::trust::Draws { theta: points, dim, ..some.draws };
@@ -289,6 +310,16 @@ impl<'t, T: Target + ?Sized> Expanded<'t, T> {
     }
 }
 
+/// The mean of these lines of `dim` numbers, those that are finite.
+fn mean_of(points: &[f64], dim: usize) -> Vec<f64> {
+    let mut mean = vec![0.0; dim];
+    let lines: Vec<&[f64]> =
+        points.chunks_exact(dim.max(1)).filter(|line| line.iter().all(|x| x.is_finite())).collect();
+    lines.iter().for_each(|line| mean.iter_mut().zip(*line).for_each(|(sum, x)| *sum += x));
+    mean.iter_mut().for_each(|sum| *sum /= lines.len().max(1) as f64);
+    mean
+}
+
 fn less<'a>(a: &'a [f64], b: &'a [f64]) -> impl Iterator<Item = f64> + 'a {
     a.iter().zip(b).map(|(a, b)| a - b)
 }
@@ -331,7 +362,7 @@ impl<T: Target + ?Sized> Scheme for Expanded<'_, T> {
     fn pilot(&mut self, _rows: usize, _k: usize) -> Result<Option<Pilot<Sample>>, TargetError> {
         let about = self.at_the_best()?;
         let expansion = self.expansion(&about)?;
-        let value = self.model.log_likelihood(&about.centre, None)?.values[0];
+        let value = self.argument().log_likelihood(&about.centre, None)?.values[0];
         self.last = Some((about.centre, value));
         let draws = self.chains(&expansion, Wanted::Draws(FIRST_DRAWS))?;
         Ok(Some(Pilot { draws, apart: false }))
@@ -340,19 +371,29 @@ impl<T: Target + ?Sized> Scheme for Expanded<'_, T> {
     fn look(&mut self, draws: &Sample, coreset: Option<&Expansion>, k: usize) -> Result<Looked, TargetError> {
         let dim = self.dim();
         let most = if coreset.is_none() && k == 0 { FIRST_PAIRS } else { PAIRS };
-        let centre = self.centre(&self.model.unconstrained(&draws.thinned(CENTRED))?)?;
+        let some = self.model.unconstrained(&draws.thinned(CENTRED))?;
+        let centre = self.centre(&self.argument().at(&some)?)?;
+        let place = match self.argument().is_derived() {
+            true => mean_of(&some, self.model.dimension()),
+            false => centre.clone(),
+        };
         let sample = draws.thinned(most);
-        let points = self.model.unconstrained(&sample)?;
+        let points = self.argument().at(&self.model.unconstrained(&sample)?)?.into_owned();
         let shifts: Vec<f64> = points.chunks_exact(dim.max(1)).flat_map(|line| less(line, &centre)).collect();
-        let choosing = if k == 0 { Vec::new() } else { self.shifts(&draws.thinned(pairs(k, dim)), &centre)? };
-        let about = self.expander.about(centre, &shifts)?;
+        let choosing = if k == 0 || self.argument().is_derived() {
+            Vec::new()
+        } else {
+            self.shifts(&draws.thinned(pairs(k, dim)), &centre)?
+        };
+        let about = self.expander.about(place, centre, &shifts)?;
         Ok(Looked { about, sample, points, shifts, choosing })
     }
 
     fn build(&mut self, k: usize, seen: Option<&Looked>) -> Result<Expansion, TargetError> {
         let Some(seen) = seen else { return Err("an expansion is made at draws, and there are none".into()) };
         let alone = self.expansion(&seen.about)?;
-        if k == 0 { Ok(alone) } else { self.with_rows(k, seen, alone) }
+        // Rows beside the factor are chosen by coordinates.
+        if k == 0 || self.argument().is_derived() { Ok(alone) } else { self.with_rows(k, seen, alone) }
     }
 
     fn sample(
@@ -386,8 +427,8 @@ impl<T: Target + ?Sized> Scheme for Expanded<'_, T> {
         let mut most = JUDGED;
         loop {
             let sample = draws.thinned(most);
-            let points = self.model.unconstrained(&sample)?;
-            let totals = self.model.log_likelihood(&points, None)?.values;
+            let points = self.argument().at(&self.model.unconstrained(&sample)?)?.into_owned();
+            let totals = self.argument().log_likelihood(&points, None)?.values;
             let verdict = self.judged(coreset, draws, (&sample, &points, &totals), found.clone())?;
             let strays =
                 verdict.reasons.iter().any(|reason| matches!(reason, Reason::Variance | Reason::Share));
