@@ -1,9 +1,12 @@
 //! Which schemes are tried on a target, in which order, and what a fit of it comes to.
 
+use std::time::Instant;
+
 use super::gaussian::Expanded;
 use super::plan::STRAYED;
 use super::rounds;
 use super::unseen::{Unseen, unseen_mode};
+use super::whole::instead;
 use super::{
     Best, Fitted, Interrupted, NotWorthIt, Plan, PoolCoreset, Pooled, Round, Sample, Step, StepListener,
     Target, TargetError, Units,
@@ -55,8 +58,11 @@ pub fn fit<T: Target + ?Sized>(
     given: Option<Sample>,
     listener: &mut StepListener<'_>,
 ) -> Result<TargetFit, TargetError> {
-    let (seed, all) = (plan.seed, units.clone());
+    let (seed, advice, all, began) = (plan.seed, plan.advice, units.clone(), Instant::now());
     let mut fit = in_rounds(target, units, plan, rest, given, listener)?;
+    if rest == RestChoice::Auto && uncertified(&fit) {
+        fit = instead((target, &all), (seed, advice), began, fit, listener)?;
+    }
     if fit.verdict.grade == Grade::C {
         return Ok(fit);
     }
@@ -171,8 +177,12 @@ fn by_gaussians<T: Target + ?Sized>(
         return Ok((first, interrupted));
     }
     let variance = first.verdict.divergence.variance;
-    if !is_somewhere(&first) || variance > STRAYED {
-        first.notes.push(FAR.to_owned());
+    // Rows beside the Gaussian are chosen by coordinates, and its effects may be others.
+    let by_effects = target.derivatives().is_some_and(|model| model.effects().is_some());
+    if !is_somewhere(&first) || variance > STRAYED || by_effects {
+        if variance > STRAYED {
+            first.notes.push(FAR.to_owned());
+        }
         return Ok((first, interrupted));
     }
     let before = first.rounds.len();
@@ -225,6 +235,13 @@ fn stopped<T: Target + ?Sized>(target: &T, error: &TargetError) -> bool {
 /// Whether V is more than an A allows.
 fn strays(verdict: &Verdict) -> bool {
     verdict.reasons.iter().any(|reason| matches!(reason, Reason::Variance | Reason::Share))
+}
+
+/// Whether nothing smaller than all rows was found to stand for them, and that is what is wrong.
+fn uncertified(fit: &TargetFit) -> bool {
+    let interrupted = fit.notes.iter().any(|note| note.starts_with("interrupted"));
+    let modes = fit.verdict.reasons.contains(&Reason::SecondMode);
+    fit.verdict.grade == Grade::C && strays(&fit.verdict) && !interrupted && !modes
 }
 
 /// Whether weighted rows may get a better grade.

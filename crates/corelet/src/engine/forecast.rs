@@ -27,7 +27,7 @@ const CLEARLY: f64 = 2.0;
 /// Seconds that nobody minds.
 const FELT: f64 = 5.0;
 /// Seconds that are worth a question before they are spent.
-const LONG: f64 = 30.0;
+pub(super) const LONG: f64 = 30.0;
 
 /// What is done about a forecast.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -3,7 +3,8 @@
 //! [`rounds`] is the loop and knows neither models nor samplers; it asks a [`Scheme`]. There are three. A model that is known by
 //! its log-likelihoods and a sampler, a [`Target`], is approximated from a pool of its rows ([`Pooled`]) or, where it has gradients, by
 //! one Gaussian in place of all rows ([`Expanded`]); a built-in family, whose
-//! log-likelihood can be expanded row by row, by its embedding (`study::Known`). [`fit`] tries the first two in turn. The grade comes from [`trust::judge`](crate::trust::judge)
+//! log-likelihood can be expanded row by row, by its embedding (`study::Known`). [`fit`] tries the first two in turn, and then all rows where these
+//! take no longer. The grade comes from [`trust::judge`](crate::trust::judge)
 //! in all.
 
 #[cfg(feature = "sampling")]
@@ -23,6 +24,8 @@ mod target;
 mod units;
 #[cfg(feature = "sampling")]
 mod unseen;
+#[cfg(feature = "sampling")]
+mod whole;
 
 #[cfg(feature = "sampling")]
 pub use fit::{TargetFit, fit, gaussian_first};

@@ -454,7 +454,7 @@ fn is_of_chains(reason: Reason) -> bool {
 }
 
 /// Whether chains need only go on: they mix slowly, but are not apart, and V is no matter.
-fn is_slow(verdict: &Verdict) -> bool {
+pub(super) fn is_slow(verdict: &Verdict) -> bool {
     let slow = |reason: &Reason| matches!(reason, Reason::FewDraws | Reason::NotMixed);
     let of_coreset = |reason: &Reason| matches!(reason, Reason::Variance | Reason::Share);
     let besides = |reason: &Reason| {

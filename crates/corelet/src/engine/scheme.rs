@@ -172,6 +172,8 @@ pub enum Stage {
     FinalChains,
     /// More of these.
     MoreChains,
+    /// Chains of all rows.
+    AllRows,
     /// The verdict by these.
     Verdict,
 }
@@ -187,6 +189,7 @@ impl Stage {
             Self::Looking => "a pass over all rows",
             Self::FinalChains => "the final chains",
             Self::MoreChains => "more of the final chains",
+            Self::AllRows => "sampling all rows",
             Self::Verdict => "the verdict",
         }
     }

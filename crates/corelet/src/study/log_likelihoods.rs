@@ -221,6 +221,16 @@ pub(crate) fn gaussian_alone(n: usize, seed: u64, undetermined: usize) -> Summar
         .with_rest(true, undetermined)
 }
 
+/// The summary of all n data, in so many groups where there are some, each by itself.
+#[cfg(feature = "sampling")]
+pub(crate) fn all_of_them(n: usize, groups: Option<usize>, seed: u64) -> Summary {
+    let embedding = crate::embed::Description { name: "none".to_owned(), coordinates: 0, tail: 0.0 };
+    let weights = vec![1.0; groups.unwrap_or(n)];
+    let judged = crate::words::Judged { embedding: &embedding, residual: 0.0, weights: &weights, seed };
+    let summary = Summary::of_file(&subject(n), &judged, &unfitted(None, 0), Seconds::default());
+    groups.map_or_else(|| summary.clone(), |groups| summary.clone().of_groups(n, groups, groups))
+}
+
 impl Given<'_> {
     fn columns(&self) -> &dyn Embedding {
         match self {

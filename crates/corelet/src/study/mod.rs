@@ -61,9 +61,9 @@ pub use kept::KeptCoreset;
 #[cfg(all(feature = "sampling", feature = "files"))]
 pub use kept::rest_of;
 pub use leverage::Leverages;
-#[cfg(feature = "sampling")]
-pub(crate) use log_likelihoods::gaussian_alone;
 pub use log_likelihoods::{ChosenData, LogLikelihoodStudy, PooledLogLikelihoods};
+#[cfg(feature = "sampling")]
+pub(crate) use log_likelihoods::{all_of_them, gaussian_alone};
 #[cfg(feature = "sampling")]
 pub use mixed::{
     Factors, GroupPolicy, KeptFactor, MOST_KEPT, Marginal, MarginalKept, MixedFit, MixedPosterior,

@@ -12,6 +12,9 @@ const UNTOLD: f64 = 0.01;
 
 /// The first line of the output: the grade and what it means.
 pub fn headline(verdict: &Verdict, points: usize, rows: usize) -> String {
+    if points == rows && verdict.divergence.variance == 0.0 {
+        return of_all_rows(verdict, rows);
+    }
     let whose = match points {
         0 => "this Gaussian".to_owned(),
         1 => "this weighted row".to_owned(),
@@ -25,6 +28,20 @@ pub fn headline_with_rest(verdict: &Verdict, points: usize, rows: usize) -> Stri
     match points {
         0 => headline(verdict, 0, rows),
         _ => worded(verdict, &format!("{} and a Gaussian", plural(points, "weighted row")), rows),
+    }
+}
+
+/// Of chains of all rows, which leave nothing to be compared.
+fn of_all_rows(verdict: &Verdict, rows: usize) -> String {
+    let all = format!("all {} were sampled", plural(rows, "row"));
+    match verdict.grade {
+        Grade::A => format!(
+            "A - trusted: {all}, and the chains passed every test; whether the model suits the data is not judged"
+        ),
+        Grade::B => format!(
+            "B - trusted with a reservation: {all}, but the draws do not prove that they are of their posterior"
+        ),
+        Grade::C => format!("C - not certified: {all}, and {}", fault(&verdict.reasons)),
     }
 }
 
