@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -41,6 +42,9 @@ PILOT_CHAINS, ROUND_CHAINS, ROUND_TUNE = 4, 2, 300
 """Many short chains at first, to see whether they agree; few later."""
 STARTS, FIRST_STARTS = 64, 16
 """Points that chains may start from: draws, and places near PyMC's initial point, whose density is looked at."""
+
+FEW = 500
+"""Rows whose log-likelihoods NumPy computes sooner than numba compiles them."""
 
 
 @seeded
@@ -241,6 +245,9 @@ class Sampler:
         self.rows = RowLogp(self.model, self.n)
         self.free = Parameters(self.model)
         self._loglik = LogLikelihoods(self.free, self.rows)
+        self._uncompiled: Optional[LogLikelihoods] = None
+        self._alone = threading.Lock()
+        """For what threads may not do at the same time: compiling, and functions of NumPy, which keep what they compute in one place."""
         self._by_rows: Optional[_Runner] = None
         self._prior: Optional[Callable[..., Any]] = None
         self._known: Optional[_Known] = None
@@ -259,12 +266,13 @@ class Sampler:
             self._by_rows = self._runner(WeightedModel(self.free, self.rows))
 
     def _compile_log_likelihood(self) -> None:
-        if self._loglik.compiled:
-            return
-        self._loglik.compile()
-        if self._loglik.compiler != "numba":
-            self.notes.append("numba cannot compile the log-likelihood of this model, so NumPy computes it, which is slower")
-        self._check_log_likelihood()
+        with self._alone:
+            if self._loglik.compiled:
+                return
+            self._loglik.compile()
+            if self._loglik.compiler != "numba":
+                self.notes.append("numba cannot compile the log-likelihood of this model, so NumPy computes it, which is slower")
+            self._check_log_likelihood()
 
     def _runner(self, model: Any) -> _Runner:
         """What samples this model."""
@@ -468,8 +476,18 @@ class Sampler:
         return totals + prior, gradients + slopes
 
     def log_likelihood(self, theta: Any, rows: Which) -> Any:
+        if isinstance(rows, np.ndarray) and len(rows) <= FEW and not self._loglik.compiled:
+            return self._by_numpy(theta, rows)
         self._compile_log_likelihood()
         return self._loglik(theta, rows)
+
+    def _by_numpy(self, theta: Any, rows: Which) -> Any:
+        """Of a few rows, for which it would not pay to compile."""
+        with self._alone:
+            if self._uncompiled is None:
+                self._uncompiled = LogLikelihoods(self.free, self.rows)
+                self._uncompiled.compile(numba=False)
+            return self._uncompiled(theta, rows)
 
     def only_free(self, draws: Draws) -> Draws:
         """Without deterministic variables, in the order of the model."""

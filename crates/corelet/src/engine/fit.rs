@@ -6,7 +6,7 @@ use super::gaussian::Expanded;
 use super::plan::STRAYED;
 use super::rounds;
 use super::unseen::{Unseen, unseen_mode};
-use super::whole::instead;
+use super::whole::{instead, rather};
 use super::{
     Best, Fitted, Interrupted, NotWorthIt, Plan, PoolCoreset, Pooled, Round, Sample, Step, StepListener,
     Target, TargetError, Units,
@@ -59,7 +59,10 @@ pub fn fit<T: Target + ?Sized>(
     listener: &mut StepListener<'_>,
 ) -> Result<TargetFit, TargetError> {
     let (seed, advice, all, began) = (plan.seed, plan.advice, units.clone(), Instant::now());
-    let mut fit = in_rounds(target, units, plan, rest, given, listener)?;
+    let mut fit = match in_rounds(target, units, plan, rest, given, listener) {
+        Err(error) if rest == RestChoice::Auto => rather((target, &all), seed, error, listener)?,
+        made => made?,
+    };
     if rest == RestChoice::Auto && uncertified(&fit) {
         fit = instead((target, &all), (seed, advice), began, fit, listener)?;
     }

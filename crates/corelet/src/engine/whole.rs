@@ -7,17 +7,19 @@ use super::gaussian::Derivatives;
 use super::plan::{LONGER, VERDICT_DRAWS};
 use super::rounds::is_slow;
 use super::scheme::{Stage, Step, StepListener};
-use super::{Advice, Interrupted, PoolCoreset, Sample, Target, TargetError, TargetFit, Units, Wanted};
+use super::{
+    Advice, Interrupted, NotWorthIt, PoolCoreset, Sample, Target, TargetError, TargetFit, Units, Wanted,
+};
 use crate::study::all_of_them;
 use crate::trust::policy::SCORED_DRAWS;
 use crate::trust::{Draws, Evidence, Reason, Scores, Verdict, judge};
-use crate::words::{count, duration, number};
+use crate::words::{count, does_not_pay, duration, number};
 
 /// Draws of the chains at least, where nobody has said.
 const FEWEST: usize = 1000;
 
 /// Draws of the posterior of all rows by the model's own sampler, in place of a fit that was not certified: where these take no longer than
-/// anybody minds, or than that fit took; else the fit as it is, with a note of what they would take. None where nothing can be said.
+/// anybody minds, or than that fit took; else the fit as it is, with a note of what they would take.
 ///
 /// # Errors
 /// Errors of the model and the sampler.
@@ -28,7 +30,7 @@ pub(super) fn instead<T: Target + ?Sized>(
     mut fit: TargetFit,
     listener: &mut StepListener<'_>,
 ) -> Result<TargetFit, TargetError> {
-    let Some(model) = target.derivatives().filter(|_| target.final_steps() > 0) else { return Ok(fit) };
+    let Some(model) = sampled_by_itself(target) else { return Ok(fit) };
     let expected = sampling(target, model)?;
     let affordable = expected <= LONG.max(began.elapsed().as_secs_f64());
     if !affordable && advice != Advice::Silent {
@@ -60,6 +62,31 @@ pub(super) fn instead<T: Target + ?Sized>(
             Ok(fit)
         }
     }
+}
+
+/// The same in place of an error that says that a coreset would take longer; that error, where these would be long too.
+///
+/// # Errors
+/// That one, and those of the model and the sampler.
+pub(super) fn rather<T: Target + ?Sized>(
+    (target, units): (&T, &Units),
+    seed: u64,
+    error: TargetError,
+    listener: &mut StepListener<'_>,
+) -> Result<TargetFit, TargetError> {
+    let Some(NotWorthIt(forecast)) = error.downcast_ref() else { return Err(error) };
+    let quick = forecast.full.filter(|full| *full <= LONG);
+    let (Some(model), Some(full)) = (sampled_by_itself(target), quick) else { return Err(error) };
+    let note = format!("{}: all rows were sampled", does_not_pay(forecast));
+    let mut whole = Whole { target, model, listener, remaining: Some(full), rounds: 0 };
+    let mut found = whole.sampled(units, seed)?;
+    found.notes.push(note);
+    Ok(found)
+}
+
+/// The gradients of a model that has a sampler of its own, whose chains have a length.
+fn sampled_by_itself<T: Target + ?Sized>(target: &T) -> Option<&dyn Derivatives> {
+    target.derivatives().filter(|_| target.final_steps() > 0)
 }
 
 /// Seconds that the model's own sampler will take on all rows.

@@ -4,6 +4,8 @@
 //! the posterior; the prior stays as it is. Where the rows are many that is often all that is needed, and the verdict tells.
 
 #[cfg(feature = "sampling")]
+mod agreement;
+#[cfg(feature = "sampling")]
 mod beside;
 #[cfg(feature = "sampling")]
 mod chains;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::super::plan::{FALLS, Plan, VERDICT_DRAWS};
 use super::super::{Interrupted, Pilot, PoolCoreset, Sample, Scheme, Target, TargetError, Units, Wanted};
+use super::agreement;
 use super::beside::{choose, pairs};
 use super::chains::{Surrogate, chains};
 use super::cost::forecast;
@@ -276,6 +277,7 @@ impl<'t, T: Target + ?Sized> Expanded<'t, T> {
         (seen, points, totals): (&Sample, &[f64], &[f64]),
         mut found: Vec<Reason>,
     ) -> Result<Verdict, TargetError> {
+        agreement::check(self.target, self.argument(), sample, self.plan.seed)?;
         let mut weighted: Vec<f64> =
             points.chunks_exact(self.dim().max(1)).map(|point| expansion.rest.value(point)).collect();
         if let Some((rows, weights)) = expansion.rows() {
