@@ -159,3 +159,30 @@ def test_gradients_of_beta_functions_are_those_of_finite_differences():
     prior, slopes = tool.log_prior(points)
     together = slopes + tool.slopes(points, rows, weights)[1]
     assert np.allclose(gradients, together, rtol=1e-6, atol=1e-4) and np.isfinite(prior).all()
+
+
+def test_deviations_as_products_by_one_gaussian_of_the_products():
+    rng = np.random.default_rng(6)
+    x, shop = rng.normal(size=8000), rng.integers(0, 40, 8000)
+    y = (rng.random(8000) < 1 / (1 + np.exp(-(0.3 + rng.normal(0.0, 0.4, size=40)[shop] - 0.5 * x)))).astype(int)
+
+    def written(as_products):
+        def model(x, shop, y):
+            slope, middle = numpyro.sample("slope", dist.Normal(0, 1)), numpyro.sample("middle", dist.Normal(0, 1))
+            spread = numpyro.sample("spread", dist.HalfNormal(1))
+            with numpyro.plate("shops", 40):
+                z = numpyro.sample("z", dist.Normal(0, 1 if as_products else spread))
+            levels = numpyro.deterministic("levels", spread * z if as_products else z)
+            numpyro.sample("y", dist.Bernoulli(logits=middle + levels[shop] + slope * x), obs=y)
+
+        return model
+
+    fit = corelet.numpyro.fit(written(True), (x, shop, y), k=60)
+    assert fit.verdict.grade == "A" and len(fit.coreset) == 0 and len(fit.coreset.rest.names) == 42, fit
+    mcmc = MCMC(NUTS(written(False)), num_warmup=300, num_samples=500, num_chains=2, chain_method="vectorized", progress_bar=False)
+    mcmc.run(jax.random.PRNGKey(0), x, shop, y)
+    known = mcmc.get_samples(group_by_chain=True)
+    for name in ("slope", "middle", "spread", "levels"):
+        full, ours = np.asarray(known[name]), fit.idata.posterior[name].values
+        shift = np.abs(ours.mean(axis=(0, 1)) - full.mean(axis=(0, 1))) / full.std(axis=(0, 1))
+        assert shift.max() < 0.3, f"{name}: {shift.max()}"

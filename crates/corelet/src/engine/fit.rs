@@ -18,7 +18,7 @@ use crate::trust::{Grade, Reason, Verdict};
 /// for every candidate.
 const MOST_BY_ROWS: usize = 108;
 /// Where a Gaussian is far off and rows cannot make up for it.
-const FAR: &str = "as a function of these parameters the log-likelihood is far from quadratic: there are few rows for some of them, or they \
+pub(super) const FAR: &str = "as a function of these parameters the log-likelihood is far from quadratic: there are few rows for some of them, or they \
                    act through products of each other; sample all rows, or write the model so that each parameter is well determined by itself";
 
 /// The posterior of a target, certified or not.

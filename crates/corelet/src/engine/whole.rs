@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use super::fit::FAR;
 use super::forecast::{CALL_COSTS, LEAPS, LONG, seconds};
 use super::gaussian::Derivatives;
 use super::plan::{LONGER, VERDICT_DRAWS};
@@ -44,7 +45,7 @@ pub(super) fn instead<T: Target + ?Sized>(
     let mut whole = Whole { target, model, listener, remaining: Some(expected), rounds: fit.rounds.len() };
     match whole.sampled(units, seed) {
         Ok(mut found) => {
-            found.notes = fit.notes;
+            found.notes = fit.notes.into_iter().filter(|note| note != FAR).collect();
             found.rounds = fit.rounds;
             found.notes.push(format!(
                 "nothing smaller stands for them (V = {} nats²), so all {} rows were sampled",

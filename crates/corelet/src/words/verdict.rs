@@ -12,7 +12,7 @@ const UNTOLD: f64 = 0.01;
 
 /// The first line of the output: the grade and what it means.
 pub fn headline(verdict: &Verdict, points: usize, rows: usize) -> String {
-    if points == rows && verdict.divergence.variance == 0.0 {
+    if is_of_all_rows(verdict, points, rows) {
         return of_all_rows(verdict, rows);
     }
     let whose = match points {
@@ -31,7 +31,12 @@ pub fn headline_with_rest(verdict: &Verdict, points: usize, rows: usize) -> Stri
     }
 }
 
-/// Of chains of all rows, which leave nothing to be compared.
+/// Whether all rows were sampled, and there is nothing to be compared.
+fn is_of_all_rows(verdict: &Verdict, points: usize, rows: usize) -> bool {
+    points == rows && verdict.divergence.variance == 0.0
+}
+
+/// Of chains of all rows.
 fn of_all_rows(verdict: &Verdict, rows: usize) -> String {
     let all = format!("all {} were sampled", plural(rows, "row"));
     match verdict.grade {
@@ -126,18 +131,22 @@ pub fn missed_tail(name: &str, above: bool, value: f64, mass: f64, draws: f64) -
 pub fn lines(verdict: &Verdict, points: usize, rows: usize) -> Vec<String> {
     let Divergence { variance, variance_upper, kl_symmetrised, log_evidence_ratio } = verdict.divergence;
     let Reweighting { ess, ess_share, pareto_k, pareto_threshold, .. } = verdict.reweighting;
-    let mut lines = vec![format!(
-        "  verdict        V = {} nats² (95 % below {}), symmetrised KL {} nats; importance-sampling efficiency {}",
-        number(variance),
-        number(variance_upper),
-        number(kl_symmetrised),
-        percent(ess_share)
-    )];
-    lines.extend(verdict.moves.as_ref().and_then(|moves| moves_line(moves, variance, variance_upper)));
+    let whole = is_of_all_rows(verdict, points, rows);
+    let mut lines = Vec::new();
+    if !whole {
+        lines.push(format!(
+            "  verdict        V = {} nats² (95 % below {}), symmetrised KL {} nats; importance-sampling efficiency {}",
+            number(variance),
+            number(variance_upper),
+            number(kl_symmetrised),
+            percent(ess_share)
+        ));
+        lines.extend(verdict.moves.as_ref().and_then(|moves| moves_line(moves, variance, variance_upper)));
+    }
     lines.extend(verdict.mixing.as_ref().map(chains_line));
     lines.extend(verdict.fidelity.as_ref().map(score_line));
     // Where no weights are needed their tail says nothing.
-    if verdict.grade != Grade::A {
+    if verdict.grade != Grade::A && !whole {
         lines.push(format!(
             "                 {} of {} draws effective after weighting, Pareto k {} (limit {})",
             number(ess),
@@ -146,12 +155,14 @@ pub fn lines(verdict: &Verdict, points: usize, rows: usize) -> Vec<String> {
             number(pareto_threshold)
         ));
     }
-    lines.push(format!(
-        "  log evidence   of all rows = that of {} {} {}",
-        if points == 0 { "this Gaussian" } else { "the weighted rows" },
-        if log_evidence_ratio < 0.0 { "−" } else { "+" },
-        number(log_evidence_ratio.abs())
-    ));
+    if !whole {
+        lines.push(format!(
+            "  log evidence   of all rows = that of {} {} {}",
+            if points == 0 { "this Gaussian" } else { "the weighted rows" },
+            if log_evidence_ratio < 0.0 { "−" } else { "+" },
+            number(log_evidence_ratio.abs())
+        ));
+    }
     // What helps against several reasons is said once, after the last of them.
     let remedies: Vec<String> = verdict.reasons.iter().map(|reason| remedy(*reason, points, rows)).collect();
     for (i, reason) in verdict.reasons.iter().enumerate() {
