@@ -129,14 +129,14 @@ def test_many_intercepts_by_one_gaussian():
 def test_deviations_as_products_by_one_gaussian_of_the_products():
     """Levels as sd * z: the Gaussian is one of the levels, and the posterior that of the same model with levels of their own."""
     rng = np.random.default_rng(6)
-    x, shop = rng.normal(size=8000), rng.integers(0, 40, 8000)
-    level = rng.normal(0.0, 0.4, size=40)
-    y = (rng.random(8000) < 1 / (1 + np.exp(-(0.3 + level[shop] - 0.5 * x)))).astype(int)
+    x, shop = rng.normal(size=4000), rng.integers(0, 20, 4000)
+    level = rng.normal(0.0, 0.4, size=20)
+    y = (rng.random(4000) < 1 / (1 + np.exp(-(0.3 + level[shop] - 0.5 * x)))).astype(int)
 
     def written(as_products):
         with pm.Model() as model:
             slope, middle, spread = pm.Normal("slope", 0, 1), pm.Normal("middle", 0, 1), pm.HalfNormal("spread", 1)
-            levels = spread * pm.Normal("z", 0, 1, shape=40) if as_products else pm.Normal("levels", 0, spread, shape=40)
+            levels = spread * pm.Normal("z", 0, 1, shape=20) if as_products else pm.Normal("levels", 0, spread, shape=20)
             pm.Deterministic("shown", levels)
             pm.Bernoulli("y", logit_p=middle + levels[shop] + slope * x, observed=y)
         return model
@@ -146,7 +146,7 @@ def test_deviations_as_products_by_one_gaussian_of_the_products():
     assert fit.coreset.rest.names == ["slope", "middle", *(f"effect(spread, z)[{at}]" for at in range(40))]
     every = corelet.pymc.Sampler(written(False), 500, 500, 4, 1, None, {})
     every.check_slicing(0)
-    full = every.sample(np.arange(8000), np.ones(8000), None, 1000, True).values
+    full = every.sample(np.arange(4000), np.ones(4000), None, 1000, True).values
     posterior = {name: fit.idata.posterior[name].values for name in ("slope", "middle", "spread", "shown")}
     for name, known in (("slope", full["slope"]), ("middle", full["middle"]), ("spread", full["spread"]), ("shown", full["levels"])):
         shift = np.abs(posterior[name].mean(axis=(0, 1)) - known.mean(axis=(0, 1))) / known.std(axis=(0, 1))

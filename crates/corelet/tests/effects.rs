@@ -97,8 +97,8 @@ impl Product {
     /// Points of the posterior of these rows and the mass at each.
     fn grid(&self, rows: &[(usize, f64)]) -> (Vec<[f64; 3]>, Vec<f64>) {
         let mut points = Vec::new();
-        for i in -50..=50 {
-            for j in -50..=70 {
+        for i in -30..=30 {
+            for j in -30..=42 {
                 for k in -12..=12 {
                     points.push([WIDE * f64::from(i), WIDE * f64::from(j), -0.4 + NARROW * f64::from(k)]);
                 }
@@ -115,7 +115,7 @@ impl Product {
     }
 }
 
-const WIDE: f64 = 0.06;
+const WIDE: f64 = 0.1;
 const NARROW: f64 = 0.1;
 
 /// u ~ N(0, 0.7²), N(0, 1), N(0, 1).
@@ -269,7 +269,7 @@ fn moments(lines: impl Iterator<Item = (f64, f64)> + Clone) -> (f64, f64) {
 
 #[test]
 fn a_gaussian_in_the_effects_stands_for_rows_that_see_a_product() {
-    let model = Product::new(3000, true);
+    let model = Product::new(1500, true);
     let found = fitted(&model, RestChoice::Gaussian, 1);
     assert_eq!(found.verdict.grade, Grade::A, "{:?}", found.verdict.reasons);
     assert!(found.verdict.divergence.variance < 0.02, "{:?}", found.verdict.divergence);
@@ -289,7 +289,7 @@ fn a_gaussian_in_the_effects_stands_for_rows_that_see_a_product() {
 /// The same model that does not say what its likelihood sees: as a function of its parameters the log-likelihood bends.
 #[test]
 fn a_gaussian_in_the_parameters_does_not() {
-    let found = fitted(&Product::new(3000, false), RestChoice::Gaussian, 1);
+    let found = fitted(&Product::new(1500, false), RestChoice::Gaussian, 1);
     assert_eq!(found.verdict.grade, Grade::C);
     assert!(found.verdict.divergence.variance > 1.0, "{:?}", found.verdict.divergence);
 }

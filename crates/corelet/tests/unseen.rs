@@ -23,6 +23,12 @@ struct Curve {
 }
 
 const STRAIGHT: Curve = Curve { mean: |t| t, slope: |_| 1.0, inverse: |y| y };
+/// It has the mean 1.7 at one θ, and nearly that at many: θ = 1.7 + s with s(2 + cos 6s) flat.
+const RIPPLED: Curve = Curve {
+    mean: |t| 1.7 + (t - 1.7) * (2.0 + (6.0 * (t - 1.7)).cos()),
+    slope: |t| 2.0 + (6.0 * (t - 1.7)).cos() - 6.0 * (t - 1.7) * (6.0 * (t - 1.7)).sin(),
+    inverse: |y| 1.7 + (y - 1.7) / 3.0,
+};
 const SQUARE: Curve = Curve { mean: |t| t * t, slope: |t| 2.0 * t, inverse: f64::sqrt };
 
 struct OneSided {
@@ -148,4 +154,12 @@ fn one_mode_is_an_a() {
         let fit = fitted(STRAIGHT, has_gradient);
         assert_eq!(fit.verdict.grade, Grade::A, "{has_gradient}: {:?}", fit.verdict.reasons);
     }
+}
+
+/// None of them has any mass, but a search that finds so many cannot have found all.
+#[test]
+fn many_other_modes_are_no_a() {
+    let fit = fitted(RIPPLED, true);
+    assert_eq!((fit.verdict.grade, &fit.verdict.reasons[..]), (Grade::B, &[Reason::ManyModes][..]));
+    assert!(fit.notes.iter().any(|note| note.contains("other modes were found")), "{:?}", fit.notes);
 }

@@ -36,6 +36,8 @@ const DIP: f64 = 0.1;
 const WAY: usize = 64;
 /// A mode with less than e⁻¹⁰ of the best one's density is negligible.
 const RIVAL: f64 = 10.0;
+/// With so many other modes, however low, climbs from some forty places cannot be said to have found the best.
+const RUGGED: usize = 3;
 /// Chains pass between two modes often enough where the share of draws nearer to one is worth so many independent ones.
 const PASSED: f64 = 400.0;
 /// Steps of differences, in standard deviations of the draws.
@@ -85,15 +87,26 @@ pub(super) fn unseen_mode<T: Target + ?Sized>(
         known.push(vec![0.0; land.mean.len()]);
     }
     let mut found: Option<(f64, Vec<f64>)> = None;
+    let mut others = 0;
     for end in apart(land.ends(land.starts(seed)?)?) {
         let Some(rise) = land.beyond_dips(&known, &end)? else { continue };
+        others += usize::from(rise.is_finite());
         let rise = land.on_all_rows(&known[0], &end, rise, units)?;
         let counts = rise > -land.slack() && found.as_ref().is_none_or(|(best, _)| rise > *best);
         if counts && !passed(&draws, chains, &known[0], &end) {
             found = Some((rise, end));
         }
     }
-    Ok(found.map(|(_, end)| land.said(&known[0], &end)))
+    let rival = found.map(|(_, end)| land.said(&known[0], &end));
+    Ok(rival.or_else(|| (others >= RUGGED).then(|| rugged(others))))
+}
+
+/// Of a density with many tops.
+fn rugged(others: usize) -> Unseen {
+    let words = format!(
+        "{others} other modes were found, all of negligible mass; where there are so many, that none has more was not shown"
+    );
+    Unseen { reason: Reason::ManyModes, words }
 }
 
 /// Each of these ends once.

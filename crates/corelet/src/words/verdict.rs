@@ -273,6 +273,9 @@ pub(super) fn why(reason: Reason) -> &'static str {
             "V is far below the residual that was held out in the build, so these draws cover less than those"
         }
         Reason::NoChains => "the draws came without their chains, so that mixing could not be tested",
+        Reason::ManyModes => {
+            "the posterior has several modes besides its best; a search finds some of them, and may miss one that has more mass"
+        }
         Reason::SecondMode => {
             "the posterior has several modes, and the chains do not pass between them: how much mass each has is not known"
         }
@@ -329,6 +332,9 @@ pub(super) fn remedy(reason: Reason, points: usize, rows: usize) -> String {
         }
         Reason::Shifted | Reason::Misscaled | Reason::Misshapen | Reason::Wide | Reason::Narrow => {
             "check that the sampler multiplies the log-likelihood of each row by its weight, in the order of the rows given"
+        }
+        Reason::ManyModes => {
+            "begin chains at places where each mode could be, and compare; or narrow the prior to the one that is meant"
         }
         Reason::OnTrust | Reason::PriorDominates => {
             "give the gradient of the weighted log posterior, so that the draws can be tested"

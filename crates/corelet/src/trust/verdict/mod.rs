@@ -93,6 +93,8 @@ pub enum Reason {
     NoChains,
     /// The posterior of all rows has several modes, and the chains do not pass between them.
     SecondMode,
+    /// The posterior has several modes besides its best, more than a search can be sure to have found all of.
+    ManyModes,
     /// The posterior of the weighted rows has a mode that all rows have not.
     OwnMode,
     /// A tail of a parameter with more mass, or less, than draws.
@@ -125,6 +127,7 @@ impl Reason {
             | Self::TightPrior
             | Self::OtherData
             | Self::OnTrust
+            | Self::ManyModes
             | Self::Disagrees
             | Self::NoChains
             | Self::NoDensity
