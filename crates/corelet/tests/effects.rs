@@ -253,7 +253,11 @@ impl Effects for Product {
 }
 
 fn fitted(model: &Product, rest: RestChoice, k: usize) -> TargetFit {
-    let plan = Plan { k, max_k: k, pilot: 50, max_rounds: 6, draws: None, seed: 3, advice: Advice::Silent };
+    advised(model, rest, k, Advice::Silent)
+}
+
+fn advised(model: &Product, rest: RestChoice, k: usize, advice: Advice) -> TargetFit {
+    let plan = Plan { k, max_k: k, pilot: 50, max_rounds: 6, draws: None, seed: 3, advice };
     let units = Units::of_rows(model.rows());
     match fit(model, units, plan, rest, None, &mut |_| ControlFlow::Continue(())) {
         Ok(found) => found,
@@ -303,6 +307,15 @@ fn all_rows_are_sampled_where_nothing_smaller_stands_for_them() {
     assert!(found.coreset.weights.iter().all(|weight| *weight == 1.0));
     assert_eq!(found.verdict.grade, Grade::A, "{:?}", found.verdict.reasons);
     assert!(found.notes.iter().any(|note| note.contains("all 400 rows were sampled")), "{:?}", found.notes);
+}
+
+/// Where the first Gaussian is far off, nothing more is tried.
+#[test]
+fn all_rows_are_sampled_at_once_where_the_log_likelihood_is_far_from_quadratic() {
+    let found = advised(&Product::new(400, false), RestChoice::Auto, 1, Advice::Heeded);
+    assert_eq!((found.coreset.rows.len(), found.rounds.len()), (400, 0), "{:?}", found.notes);
+    assert_eq!(found.verdict.grade, Grade::A, "{:?}", found.verdict.reasons);
+    assert!(found.notes.iter().any(|note| note.contains("far from quadratic")), "{:?}", found.notes);
 }
 
 /// Effects whose slopes are not those of the likelihood: the fit is not certified.

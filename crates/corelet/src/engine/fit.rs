@@ -2,14 +2,14 @@
 
 use std::time::Instant;
 
-use super::gaussian::Expanded;
+use super::gaussian::{Expanded, FarFromQuadratic};
 use super::plan::STRAYED;
 use super::rounds;
 use super::unseen::{Unseen, unseen_mode};
-use super::whole::{instead, rather};
+use super::whole::{has_sampler, instead, rather};
 use super::{
-    Best, Fitted, Interrupted, NotWorthIt, Plan, PoolCoreset, Pooled, Round, Sample, Step, StepListener,
-    Target, TargetError, Units,
+    Advice, Best, Fitted, Interrupted, NotWorthIt, Plan, PoolCoreset, Pooled, Round, Sample, Step,
+    StepListener, Target, TargetError, Units,
 };
 use crate::coreset::RestChoice;
 use crate::trust::{Grade, Reason, Verdict};
@@ -100,10 +100,11 @@ fn in_rounds<T: Target + ?Sized>(
     if !wanted {
         return by_rows(target, units, plan, given, listener);
     }
-    let before = by_gaussians(target, &units, &plan, given.clone(), listener);
+    let gives_up = rest == RestChoice::Auto && plan.advice == Advice::Heeded && has_sampler(target);
+    let before = by_gaussians(target, &units, (&plan, gives_up), given.clone(), listener);
     let few = dim.is_some_and(|dim| dim <= MOST_BY_ROWS);
     match before {
-        Err(error) if rest == RestChoice::Auto && !stopped(target, &error) && !error.is::<NotWorthIt>() => {
+        Err(error) if rest == RestChoice::Auto && !stopped(target, &error) && !says_no(&error) => {
             let mut fitted = by_rows(target, units, plan, given, listener)?;
             fitted.notes.insert(0, format!("a Gaussian in place of the rows was tried first, but {error}"));
             Ok(fitted)
@@ -151,7 +152,7 @@ fn by_rows<T: Target + ?Sized>(
 
 fn by_gaussian<T: Target + ?Sized>(
     (target, units): (&T, &Units),
-    plan: Plan,
+    (plan, gives_up): (Plan, bool),
     alone: f64,
     given: Option<Sample>,
     listener: &mut StepListener<'_>,
@@ -159,7 +160,7 @@ fn by_gaussian<T: Target + ?Sized>(
     let Some(scheme) = Expanded::new(target, units.clone(), plan) else {
         return Err("the model has no gradient".into());
     };
-    let mut scheme = scheme.beside(alone);
+    let mut scheme = scheme.beside(alone).giving_up(gives_up);
     let Fitted { best, rounds, notes, interrupted } = rounds(&mut scheme, given, listener)?;
     let Best { coreset, draws, verdict, .. } = best;
     let coreset = scheme.coreset(&coreset)?;
@@ -170,12 +171,13 @@ fn by_gaussian<T: Target + ?Sized>(
 fn by_gaussians<T: Target + ?Sized>(
     target: &T,
     units: &Units,
-    plan: &Plan,
+    (plan, gives_up): (&Plan, bool),
     given: Option<Sample>,
     listener: &mut StepListener<'_>,
 ) -> Result<(TargetFit, bool), TargetError> {
     let alone = Plan { k: 0, max_k: 0, ..plan.clone() };
-    let (mut first, interrupted) = by_gaussian((target, units), alone, f64::INFINITY, given, listener)?;
+    let (mut first, interrupted) =
+        by_gaussian((target, units), (alone, gives_up), f64::INFINITY, given, listener)?;
     if interrupted || !strays(&first.verdict) {
         return Ok((first, interrupted));
     }
@@ -189,10 +191,13 @@ fn by_gaussians<T: Target + ?Sized>(
         return Ok((first, interrupted));
     }
     let before = first.rounds.len();
-    let second =
-        by_gaussian((target, units), plan.clone(), variance, Some(first.draws.clone()), &mut |step| {
-            listener(&after(step, before))
-        });
+    let second = by_gaussian(
+        (target, units),
+        (plan.clone(), false),
+        variance,
+        Some(first.draws.clone()),
+        &mut |step| listener(&after(step, before)),
+    );
     let (second, interrupted) = match second {
         Ok((second, interrupted)) => (Ok(second), interrupted),
         Err(error) => {
@@ -228,6 +233,11 @@ fn beyond<T: Target + ?Sized>(
         format!("weighted rows {how} were tried, but {error}")
     });
     first
+}
+
+/// Whether it says that all rows had better be sampled.
+fn says_no(error: &TargetError) -> bool {
+    error.is::<NotWorthIt>() || error.is::<FarFromQuadratic>()
 }
 
 /// Whether the user wished to stop.

@@ -28,6 +28,8 @@ const CLEARLY: f64 = 2.0;
 const FELT: f64 = 5.0;
 /// Seconds that are worth a question before they are spent.
 pub(super) const LONG: f64 = 30.0;
+/// Seconds that sampling all rows may take where nothing smaller will do.
+pub(super) const PATIENCE: f64 = 300.0;
 
 /// What is done about a forecast.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use super::fit::FAR;
-use super::forecast::{CALL_COSTS, LEAPS, LONG, seconds};
-use super::gaussian::Derivatives;
+use super::forecast::{CALL_COSTS, LEAPS, LONG, PATIENCE, seconds};
+use super::gaussian::{Derivatives, FarFromQuadratic};
 use super::plan::{LONGER, VERDICT_DRAWS};
 use super::rounds::is_slow;
 use super::scheme::{Stage, Step, StepListener};
@@ -14,13 +14,13 @@ use super::{
 use crate::study::all_of_them;
 use crate::trust::policy::SCORED_DRAWS;
 use crate::trust::{Draws, Evidence, Reason, Scores, Verdict, judge};
-use crate::words::{count, does_not_pay, duration, number};
+use crate::words::{count, duration, number};
 
 /// Draws of the chains at least, where nobody has said.
 const FEWEST: usize = 1000;
 
-/// Draws of the posterior of all rows by the model's own sampler, in place of a fit that was not certified: where these take no longer than
-/// anybody minds, or than that fit took; else the fit as it is, with a note of what they would take.
+/// Draws of the posterior of all rows by the model's own sampler, in place of a fit that was not certified: where these take some minutes
+/// at most, or no longer than that fit took; else the fit as it is, with a note of what they would take.
 ///
 /// # Errors
 /// Errors of the model and the sampler.
@@ -33,7 +33,7 @@ pub(super) fn instead<T: Target + ?Sized>(
 ) -> Result<TargetFit, TargetError> {
     let Some(model) = sampled_by_itself(target) else { return Ok(fit) };
     let expected = sampling(target, model)?;
-    let affordable = expected <= LONG.max(began.elapsed().as_secs_f64());
+    let affordable = expected <= PATIENCE.max(began.elapsed().as_secs_f64());
     if !affordable && advice != Advice::Silent {
         fit.notes.push(format!(
             "sampling all {} rows would take about {}: force=True does that where a coreset is not certified",
@@ -65,7 +65,7 @@ pub(super) fn instead<T: Target + ?Sized>(
     }
 }
 
-/// The same in place of an error that says that a coreset would take longer; that error, where these would be long too.
+/// The same in place of an error that says that a coreset would take longer, or that none will do; that error, where these would be long.
 ///
 /// # Errors
 /// That one, and those of the model and the sampler.
@@ -75,17 +75,24 @@ pub(super) fn rather<T: Target + ?Sized>(
     error: TargetError,
     listener: &mut StepListener<'_>,
 ) -> Result<TargetFit, TargetError> {
-    let Some(NotWorthIt(forecast)) = error.downcast_ref() else { return Err(error) };
-    let quick = forecast.full.filter(|full| *full <= LONG);
-    let (Some(model), Some(full)) = (sampled_by_itself(target), quick) else { return Err(error) };
-    let note = format!("{}: all rows were sampled", does_not_pay(forecast));
-    let mut whole = Whole { target, model, listener, remaining: Some(full), rounds: 0 };
+    let expected = match (error.downcast_ref(), error.downcast_ref()) {
+        (Some(NotWorthIt(forecast)), _) => forecast.full.filter(|full| *full <= LONG),
+        (_, Some(FarFromQuadratic { full, .. })) => Some(*full),
+        _ => None,
+    };
+    let (Some(model), Some(expected)) = (sampled_by_itself(target), expected) else { return Err(error) };
+    let mut whole = Whole { target, model, listener, remaining: Some(expected), rounds: 0 };
     let mut found = whole.sampled(units, seed)?;
-    found.notes.push(note);
+    found.notes.push(format!("{error}: all {} rows were sampled", count(units.rows())));
     Ok(found)
 }
 
-/// The gradients of a model that has a sampler of its own, whose chains have a length.
+/// Whether a model has a sampler of its own, whose chains have a length.
+pub(super) fn has_sampler<T: Target + ?Sized>(target: &T) -> bool {
+    sampled_by_itself(target).is_some()
+}
+
+/// The gradients of such a model.
 fn sampled_by_itself<T: Target + ?Sized>(target: &T) -> Option<&dyn Derivatives> {
     target.derivatives().filter(|_| target.final_steps() > 0)
 }

@@ -31,4 +31,6 @@ pub use derivatives::{Derivatives, Effects, Length, Slopes};
 #[cfg(feature = "sampling")]
 pub(super) use modes::sample_of_size;
 #[cfg(feature = "sampling")]
+pub(super) use scheme::FarFromQuadratic;
+#[cfg(feature = "sampling")]
 pub use scheme::{Expanded, Expansion};

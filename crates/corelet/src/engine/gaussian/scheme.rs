@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use super::super::plan::{FALLS, Plan, VERDICT_DRAWS};
+use thiserror::Error;
+
+use super::super::forecast::PATIENCE;
+use super::super::plan::{FALLS, Plan, STRAYED, VERDICT_DRAWS};
 use super::super::{Interrupted, Pilot, PoolCoreset, Sample, Scheme, Target, TargetError, Units, Wanted};
 use super::agreement;
 use super::beside::{choose, pairs};
@@ -17,7 +20,7 @@ use crate::rows::Rest;
 use crate::study::{ChosenData, gaussian_alone};
 use crate::trust::policy::{MOST_DIVERGED, SCORED_DRAWS};
 use crate::trust::{Evidence, Reason, Scores, Verdict, judge};
-use crate::words::{Forecast, Summary};
+use crate::words::{Forecast, Summary, number};
 
 /// Pairs of points over which slopes are averaged: first, where the centre will move, and later, where V is measured at them too.
 pub(super) const FIRST_PAIRS: usize = 50;
@@ -40,6 +43,18 @@ const CAREFUL: [f64; 2] = [0.95, 0.99];
 /// Halvings of a step.
 const HALVINGS: usize = 6;
 
+/// No Gaussian can stand for all rows.
+#[derive(Debug, Clone, Copy, PartialEq, Error)]
+#[error(
+    "about its mode the log-likelihood is far from quadratic (V = {} nats² of the Gaussian there)",
+    number(*.variance)
+)]
+pub(in super::super) struct FarFromQuadratic {
+    variance: f64,
+    /// Seconds that all rows would take.
+    pub(in super::super) full: f64,
+}
+
 /// A target whose log-likelihood is replaced by a Gaussian.
 pub struct Expanded<'t, T: Target + ?Sized> {
     target: &'t T,
@@ -53,6 +68,11 @@ pub struct Expanded<'t, T: Target + ?Sized> {
     rival: bool,
     /// V of the Gaussian alone, where rows are chosen beside it.
     alone: f64,
+    /// Seconds that all rows would take, where these may be sampled in place of a Gaussian that is far off.
+    all_rows: Option<f64>,
+    gives_up: bool,
+    /// The first Gaussian, until it is looked at.
+    first: Option<Arc<Rest>>,
     /// How often chains were run, for their seeds.
     runs: u64,
     /// The acceptance rate that their step size is adapted to.
@@ -112,6 +132,9 @@ impl<'t, T: Target + ?Sized> Expanded<'t, T> {
             last: None,
             rival: false,
             alone: f64::INFINITY,
+            all_rows: None,
+            gives_up: false,
+            first: None,
             runs: 0,
             acceptance: model.length().target_accept,
         })
@@ -121,6 +144,24 @@ impl<'t, T: Target + ?Sized> Expanded<'t, T> {
     #[must_use]
     pub fn beside(self, alone: f64) -> Self {
         Self { alone, ..self }
+    }
+
+    /// The same, giving up at once where the log-likelihood is far from quadratic about its mode and all rows would not take long.
+    #[must_use]
+    pub fn giving_up(self, gives_up: bool) -> Self {
+        Self { gives_up, ..self }
+    }
+
+    /// V of the first Gaussian, by derivatives at the mode: means of these do better by a hundred times, and not by more.
+    fn give_up(&mut self, points: &[f64], totals: &[f64]) -> Result<(), TargetError> {
+        let (Some(rest), Some(full)) = (self.first.take(), self.all_rows) else { return Ok(()) };
+        let lines = points.chunks_exact(self.dim().max(1)).zip(totals);
+        let errors: Vec<f64> =
+            lines.map(|(at, total)| total - rest.value(at)).filter(|x| x.is_finite()).collect();
+        let mean = errors.iter().sum::<f64>() / errors.len() as f64;
+        let variance = errors.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / errors.len() as f64;
+        let hopeless = self.gives_up && full <= PATIENCE && variance > STRAYED;
+        if hopeless { Err(Box::new(FarFromQuadratic { variance, full })) } else { Ok(()) }
     }
 
     /// What the log-likelihood is expanded in.
@@ -358,7 +399,9 @@ impl<T: Target + ?Sized> Scheme for Expanded<'_, T> {
     }
 
     fn forecast(&mut self, _from: Option<&Sample>, _pilot: f64) -> Result<Option<Forecast>, TargetError> {
-        forecast(self.model, &self.units, &self.plan)
+        let found = forecast(self.model, &self.units, &self.plan)?;
+        self.all_rows = found.and_then(|forecast| forecast.full);
+        Ok(found)
     }
 
     fn pilot(&mut self, _rows: usize, _k: usize) -> Result<Option<Pilot<Sample>>, TargetError> {
@@ -367,6 +410,7 @@ impl<T: Target + ?Sized> Scheme for Expanded<'_, T> {
         let value = self.argument().log_likelihood(&about.centre, None)?.values[0];
         self.last = Some((about.centre, value));
         let draws = self.chains(&expansion, Wanted::Draws(FIRST_DRAWS))?;
+        self.first = Some(expansion.rest);
         Ok(Some(Pilot { draws, apart: false }))
     }
 
@@ -388,6 +432,7 @@ impl<T: Target + ?Sized> Scheme for Expanded<'_, T> {
             self.shifts(&draws.thinned(pairs(k, dim)), &centre)?
         };
         let about = self.expander.about(place, centre, &shifts)?;
+        self.give_up(&points, &about.totals)?;
         Ok(Looked { about, sample, points, shifts, choosing })
     }
 
