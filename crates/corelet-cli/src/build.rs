@@ -35,7 +35,7 @@ pub(crate) fn run(
 
     interrupt.writing();
     let (coreset, summary) = (chosen.coreset(), &chosen.summary);
-    opened.write_coreset(coreset, summary, None, &args.output)?;
+    opened.write_coreset((coreset, &chosen.weights), summary, None, &args.output)?;
     if let Some(json) = &args.json {
         output::write_text(json, &summary.to_json()?)?;
     }

@@ -74,7 +74,7 @@ pub(crate) fn run(
     let best = cells.last().context("no method was run")?;
     // The last of all methods is the default one.
     let summary = opened.study.summary_of_cell(best).with_peak_memory(memory::peak_bytes());
-    opened.write_coreset(&best.coreset, &summary, None, &files.coreset)?;
+    opened.write_coreset((&best.coreset, &best.weights), &summary, None, &files.coreset)?;
     output::write_text(&files.summary, &summary.to_json()?)?;
     report(args, &files, &opened.study, &cells, best, terminal);
     Ok(Outcome::Done)

@@ -59,7 +59,7 @@ pub(crate) fn run(
     let Some(chosen) = fitted.chosen.map(with_memory) else { return Ok(Outcome::Interrupted) };
     let (coreset, summary) = (chosen.coreset(), &chosen.summary);
     if let Some(path) = &args.coreset {
-        opened.write_coreset(coreset, summary, fitted.drawn.as_ref(), path)?;
+        opened.write_coreset((coreset, &chosen.weights), summary, fitted.drawn.as_ref(), path)?;
     }
     let Some(drawn) = fitted.drawn else { return Ok(stopped(args.coreset.as_deref(), terminal)) };
 

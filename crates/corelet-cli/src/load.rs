@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Context;
-use corelet::coreset::{Coreset, RestChoice};
+use corelet::coreset::{Coreset, RestChoice, WrittenWeights};
 use corelet::data::{Bytes, Dataset, Extra, Reading, Source, is_standard_output, read_coreset, write_rows};
 use corelet::review::By;
 use corelet::rows::Rest;
@@ -20,7 +20,7 @@ use crate::terminal::{self, Terminal};
 /// What a coreset file has of these data.
 pub(crate) struct Points {
     pub(crate) observations: Vec<usize>,
-    pub(crate) weights: Vec<f64>,
+    pub(crate) weights: WrittenWeights,
     pub(crate) rest: Option<Arc<Rest>>,
 }
 
@@ -150,20 +150,20 @@ impl Opened {
         let observations = self.study.frame().observations_of(&coreset.rows).with_context(named)?;
         coreset.check_rows(&self.source)?;
         self.study.expect_file(&coreset).with_context(named)?;
-        Ok(Points { observations, weights: coreset.weights, rest })
+        Ok(Points { observations, weights: coreset.weights.into(), rest })
     }
 
     /// Writes the chosen rows with their weights and original columns; in the file's metadata the summary, and what their draws certify.
     pub(crate) fn write_coreset(
         &self,
-        coreset: &Coreset,
+        (coreset, weights): (&Coreset, &WrittenWeights),
         summary: &Summary,
         drawn: Option<&Drawn>,
         path: &Path,
     ) -> anyhow::Result<()> {
         let frame = self.study.frame();
         let rows = self.study.frame().rows_of(&coreset.rows);
-        let weights = Extra::Float(coreset.weights.clone());
+        let weights = Extra::Float(weights.values().to_vec());
         let mut metadata = frame.metadata(summary, self.study.resolved(), coreset.rest.as_deref())?;
         metadata.extend([self.study.blocks(drawn, coreset.rows.len()).metadata()?]);
         Ok(write_rows(&self.source.cells(&rows)?, &[("weight", weights)], &metadata, path)?)

@@ -66,7 +66,7 @@ pub(crate) fn run(
     let numbers = places.iter().map(|&place| file.rows[place]);
     let numbers = numbers.chain(fresh.iter().map(|row| first + row)).collect();
     let cells = file.joined(&places, (&source, &fresh), numbers)?;
-    let weights = Extra::Float(result.weights.clone());
+    let weights = Extra::Float(result.weights.values().to_vec());
     let summary = PosteriorSummary::new(&result.study, &result.drawn);
     write_rows(&cells, &[("weight", weights)], &result.metadata()?, &args.output)?;
     if let Some(path) = &args.posterior {

@@ -1,10 +1,10 @@
 //! What can be wrong with a data file, each as one line: the file, the column, the row, and what to do.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::hint::{Hint, did_you_mean};
 use crate::listing::list_names;
+use crate::looks::Looks;
 use crate::observations::ScratchError;
 use crate::scan::memory;
 use crate::scan::place::Place;
@@ -454,50 +454,6 @@ impl DataError {
     /// The error of a stream that ended or failed midway.
     pub(super) fn read(file: &str, reason: &impl ToString) -> Self {
         Self::Read { file: file.to_owned(), reason: one_line(reason) }
-    }
-}
-
-/// What a target looks like that has not two classes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Looks {
-    /// Two values, neither of which is known to be success.
-    TwoValues,
-    /// A few whole numbers, which may be classes with an order.
-    Levels,
-    /// Words of more than two kinds.
-    Words,
-    /// Whole numbers from 0 on.
-    Counts,
-    /// Numbers above 0.
-    Positive,
-    /// Numbers.
-    Continuous,
-}
-
-impl Looks {
-    /// The model that is for such a target.
-    pub fn model(self) -> &'static str {
-        match self {
-            Self::TwoValues => "logistic",
-            Self::Levels => "ordinal",
-            Self::Words => "softmax",
-            Self::Counts => "poisson",
-            Self::Positive => "gamma",
-            Self::Continuous => "linear",
-        }
-    }
-}
-
-impl fmt::Display for Looks {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::TwoValues => "has two values (logistic)",
-            Self::Levels => "has a few whole numbers, as levels in order, classes or counts have (ordinal, softmax, poisson)",
-            Self::Words => "is text, as classes are (softmax, ordinal)",
-            Self::Counts => "looks like counts (poisson, negative-binomial), or numbers of levels (ordinal, softmax)",
-            Self::Positive => "is continuous and positive (gamma, linear)",
-            Self::Continuous => "is continuous (linear, student)",
-        })
     }
 }
 

@@ -15,6 +15,7 @@ mod error;
 mod files;
 pub mod hint;
 mod listing;
+mod looks;
 pub mod observations;
 mod scan;
 
@@ -30,7 +31,7 @@ pub use design::partitions::{
     design_partitions, locate,
 };
 pub use design::standardise::Standardisation;
-pub use error::{DataError, Looks};
+pub use error::DataError;
 #[cfg(feature = "files")]
 pub use files::{
     cells::RowCells,
@@ -41,6 +42,7 @@ pub use files::{
     output::{STANDARD_OUTPUT, Sink, ensure_place, is_same_file, is_standard_output, write_whole},
     write::{Extra, RowBlock, ensure_writable, write_columns, write_row_blocks, write_rows},
 };
+pub use looks::Looks;
 pub use scan::blocks::{Reading, Watch};
 pub use scan::kept_rows::KeptRows;
 pub use scan::memory::{address_space, available, size};

@@ -1,4 +1,19 @@
 //! What anybody asks of a statistical model: log-likelihoods, their derivatives, and fast differences.
+//!
+//! A [`Model`] is a likelihood with its rows. It answers row by row, for all rows or for some, and at many draws at once:
+//!
+//! ```
+//! use corelet_data::observations::Observations;
+//! use corelet_model::{Logistic, Model};
+//!
+//! // Two rows of one feature and an intercept, labelled 1 and −1.
+//! let model = Logistic::model(Observations::new(&[0.5, 1.0, -2.0, 1.0], 2, vec![1.0, -1.0]))?;
+//! assert!((model.log_likelihood(0, &[0.0, 0.0]) - 0.5_f64.ln()).abs() < 1e-12);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A family of generalised linear models is a [`Family`], one function of η = xᵀθ with its derivatives; likelihoods of several predictors a
+//! row are in [`joint`], effects that are integrated out in [`mixed`]. [`BuiltIn`] is the list of those that users name.
 
 mod at_hand;
 pub mod binomial;

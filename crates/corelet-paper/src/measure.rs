@@ -217,7 +217,8 @@ impl Trial<'_> {
         held_out: Option<&HeldOut<'_>>,
     ) -> anyhow::Result<Cell> {
         let full = Some(&self.problem.full);
-        let evaluation = evaluate(self.problem.posed(), full, held_out, &run.rows, &run.weights)?;
+        let estimate = held_out.map(|draws| draws.estimate(&run.rows, &run.weights)).transpose()?;
+        let evaluation = evaluate(self.problem.posed(), full, estimate.as_ref(), &run.rows, &run.weights)?;
         let (data, source, method) = (self.data.to_owned(), self.source.to_owned(), series.clone());
         let kept = self.trial < self.keep.trials && self.keep.sizes.contains(&k);
         Ok(Cell {

@@ -85,7 +85,7 @@ pub(crate) fn fields<'py>(
     let rows = study.frame().rows_of(&coreset.rows);
     let fields = PyDict::new(py);
     fields.set_item("rows", PyArray1::from_iter(py, rows.iter().map(|&row| row as i64)))?;
-    fields.set_item("weights", PyArray1::from_vec(py, coreset.weights.clone()))?;
+    fields.set_item("weights", PyArray1::from_slice(py, chosen.weights.values()))?;
     fields.set_item("summary", summary.to_json().map_err(failed)?)?;
     fields.set_item("lines", summary.lines())?;
     fields.set_item("warnings", warnings)?;
@@ -108,7 +108,7 @@ fn kept<'py>(py: Python<'py>, study: &Study, chosen: &Chosen) -> PyResult<Bound<
     if coreset.rows.is_empty() && coreset.rest.is_none() {
         return Ok(kept);
     }
-    let weighted = study.weighted_with_rest(&coreset.rows, &coreset.weights, coreset.rest.as_ref());
+    let weighted = study.weighted_with_rest(&coreset.rows, &chosen.weights, coreset.rest.as_ref());
     let weighted = weighted.map_err(|error| Failure::new(&error))?;
     let none = Observations { dim: study.frame().features, ..Observations::default() };
     let observations = weighted.model().map_or(&none, |model| model.observations());

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use corelet::coreset::WrittenWeights;
 use corelet::data::Standardisation;
 use corelet::posterior::{Chains, Phase, Stats};
 use corelet::rows::{Observations, Rest};
@@ -104,7 +105,7 @@ pub(crate) fn sample_coreset<'py>(
     let (settings, seed) = sampling(keywords)?;
     let (observations, model, scale, rest) =
         (kept.observations()?, kept.model()?, kept.scale()?, kept.rest()?);
-    let weights = weights.as_slice()?.to_vec();
+    let weights = WrittenWeights::from(weights.as_slice()?.to_vec());
     let chains = run(py, &execution, move |control| {
         let mut heard = |progress: corelet::study::Progress<'_>| control.heard(progress);
         sample_kept_with_rest((observations, &weights, rest), &model, &settings, seed, &mut heard)
@@ -158,16 +159,16 @@ pub(crate) type WeightedRows<'py> =
     (PyReadonlyArray1<'py, i64>, PyReadonlyArray1<'py, f64>, Option<String>, Option<String>);
 
 /// The same without Python.
-pub(crate) type KnownRows = (Vec<usize>, Vec<f64>, Option<String>, Option<Arc<Rest>>);
+pub(crate) type KnownRows = (Vec<usize>, WrittenWeights, Option<String>, Option<Arc<Rest>>);
 
 pub(crate) fn known((rows, weights, fingerprint, text): &WeightedRows<'_>) -> PyResult<KnownRows> {
     let rows: Result<Vec<usize>, _> = rows.as_slice()?.iter().map(|&row| usize::try_from(row)).collect();
     let rows = rows.map_err(|_| refuse("a row of the coreset is negative"))?;
-    Ok((rows, weights.as_slice()?.to_vec(), fingerprint.clone(), rest(text.as_deref())?))
+    Ok((rows, weights.as_slice()?.to_vec().into(), fingerprint.clone(), rest(text.as_deref())?))
 }
 
 /// Observations, their weights, and the Gaussian part.
-type ChosenRows = (Vec<usize>, Vec<f64>, Option<Arc<Rest>>);
+type ChosenRows = (Vec<usize>, WrittenWeights, Option<Arc<Rest>>);
 
 /// The observations, the weights and the Gaussian part of a coreset of these data.
 pub(crate) fn chosen(

@@ -39,12 +39,12 @@ pub(crate) fn update<'py>(
     let asked = UpdateSpecification { rest: rest_choice(&rest)?, sample, allow_repeats, seed };
     let (rows, weights, notes) = coreset;
     let rows = rows.map_or_else(|| Ok(Observations::default()), |kept| kept.observations())?;
-    let kept = KeptCoreset::of_notes(rows, weights.as_slice()?.to_vec(), &notes, "the coreset");
+    let kept = KeptCoreset::of_notes(rows, weights.as_slice()?.to_vec().into(), &notes, "the coreset");
     let kept = kept.map_err(|error| Failure::new(&error))?;
     let source = data.source(py, &Storage::default())?;
     let (new, of) = kept.encode_data(&source, drop_missing).map_err(|error| Failure::new(&error))?;
     let earlier = earlier.map(|earlier| earlier_rows(py, &kept, &earlier, drop_missing)).transpose()?;
-    let (first, own, name) = (kept.blocks.file_rows, kept.weights.len(), source.name().to_owned());
+    let (first, own, name) = (kept.blocks.file_rows, kept.weights.values().len(), source.name().to_owned());
     let total = of.total();
     let result = run(py, &execution, move |control| {
         let rows = (name.as_str(), new, total);
@@ -92,7 +92,7 @@ fn dropped(of: &KeptRows) -> usize {
 fn fields<'py>(py: Python<'py>, result: &Updated) -> PyResult<Bound<'py, PyDict>> {
     let failed = |error: serde_json::Error| refuse(error.to_string());
     let fields = PyDict::new(py);
-    fields.set_item("weights", PyArray1::from_vec(py, result.weights.clone()))?;
+    fields.set_item("weights", PyArray1::from_slice(py, result.weights.values()))?;
     fields.set_item("summary", result.summary.to_json().map_err(failed)?)?;
     fields.set_item("lines", result.summary.lines())?;
     fields.set_item("warnings", result.study.warnings())?;

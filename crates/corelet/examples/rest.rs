@@ -14,7 +14,7 @@ use corelet::model::Logistic;
 use corelet::model::special::sigmoid;
 use corelet::posterior::{LaplaceSettings, Prior, SampleSettings, laplace, sample};
 use corelet::rows::{All, Memory, Observations, Problem, Weighted};
-use corelet::trust::{Draws, HeldOut, verdict};
+use corelet::trust::{Draws, verdict};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -41,11 +41,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("fit      {:.2} s, {} steps", clock.elapsed().as_secs_f64(), full.iterations);
     let clock = Instant::now();
     let options = BuildOptions { k, rest: RestChoice::Gaussian, ..BuildOptions::default() };
-    let held_out = HeldOut::new(&rows, &full.posterior, 0);
     let problem = Problem { rows: &rows, prior: &prior };
     let go_on = &mut |_: &_| ControlFlow::Continue(());
-    let built =
-        build_in_rounds(problem, &full.posterior, &held_out, &options, &RoundOptions::default(), go_on)?;
+    let built = build_in_rounds(problem, &full.posterior, &options, &RoundOptions::default(), go_on)?;
     println!(
         "build    {:.2} s, {} rows, V {:?}",
         clock.elapsed().as_secs_f64(),

@@ -26,7 +26,7 @@
 //! let asked = Specification { design, ..Specification::default() };
 //! let study = Study::open(&source, &asked)?;
 //! let chosen = study.build(&asked.build, &mut unheard)?.expect("nobody stopped it");
-//! println!("{:?} {:?}", chosen.coreset().rows, chosen.coreset().weights);
+//! println!("{:?} {:?}", chosen.coreset().rows, chosen.weights.values());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!

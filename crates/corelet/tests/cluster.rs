@@ -149,7 +149,7 @@ fn partitioned(
 
 fn chosen(study: &Study, asked: &Specification) -> (Vec<usize>, Vec<f64>) {
     let chosen = study.build(&asked.build, &mut unheard).unwrap().unwrap();
-    (chosen.coreset().rows.clone(), chosen.coreset().weights.clone())
+    (chosen.coreset().rows.clone(), chosen.weights.values().to_vec())
 }
 
 fn assert_close(one: &(Vec<usize>, Vec<f64>), other: &(Vec<usize>, Vec<f64>), what: &str) {
@@ -229,7 +229,7 @@ fn a_gaussian_part_is_that_of_one_machine() {
         let [one, other] =
             [&whole, &parts].map(|study| study.build(&asked.build, &mut unheard).unwrap().unwrap());
         let (one, other) = (one.coreset(), other.coreset());
-        let both = [one, other].map(|coreset| (coreset.rows.clone(), coreset.weights.clone()));
+        let both = [one, other].map(|coreset| (coreset.rows.clone(), coreset.weights.to_vec()));
         assert_close(&both[0], &both[1], &model.to_string());
         let (one, other) = (one.rest.as_ref().unwrap(), other.rest.as_ref().unwrap());
         let size = one.curvature.iter().fold(0.0_f64, |most, x| most.max(x.abs()));
@@ -314,7 +314,7 @@ fn a_verdict_asks_the_partitions() {
     let (table, asked) = (table(), asked(BuiltIn::Logistic, "class"));
     let study = partitioned(&table, &SIZES, 0, &asked).unwrap();
     let (rows, weights) = chosen(&study, &asked);
-    let weighted = study.weighted(&rows, &weights).unwrap();
+    let weighted = study.weighted(&rows, &weights.into()).unwrap();
     let drawn = study.sample(Some(&weighted), &asked.sample, 1, &mut unheard).unwrap();
     assert_eq!(drawn.grade(), Some(Grade::A));
 }

@@ -45,10 +45,9 @@ fn build_heard(
     options: &BuildOptions,
     callback: &mut Callback<'_>,
 ) -> Result<Coreset, BuildError> {
-    let held_out = HeldOut::new(&fit.rows, &fit.laplace.posterior, options.seed);
     let problem = Problem { rows: &fit.rows, prior: &fit.prior };
     let once = RoundOptions { rounds: Some(1), ..RoundOptions::default() };
-    let built = build_in_rounds(problem, &fit.laplace.posterior, &held_out, options, &once, callback)?;
+    let built = build_in_rounds(problem, &fit.laplace.posterior, options, &once, callback)?;
     Ok(built.coreset)
 }
 
@@ -80,7 +79,7 @@ fn max_kl_takes_the_fewest_points() {
     for max_kl in [1.0, 1e-2, 1e-4] {
         let options = BuildOptions { k: 60, max_kl: Some(max_kl), ..BuildOptions::default() };
         let coreset = build_of(&fit, &options).unwrap();
-        let estimate = 0.5 * held_out.residual(&coreset.rows, &coreset.weights).unwrap().powi(2);
+        let estimate = held_out.estimate(&coreset.rows, &coreset.weights).unwrap().nats();
         assert!(estimate <= max_kl, "{estimate} {max_kl}");
         assert_eq!((coreset.reached, coreset.status), (Some(true), Status::TargetReached));
         sizes.push(coreset.rows.len());
@@ -132,8 +131,8 @@ fn any_number_of_threads_gives_the_same_bits() {
             let options = BuildOptions { k: 20, embedding: Choice::Draws(100), ..BuildOptions::default() };
             let coreset = build_of(&fit, &options).unwrap();
             let held_out = HeldOut::new(&fit.rows, &fit.laplace.posterior, 0);
-            let residual = held_out.residual(&coreset.rows, &coreset.weights).unwrap();
-            (coreset, residual.to_bits())
+            let estimate = held_out.estimate(&coreset.rows, &coreset.weights).unwrap();
+            (coreset, estimate.residual.to_bits())
         })
     };
     assert_eq!(run(1), run(3));
@@ -184,10 +183,9 @@ fn hopelessly_few_points_are_said_at_once_with_how_many_would_do() {
     let posterior = &fit.laplace.posterior;
     let build = |k: usize| {
         let options = BuildOptions { k, ..BuildOptions::default() };
-        let held_out = HeldOut::new(&fit.rows, posterior, 0);
         let problem = Problem { rows: &fit.rows, prior: &fit.prior };
         let automatic = RoundOptions::default();
-        build_in_rounds(problem, posterior, &held_out, &options, &automatic, &mut go_on).unwrap()
+        build_in_rounds(problem, posterior, &options, &automatic, &mut go_on).unwrap()
     };
     let few = build(parameters - 5);
     let said = few.coreset.too_few.unwrap();
@@ -197,8 +195,8 @@ fn hopelessly_few_points_are_said_at_once_with_how_many_would_do() {
     let advised = build(enough);
     assert_eq!(advised.coreset.too_few, None);
     let held_out = HeldOut::new(&fit.rows, posterior, 1);
-    let residual = held_out.residual(&advised.coreset.rows, &advised.coreset.weights).unwrap();
-    assert!(0.5 * residual * residual <= 0.07, "{residual}");
+    let nats = held_out.estimate(&advised.coreset.rows, &advised.coreset.weights).unwrap().nats();
+    assert!(nats <= 0.07, "{nats}");
 }
 
 #[test]

@@ -1,23 +1,31 @@
 //! Models whose likelihood sees products of their parameters: one Gaussian in these effects stands for all rows, where one in the
 //! parameters does not; and where nothing smaller stands for them, all rows are sampled.
 
+#[path = "common/any_model.rs"]
+mod any_model;
+
 use std::f64::consts::TAU;
 use std::ops::ControlFlow;
 
+use any_model::{AnyModel, Begin, Gives, Model, normal_prior};
 use corelet::coreset::RestChoice;
-use corelet::engine::{
-    Advice, Derivatives, Effects, Length, Plan, Rows, Sample, Slopes, Target, TargetError, TargetFit, Units,
-    Wanted, fit,
-};
-use corelet::posterior::Chains;
+use corelet::engine::{Advice, Effects, Length, Plan, Sample, Slopes, TargetError, TargetFit, Units, fit};
 use corelet::trust::Grade;
 
 /// y ~ Bernoulli(logit⁻¹(x₀·e^{u₀}u₁ + x₁u₂)): a coefficient that is a scale times a normal variable, and one that is itself.
 struct Product {
     x: Vec<[f64; 2]>,
     y: Vec<f64>,
-    /// Whether it says what its likelihood sees.
-    says: bool,
+    says: Says,
+}
+
+/// What it says that its likelihood sees.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Says {
+    Nothing,
+    Truth,
+    /// The second parameter alone where it is its product with the scale.
+    WithoutScale,
 }
 
 fn noise(x: usize) -> f64 {
@@ -29,7 +37,7 @@ fn log1p_exp(x: f64) -> f64 {
 }
 
 impl Product {
-    fn new(rows: usize, says: bool) -> Self {
+    fn new(rows: usize, says: Says) -> Self {
         let normal = |i: usize, part: usize| {
             let (a, b) = (noise(7 * i + 2 * part + 1), noise(13 * i + 5 * part + 3));
             (-2.0 * (a.max(1e-9)).ln()).sqrt() * (TAU * b).cos()
@@ -70,12 +78,6 @@ impl Product {
         (0..self.x.len()).map(|row| (row, 1.0)).collect()
     }
 
-    fn by_coordinates(&self, at: &[f64], rows: &[(usize, f64)]) -> Slopes {
-        let effects: Vec<f64> = at.chunks_exact(3).flat_map(Self::seen).collect();
-        let Slopes { values, gradients } = self.by_effects(&effects, rows);
-        Slopes { values, gradients: back(at, &gradients) }
-    }
-
     /// Draws of a density that is known on a grid, independent.
     fn draws_of(&self, rows: &[(usize, f64)], count: usize) -> Vec<f64> {
         let (points, masses) = self.grid(rows);
@@ -106,10 +108,12 @@ impl Product {
         }
         // The likelihood is a function of two numbers: a quadratic about its top would do, but it is computed as it is.
         let flat: Vec<f64> = points.iter().flatten().copied().collect();
-        let prior = prior(&flat).values;
-        let likelihood = self.by_coordinates(&flat, rows).values;
-        let most = likelihood.iter().zip(&prior).map(|(a, b)| a + b).fold(f64::NEG_INFINITY, f64::max);
-        let masses: Vec<f64> = likelihood.iter().zip(&prior).map(|(a, b)| (a + b - most).exp()).collect();
+        let prior = flat.chunks_exact(3).map(|u| prior(u, &mut [0.0; 3]));
+        let effects: Vec<f64> = flat.chunks_exact(3).flat_map(Self::seen).collect();
+        let likelihood = self.by_effects(&effects, rows).values;
+        let density: Vec<f64> = likelihood.iter().zip(prior).map(|(a, b)| a + b).collect();
+        let most = density.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let masses: Vec<f64> = density.iter().map(|x| (x - most).exp()).collect();
         let whole: f64 = masses.iter().sum();
         (points, masses.iter().map(|mass| mass / whole).collect())
     }
@@ -119,110 +123,41 @@ const WIDE: f64 = 0.1;
 const NARROW: f64 = 0.1;
 
 /// u ~ N(0, 0.7²), N(0, 1), N(0, 1).
-fn prior(at: &[f64]) -> Slopes {
-    const PRECISION: [f64; 3] = [1.0 / 0.49, 1.0, 1.0];
-    let value = |u: &[f64]| -0.5 * u.iter().zip(PRECISION).map(|(x, p)| p * x * x).sum::<f64>();
-    Slopes {
-        values: at.chunks_exact(3).map(value).collect(),
-        gradients: at.iter().enumerate().map(|(i, x)| -PRECISION[i % 3] * x).collect(),
-    }
+fn prior(u: &[f64], slope: &mut [f64]) -> f64 {
+    normal_prior(&u[..1], 0.7, &mut slope[..1]) + normal_prior(&u[1..], 1.0, &mut slope[1..])
 }
 
-fn back(at: &[f64], slopes: &[f64]) -> Vec<f64> {
-    let one = |(u, s): (&[f64], &[f64])| [u[0].exp() * u[1] * s[0], u[0].exp() * s[0], s[1]];
-    at.chunks_exact(3).zip(slopes.chunks_exact(2)).flat_map(one).collect()
-}
-
-fn which(rows: Option<&[usize]>, model: &Product) -> Vec<(usize, f64)> {
-    rows.map_or_else(|| model.all(), |rows| rows.iter().map(|&row| (row, 1.0)).collect())
-}
-
-impl Target for Product {
-    type Place = Vec<f64>;
-
+impl Model for Product {
     fn rows(&self) -> usize {
         self.x.len()
+    }
+
+    fn dim(&self) -> usize {
+        3
+    }
+
+    fn row(&self, row: usize, u: &[f64], weight: f64, slope: &mut [f64]) -> f64 {
+        let Slopes { values, gradients } = self.by_effects(&Self::seen(u), &[(row, 1.0)]);
+        let back = [u[0].exp() * u[1] * gradients[0], u[0].exp() * gradients[0], gradients[1]];
+        slope.iter_mut().zip(back).for_each(|(sum, x)| *sum += weight * x);
+        values[0]
+    }
+
+    fn prior(&self, u: &[f64], slope: &mut [f64]) -> f64 {
+        prior(u, slope)
+    }
+
+    fn sample(&self, rows: &[usize], weights: &[f64]) -> Option<Sample> {
+        let given: Vec<(usize, f64)> = rows.iter().copied().zip(weights.iter().copied()).collect();
+        Some(Sample::new(self.draws_of(&given, 4000), 3, 4, true, 0))
     }
 
     fn final_steps(&self) -> usize {
         4000
     }
 
-    fn sample(
-        &self,
-        rows: &[usize],
-        weights: &[f64],
-        _: Option<&Sample>,
-        _: Wanted,
-    ) -> Result<Sample, TargetError> {
-        let given: Vec<(usize, f64)> = rows.iter().copied().zip(weights.iter().copied()).collect();
-        Ok(Sample::new(self.draws_of(&given, 4000), 3, 4, true, 0))
-    }
-
-    fn place(&self, sample: &Sample) -> Result<Vec<f64>, TargetError> {
-        Ok(sample.draws.theta.clone())
-    }
-
-    fn log_likelihoods(
-        &self,
-        place: &Vec<f64>,
-        rows: &Rows,
-        see: &mut (dyn FnMut(&[f64]) + Send),
-    ) -> Result<(), TargetError> {
-        let ids: Vec<usize> = match rows {
-            Rows::Range(range) => range.clone().collect(),
-            Rows::Some(ids) => ids.clone(),
-        };
-        let each = |u: &[f64]| -> Vec<f64> {
-            let one = |&row: &usize| self.by_coordinates(u, &[(row, 1.0)]).values[0];
-            ids.iter().map(one).collect()
-        };
-        see(&place.chunks_exact(3).flat_map(each).collect::<Vec<f64>>());
-        Ok(())
-    }
-
-    fn derivatives(&self) -> Option<&dyn Derivatives> {
-        Some(self)
-    }
-}
-
-impl Derivatives for Product {
-    fn dimension(&self) -> usize {
-        3
-    }
-
-    fn names(&self) -> Result<Vec<String>, TargetError> {
-        Ok(["log_scale", "z", "slope"].map(str::to_owned).to_vec())
-    }
-
-    fn starts(&self, count: usize) -> Result<Vec<f64>, TargetError> {
-        Ok((0..3 * count).map(|x| if x < 3 { 0.1 } else { 2.0 * noise(x) - 1.0 }).collect())
-    }
-
-    fn unconstrained(&self, sample: &Sample) -> Result<Vec<f64>, TargetError> {
-        Ok(sample.draws.theta.clone())
-    }
-
-    fn log_likelihood(&self, at: &[f64], rows: Option<&[usize]>) -> Result<Slopes, TargetError> {
-        Ok(self.by_coordinates(at, &which(rows, self)))
-    }
-
-    fn weighted(&self, at: &[f64], rows: &[usize], weights: &[f64]) -> Result<Slopes, TargetError> {
-        let given: Vec<(usize, f64)> = rows.iter().copied().zip(weights.iter().copied()).collect();
-        Ok(self.by_coordinates(at, &given))
-    }
-
-    fn log_prior(&self, at: &[f64]) -> Result<Slopes, TargetError> {
-        Ok(prior(at))
-    }
-
-    fn constrained(&self, points: &[f64], chains: Option<&Chains>) -> Result<Sample, TargetError> {
-        let count = chains.map_or(1, |chains| chains.chains.len());
-        Ok(Sample::new(points.to_vec(), 3, count, true, chains.map_or(0, Chains::divergences)))
-    }
-
     fn effects(&self) -> Option<&dyn Effects> {
-        self.says.then_some(self)
+        (self.says != Says::Nothing).then_some(self)
     }
 
     fn length(&self) -> Length {
@@ -240,29 +175,33 @@ impl Effects for Product {
     }
 
     fn at(&self, points: &[f64]) -> Result<Vec<f64>, TargetError> {
-        Ok(points.chunks_exact(3).flat_map(Self::seen).collect())
+        let at = |u: &[f64]| if self.says == Says::WithoutScale { [u[1], u[2]] } else { Self::seen(u) };
+        Ok(points.chunks_exact(3).flat_map(at).collect())
     }
 
     fn pull_back(&self, points: &[f64], slopes: &[f64]) -> Result<Vec<f64>, TargetError> {
-        Ok(back(points, slopes))
+        let one = |(u, s): (&[f64], &[f64])| match self.says {
+            Says::WithoutScale => [0.0, s[0], s[1]],
+            _ => [u[0].exp() * u[1] * s[0], u[0].exp() * s[0], s[1]],
+        };
+        Ok(points.chunks_exact(3).zip(slopes.chunks_exact(2)).flat_map(one).collect())
     }
 
     fn log_likelihood(&self, effects: &[f64], rows: Option<&[usize]>) -> Result<Slopes, TargetError> {
-        Ok(self.by_effects(effects, &which(rows, self)))
+        let which = rows.map_or_else(|| self.all(), |rows| rows.iter().map(|&row| (row, 1.0)).collect());
+        Ok(self.by_effects(effects, &which))
     }
 }
 
-fn fitted(model: &Product, rest: RestChoice, k: usize) -> TargetFit {
+fn fitted(model: &Product, rest: RestChoice, k: usize) -> Result<TargetFit, TargetError> {
     advised(model, rest, k, Advice::Silent)
 }
 
-fn advised(model: &Product, rest: RestChoice, k: usize, advice: Advice) -> TargetFit {
+fn advised(model: &Product, rest: RestChoice, k: usize, advice: Advice) -> Result<TargetFit, TargetError> {
     let plan = Plan { k, max_k: k, pilot: 50, max_rounds: 6, draws: None, seed: 3, advice };
     let units = Units::of_rows(model.rows());
-    match fit(model, units, plan, rest, None, &mut |_| ControlFlow::Continue(())) {
-        Ok(found) => found,
-        Err(error) => panic!("{error}"),
-    }
+    let target = AnyModel { model, begin: Begin::Apart, gives: Gives::Density, seed: 1 };
+    fit(&target, units, plan, rest, None, &mut |_| ControlFlow::Continue(()))
 }
 
 /// Mean and standard deviation of one coordinate.
@@ -273,8 +212,8 @@ fn moments(lines: impl Iterator<Item = (f64, f64)> + Clone) -> (f64, f64) {
 
 #[test]
 fn a_gaussian_in_the_effects_stands_for_rows_that_see_a_product() {
-    let model = Product::new(1500, true);
-    let found = fitted(&model, RestChoice::Gaussian, 1);
+    let model = Product::new(1500, Says::Truth);
+    let found = fitted(&model, RestChoice::Gaussian, 1).unwrap();
     assert_eq!(found.verdict.grade, Grade::A, "{:?}", found.verdict.reasons);
     assert!(found.verdict.divergence.variance < 0.02, "{:?}", found.verdict.divergence);
     let Some((names, rest)) = &found.coreset.rest else { panic!("no Gaussian") };
@@ -293,7 +232,7 @@ fn a_gaussian_in_the_effects_stands_for_rows_that_see_a_product() {
 /// The same model that does not say what its likelihood sees: as a function of its parameters the log-likelihood bends.
 #[test]
 fn a_gaussian_in_the_parameters_does_not() {
-    let found = fitted(&Product::new(1500, false), RestChoice::Gaussian, 1);
+    let found = fitted(&Product::new(1500, Says::Nothing), RestChoice::Gaussian, 1).unwrap();
     assert_eq!(found.verdict.grade, Grade::C);
     assert!(found.verdict.divergence.variance > 1.0, "{:?}", found.verdict.divergence);
 }
@@ -301,8 +240,8 @@ fn a_gaussian_in_the_parameters_does_not() {
 /// No single row stands for all, and a Gaussian in the parameters neither.
 #[test]
 fn all_rows_are_sampled_where_nothing_smaller_stands_for_them() {
-    let model = Product::new(400, false);
-    let found = fitted(&model, RestChoice::Auto, 1);
+    let model = Product::new(400, Says::Nothing);
+    let found = fitted(&model, RestChoice::Auto, 1).unwrap();
     assert_eq!(found.coreset.rows.len(), 400, "{:?}", found.notes);
     assert!(found.coreset.weights.iter().all(|weight| *weight == 1.0));
     assert_eq!(found.verdict.grade, Grade::A, "{:?}", found.verdict.reasons);
@@ -312,107 +251,18 @@ fn all_rows_are_sampled_where_nothing_smaller_stands_for_them() {
 /// Where the first Gaussian is far off, nothing more is tried.
 #[test]
 fn all_rows_are_sampled_at_once_where_the_log_likelihood_is_far_from_quadratic() {
-    let found = advised(&Product::new(400, false), RestChoice::Auto, 1, Advice::Heeded);
+    let found = advised(&Product::new(400, Says::Nothing), RestChoice::Auto, 1, Advice::Heeded).unwrap();
     assert_eq!((found.coreset.rows.len(), found.rounds.len()), (400, 0), "{:?}", found.notes);
     assert_eq!(found.verdict.grade, Grade::A, "{:?}", found.verdict.reasons);
     assert!(found.notes.iter().any(|note| note.contains("far from quadratic")), "{:?}", found.notes);
 }
 
-/// Effects whose slopes are not those of the likelihood: the fit is not certified.
+/// Effects without the scale, from which the log-likelihood does not follow.
 #[test]
-fn wrong_effects_are_found() {
-    struct Liar(Product);
-    impl Effects for Liar {
-        fn count(&self) -> usize {
-            2
-        }
-        fn names(&self) -> Result<Vec<String>, TargetError> {
-            Effects::names(&self.0)
-        }
-        // The scale is left out: η is not what the likelihood sees.
-        fn at(&self, points: &[f64]) -> Result<Vec<f64>, TargetError> {
-            Ok(points.chunks_exact(3).flat_map(|u| [u[1], u[2]]).collect())
-        }
-        fn pull_back(&self, points: &[f64], slopes: &[f64]) -> Result<Vec<f64>, TargetError> {
-            let _ = points;
-            Ok(slopes.chunks_exact(2).flat_map(|s| [0.0, s[0], s[1]]).collect())
-        }
-        fn log_likelihood(&self, effects: &[f64], rows: Option<&[usize]>) -> Result<Slopes, TargetError> {
-            Effects::log_likelihood(&self.0, effects, rows)
-        }
-    }
-    impl Target for Liar {
-        type Place = Vec<f64>;
-        fn rows(&self) -> usize {
-            self.0.rows()
-        }
-        fn sample(
-            &self,
-            _: &[usize],
-            _: &[f64],
-            _: Option<&Sample>,
-            _: Wanted,
-        ) -> Result<Sample, TargetError> {
-            Err("rows are not sampled here".into())
-        }
-        fn place(&self, sample: &Sample) -> Result<Vec<f64>, TargetError> {
-            self.0.place(sample)
-        }
-        fn log_likelihoods(
-            &self,
-            place: &Vec<f64>,
-            rows: &Rows,
-            see: &mut (dyn FnMut(&[f64]) + Send),
-        ) -> Result<(), TargetError> {
-            self.0.log_likelihoods(place, rows, see)
-        }
-        fn derivatives(&self) -> Option<&dyn Derivatives> {
-            Some(self)
-        }
-    }
-    impl Derivatives for Liar {
-        fn dimension(&self) -> usize {
-            3
-        }
-        fn names(&self) -> Result<Vec<String>, TargetError> {
-            Derivatives::names(&self.0)
-        }
-        fn starts(&self, count: usize) -> Result<Vec<f64>, TargetError> {
-            self.0.starts(count)
-        }
-        fn unconstrained(&self, sample: &Sample) -> Result<Vec<f64>, TargetError> {
-            self.0.unconstrained(sample)
-        }
-        fn log_likelihood(&self, at: &[f64], rows: Option<&[usize]>) -> Result<Slopes, TargetError> {
-            Derivatives::log_likelihood(&self.0, at, rows)
-        }
-        fn weighted(&self, at: &[f64], rows: &[usize], weights: &[f64]) -> Result<Slopes, TargetError> {
-            self.0.weighted(at, rows, weights)
-        }
-        fn log_prior(&self, at: &[f64]) -> Result<Slopes, TargetError> {
-            self.0.log_prior(at)
-        }
-        fn constrained(&self, points: &[f64], chains: Option<&Chains>) -> Result<Sample, TargetError> {
-            self.0.constrained(points, chains)
-        }
-        fn effects(&self) -> Option<&dyn Effects> {
-            Some(self)
-        }
-        fn length(&self) -> Length {
-            self.0.length()
-        }
-    }
-    let liar = Liar(Product::new(1000, false));
-    let plan =
-        Plan { k: 1, max_k: 1, pilot: 50, max_rounds: 4, draws: None, seed: 3, advice: Advice::Silent };
-    let found =
-        fit(
-            &liar,
-            Units::of_rows(1000),
-            plan,
-            RestChoice::Gaussian,
-            None,
-            &mut |_| ControlFlow::Continue(()),
-        );
-    assert!(!matches!(&found, Ok(found) if found.verdict.grade != Grade::C));
+fn wrong_effects_are_refused() {
+    let error = match fitted(&Product::new(1000, Says::WithoutScale), RestChoice::Gaussian, 1) {
+        Ok(found) => panic!("{:?}", found.verdict),
+        Err(error) => error.to_string(),
+    };
+    assert!(error.contains("another log-likelihood than the model"), "{error}");
 }

@@ -1,146 +1,25 @@
 //! A Gaussian in place of all rows, for a model that is known by its gradients: certified where it should be, and not where a second
 //! mode, a bend that no quadratic has, or a gradient that fails says otherwise.
 
+#[path = "common/any_model.rs"]
+mod any_model;
+
 use std::ops::ControlFlow;
 
+use any_model::{AnyModel, Begin, Gives, Model, normal_prior};
 use corelet::coreset::RestChoice;
-use corelet::engine::{
-    Advice, Derivatives, Length, Plan, Rows, Sample, Slopes, Target, TargetError, TargetFit, Units, Wanted,
-    fit,
-};
-use corelet::posterior::Chains;
+use corelet::engine::{Advice, Derivatives, Plan, TargetError, TargetFit, Units, fit};
 use corelet::trust::{Grade, Reason};
 
-/// Rows of a model with normal priors: the log-likelihood of each, with its slope along each coordinate.
-trait Row: Sync {
-    fn rows(&self) -> usize;
-    fn dim(&self) -> usize;
-    fn prior_sd(&self) -> f64;
-    fn at(&self, row: usize, theta: &[f64], slope: &mut [f64]) -> f64;
-
-    /// Number x of the points to climb from, a point after the other.
-    fn start(&self, x: usize) -> f64 {
-        scattered(x, self.dim())
-    }
-}
-
-/// Points within 1 of 0, the first of them within 0.1.
-fn scattered(x: usize, dim: usize) -> f64 {
-    ((x * 7919 % 101) as f64 / 50.0 - 1.0) * if x < dim { 0.1 } else { 1.0 }
-}
-
-struct Model<R>(R);
-
-impl<R: Row> Model<R> {
-    fn sum(&self, at: &[f64], rows: &(impl Iterator<Item = (usize, f64)> + Clone)) -> Slopes {
-        let dim = self.0.dim();
-        let (mut values, mut gradients) = (Vec::new(), Vec::new());
-        for theta in at.chunks_exact(dim) {
-            let (mut value, mut gradient, mut slope) = (0.0, vec![0.0; dim], vec![0.0; dim]);
-            for (row, weight) in rows.clone() {
-                slope.fill(0.0);
-                value += weight * self.0.at(row, theta, &mut slope);
-                gradient.iter_mut().zip(&slope).for_each(|(sum, x)| *sum += weight * x);
-            }
-            values.push(value);
-            gradients.extend(gradient);
-        }
-        Slopes { values, gradients }
-    }
-}
-
-impl<R: Row> Target for Model<R> {
-    type Place = Vec<f64>;
-
-    fn rows(&self) -> usize {
-        self.0.rows()
-    }
-
-    fn sample(&self, _: &[usize], _: &[f64], _: Option<&Sample>, _: Wanted) -> Result<Sample, TargetError> {
-        Err("rows alone are not sampled here".into())
-    }
-
-    fn place(&self, sample: &Sample) -> Result<Vec<f64>, TargetError> {
-        Ok(sample.draws.theta.clone())
-    }
-
-    fn log_likelihoods(
-        &self,
-        place: &Vec<f64>,
-        rows: &Rows,
-        see: &mut (dyn FnMut(&[f64]) + Send),
-    ) -> Result<(), TargetError> {
-        let ids: Vec<usize> = match rows {
-            Rows::Range(range) => range.clone().collect(),
-            Rows::Some(ids) => ids.clone(),
-        };
-        let mut slope = vec![0.0; self.0.dim()];
-        let draws = place.chunks_exact(self.0.dim());
-        let values: Vec<f64> = draws
-            .flat_map(|theta| ids.iter().map(|&row| self.0.at(row, theta, &mut slope)).collect::<Vec<_>>())
-            .collect();
-        see(&values);
-        Ok(())
-    }
-
-    fn derivatives(&self) -> Option<&dyn Derivatives> {
-        Some(self)
-    }
-}
-
-impl<R: Row> Derivatives for Model<R> {
-    fn dimension(&self) -> usize {
-        self.0.dim()
-    }
-
-    fn names(&self) -> Result<Vec<String>, TargetError> {
-        Ok((0..self.0.dim()).map(|i| format!("theta[{i}]")).collect())
-    }
-
-    fn starts(&self, count: usize) -> Result<Vec<f64>, TargetError> {
-        Ok((0..count * self.0.dim()).map(|x| self.0.start(x)).collect())
-    }
-
-    fn unconstrained(&self, sample: &Sample) -> Result<Vec<f64>, TargetError> {
-        Ok(sample.draws.theta.clone())
-    }
-
-    fn log_likelihood(&self, at: &[f64], rows: Option<&[usize]>) -> Result<Slopes, TargetError> {
-        Ok(match rows {
-            Some(rows) => self.sum(at, &rows.iter().map(|&row| (row, 1.0))),
-            None => self.sum(at, &(0..self.0.rows()).map(|row| (row, 1.0))),
-        })
-    }
-
-    fn weighted(&self, at: &[f64], rows: &[usize], weights: &[f64]) -> Result<Slopes, TargetError> {
-        Ok(self.sum(at, &rows.iter().copied().zip(weights.iter().copied())))
-    }
-
-    fn log_prior(&self, at: &[f64]) -> Result<Slopes, TargetError> {
-        let precision = self.0.prior_sd().powi(-2);
-        let value = |theta: &[f64]| -0.5 * precision * theta.iter().map(|x| x * x).sum::<f64>();
-        Ok(Slopes {
-            values: at.chunks_exact(self.0.dim()).map(value).collect(),
-            gradients: at.iter().map(|x| -precision * x).collect(),
-        })
-    }
-
-    fn constrained(&self, points: &[f64], chains: Option<&Chains>) -> Result<Sample, TargetError> {
-        let count = chains.map_or(1, |chains| chains.chains.len());
-        Ok(Sample::new(points.to_vec(), self.0.dim(), count, true, chains.map_or(0, Chains::divergences)))
-    }
-
-    fn length(&self) -> Length {
-        Length { chains: 4, warmup: 300, draws: 1000, target_accept: 0.8 }
-    }
-}
-
-fn fitted<R: Row>(model: R, rest: RestChoice, k: usize) -> Result<TargetFit, TargetError> {
-    let model = Model(model);
+fn fitted(model: &dyn Model, rest: RestChoice, k: usize) -> Result<TargetFit, TargetError> {
     let plan =
         Plan { k, max_k: 2 * k, pilot: 500, max_rounds: 6, draws: None, seed: 3, advice: Advice::Heeded };
-    let units = Units::of_rows(model.0.rows());
-    fit(&model, units, plan, rest, None, &mut |_| ControlFlow::Continue(()))
+    let units = Units::of_rows(model.rows());
+    fit(&target(model), units, plan, rest, None, &mut |_| ControlFlow::Continue(()))
+}
+
+fn target(model: &dyn Model) -> AnyModel<'_> {
+    AnyModel { model, begin: Begin::Apart, gives: Gives::Density, seed: 1 }
 }
 
 /// Counts in groups of unequal size: an intercept for each, and a slope.
@@ -167,7 +46,7 @@ impl Counts {
     }
 }
 
-impl Row for Counts {
+impl Model for Counts {
     fn rows(&self) -> usize {
         self.x.len()
     }
@@ -176,15 +55,16 @@ impl Row for Counts {
         self.groups + 1
     }
 
-    fn prior_sd(&self) -> f64 {
-        2.0
+    fn prior(&self, theta: &[f64], slope: &mut [f64]) -> f64 {
+        normal_prior(theta, 2.0, slope)
     }
 
-    fn at(&self, row: usize, theta: &[f64], slope: &mut [f64]) -> f64 {
+    fn row(&self, row: usize, theta: &[f64], weight: f64, slope: &mut [f64]) -> f64 {
         let (x, group) = (self.x[row], self.group[row]);
         let eta = theta[0] * x + theta[group + 1];
         let left = self.y[row] - eta.exp();
-        (slope[0], slope[group + 1]) = (left * x, left);
+        slope[0] += weight * left * x;
+        slope[group + 1] += weight * left;
         self.y[row] * eta - eta.exp()
     }
 }
@@ -192,12 +72,13 @@ impl Row for Counts {
 /// Many rows for each parameter: no row is needed, and the draws are those of the posterior of all rows.
 #[test]
 fn many_rows_need_none_of_them() {
-    let fit = fitted(Counts::new(12_000, 30, 4.0), RestChoice::Auto, 60).unwrap();
+    let fit = fitted(&Counts::new(12_000, 30, 4.0), RestChoice::Auto, 60).unwrap();
     assert_eq!((fit.verdict.grade, fit.coreset.rows.len()), (Grade::A, 0), "{:?}", fit.verdict.reasons);
     let (names, rest) = fit.coreset.rest.as_ref().unwrap();
     assert_eq!((names.len(), rest.dim()), (31, 31));
     // An independent look: the gradient of all rows vanishes on average over the draws.
-    let model = Model(Counts::new(12_000, 30, 4.0));
+    let counts = Counts::new(12_000, 30, 4.0);
+    let model = target(&counts);
     let some = fit.draws.thinned(200).draws;
     let (likelihood, prior) =
         (model.log_likelihood(&some.theta, None).unwrap(), model.log_prior(&some.theta).unwrap());
@@ -212,7 +93,7 @@ fn many_rows_need_none_of_them() {
 /// Few events for each parameter: a Gaussian alone is off, and rows beside it bring V down by an order.
 #[test]
 fn rows_beside_it_have_what_is_not_gaussian() {
-    let fit = fitted(Counts::new(1500, 30, 0.7), RestChoice::Gaussian, 120).unwrap();
+    let fit = fitted(&Counts::new(1500, 30, 0.7), RestChoice::Gaussian, 120).unwrap();
     let variances: Vec<f64> =
         fit.rounds.iter().filter(|round| round.points == 0).map(|round| round.variance).collect();
     let alone = variances.iter().copied().fold(f64::INFINITY, f64::min);
@@ -230,7 +111,7 @@ struct Squared {
     one_sided: bool,
 }
 
-impl Row for Squared {
+impl Model for Squared {
     fn rows(&self) -> usize {
         self.rows.len()
     }
@@ -239,17 +120,17 @@ impl Row for Squared {
         1
     }
 
-    fn prior_sd(&self) -> f64 {
-        3.0
+    fn prior(&self, theta: &[f64], slope: &mut [f64]) -> f64 {
+        normal_prior(theta, 3.0, slope)
     }
 
-    fn start(&self, x: usize) -> f64 {
-        if self.one_sided { 0.3 * x as f64 } else { scattered(x, 1) }
+    fn starts(&self, count: usize) -> Option<Vec<f64>> {
+        self.one_sided.then(|| (0..count).map(|x| 0.3 * x as f64).collect())
     }
 
-    fn at(&self, row: usize, theta: &[f64], slope: &mut [f64]) -> f64 {
+    fn row(&self, row: usize, theta: &[f64], weight: f64, slope: &mut [f64]) -> f64 {
         let left = self.rows[row] - theta[0] * theta[0];
-        slope[0] = 2.0 * left * theta[0];
+        slope[0] += weight * 2.0 * left * theta[0];
         -0.5 * left * left
     }
 }
@@ -259,7 +140,7 @@ fn a_second_mode_is_no_a() {
     let rows: Vec<f64> = (0..2000).map(|row| 1.0 + ((row * 37 % 101) as f64 - 50.0) / 50.0).collect();
     // The mirror image of a start finds the mode that no start is near.
     for one_sided in [false, true] {
-        let fit = fitted(Squared { rows: rows.clone(), one_sided }, RestChoice::Gaussian, 20).unwrap();
+        let fit = fitted(&Squared { rows: rows.clone(), one_sided }, RestChoice::Gaussian, 20).unwrap();
         assert_eq!(fit.verdict.grade, Grade::C);
         assert!(fit.verdict.reasons.contains(&Reason::SecondMode), "{:?}", fit.verdict.reasons);
     }
@@ -268,7 +149,7 @@ fn a_second_mode_is_no_a() {
 /// A gradient that is not finite is an error that names the row.
 struct Broken;
 
-impl Row for Broken {
+impl Model for Broken {
     fn rows(&self) -> usize {
         500
     }
@@ -277,19 +158,19 @@ impl Row for Broken {
         2
     }
 
-    fn prior_sd(&self) -> f64 {
-        1.0
+    fn prior(&self, theta: &[f64], slope: &mut [f64]) -> f64 {
+        normal_prior(theta, 1.0, slope)
     }
 
-    fn at(&self, row: usize, theta: &[f64], slope: &mut [f64]) -> f64 {
-        slope[1] = if row == 311 { f64::NAN } else { -theta[1] };
+    fn row(&self, row: usize, theta: &[f64], weight: f64, slope: &mut [f64]) -> f64 {
+        slope[1] += if row == 311 { f64::NAN } else { -weight * theta[1] };
         -0.5 * theta[1] * theta[1]
     }
 }
 
 #[test]
 fn a_gradient_that_is_not_finite_is_said() {
-    let error = match fitted(Broken, RestChoice::Gaussian, 20) {
+    let error = match fitted(&Broken, RestChoice::Gaussian, 20) {
         Ok(_) => panic!("a posterior"),
         Err(error) => error.to_string(),
     };
@@ -299,7 +180,7 @@ fn a_gradient_that_is_not_finite_is_said() {
 /// Each row sees the sum of two coordinates, and not their difference; a third is seen by none.
 struct Sum(Vec<f64>);
 
-impl Row for Sum {
+impl Model for Sum {
     fn rows(&self) -> usize {
         self.0.len()
     }
@@ -308,13 +189,13 @@ impl Row for Sum {
         3
     }
 
-    fn prior_sd(&self) -> f64 {
-        1.5
+    fn prior(&self, theta: &[f64], slope: &mut [f64]) -> f64 {
+        normal_prior(theta, 1.5, slope)
     }
 
-    fn at(&self, row: usize, theta: &[f64], slope: &mut [f64]) -> f64 {
+    fn row(&self, row: usize, theta: &[f64], weight: f64, slope: &mut [f64]) -> f64 {
         let left = self.0[row] - theta[0] - theta[1];
-        (slope[0], slope[1]) = (left, left);
+        slope[..2].iter_mut().for_each(|slope| *slope += weight * left);
         -0.5 * left * left
     }
 }
@@ -324,7 +205,7 @@ impl Row for Sum {
 fn undetermined_directions_are_left_to_the_prior() {
     let rows: Vec<f64> = (0..3000).map(|row| 2.0 + ((row * 37 % 101) as f64 - 50.0) / 30.0).collect();
     let mean = rows.iter().sum::<f64>() / 3000.0;
-    let fit = fitted(Sum(rows), RestChoice::Gaussian, 20).unwrap();
+    let fit = fitted(&Sum(rows), RestChoice::Gaussian, 20).unwrap();
     assert_ne!(fit.verdict.grade, Grade::C, "{:?}", fit.verdict.reasons);
     let said = fit.coreset.summary.warnings().join(" ");
     assert!(said.contains("do not inform 1 direction"), "{said}");
@@ -347,7 +228,7 @@ fn undetermined_directions_are_left_to_the_prior() {
 /// A gradient that is finite at the mode and not beside it: the Hessian is not finite.
 struct Cliff;
 
-impl Row for Cliff {
+impl Model for Cliff {
     fn rows(&self) -> usize {
         400
     }
@@ -356,20 +237,20 @@ impl Row for Cliff {
         2
     }
 
-    fn prior_sd(&self) -> f64 {
-        1.0
+    fn prior(&self, theta: &[f64], slope: &mut [f64]) -> f64 {
+        normal_prior(theta, 1.0, slope)
     }
 
-    fn at(&self, row: usize, theta: &[f64], slope: &mut [f64]) -> f64 {
-        slope[0] = -theta[0];
-        slope[1] = if row == 123 && theta[1] > 1e-9 { f64::NAN } else { -theta[1] };
+    fn row(&self, row: usize, theta: &[f64], weight: f64, slope: &mut [f64]) -> f64 {
+        slope[0] -= weight * theta[0];
+        slope[1] += if row == 123 && theta[1] > 1e-9 { f64::NAN } else { -weight * theta[1] };
         -0.5 * (theta[0] * theta[0] + theta[1] * theta[1])
     }
 }
 
 #[test]
 fn a_hessian_that_is_not_finite_is_said() {
-    let error = match fitted(Cliff, RestChoice::Gaussian, 20) {
+    let error = match fitted(&Cliff, RestChoice::Gaussian, 20) {
         Ok(_) => panic!("a posterior"),
         Err(error) => error.to_string(),
     };
@@ -379,7 +260,7 @@ fn a_hessian_that_is_not_finite_is_said() {
 /// Only the product of two coordinates is seen: the posterior lies along two arms of a hyperbola.
 struct Product(Vec<f64>);
 
-impl Row for Product {
+impl Model for Product {
     fn rows(&self) -> usize {
         self.0.len()
     }
@@ -388,13 +269,14 @@ impl Row for Product {
         2
     }
 
-    fn prior_sd(&self) -> f64 {
-        3.0
+    fn prior(&self, theta: &[f64], slope: &mut [f64]) -> f64 {
+        normal_prior(theta, 3.0, slope)
     }
 
-    fn at(&self, row: usize, theta: &[f64], slope: &mut [f64]) -> f64 {
+    fn row(&self, row: usize, theta: &[f64], weight: f64, slope: &mut [f64]) -> f64 {
         let left = self.0[row] - theta[0] * theta[1];
-        (slope[0], slope[1]) = (left * theta[1], left * theta[0]);
+        slope[0] += weight * left * theta[1];
+        slope[1] += weight * left * theta[0];
         -0.5 * left * left
     }
 }
@@ -403,7 +285,7 @@ impl Row for Product {
 #[test]
 fn a_posterior_far_from_gaussian_is_a_c_that_says_so() {
     let rows = (0..5000).map(|row| 2.0 + ((row * 37 % 101) as f64 - 50.0) / 30.0).collect();
-    let fit = fitted(Product(rows), RestChoice::Gaussian, 20).unwrap();
+    let fit = fitted(&Product(rows), RestChoice::Gaussian, 20).unwrap();
     assert_eq!(fit.verdict.grade, Grade::C);
     assert!(fit.rounds.len() <= 3, "{:?}", fit.rounds.len());
     assert!(fit.notes.iter().any(|note| note.contains("far from quadratic")), "{:?}", fit.notes);
@@ -412,17 +294,18 @@ fn a_posterior_far_from_gaussian_is_a_c_that_says_so() {
 /// Rounds are numbered through, whatever scheme they are of, and groups beside the Gaussian are whole.
 #[test]
 fn rounds_are_numbered_through_and_groups_are_whole() {
-    let model = Model(Counts::new(1500, 30, 0.7));
+    let counts = Counts::new(1500, 30, 0.7);
     let codes: Vec<usize> = (0..1500).map(|row| row / 5).collect();
     let plan =
         Plan { k: 60, max_k: 60, pilot: 500, max_rounds: 6, draws: None, seed: 3, advice: Advice::Told };
     let (mut heard, mut forecasts) = (Vec::new(), 0);
-    let fit = fit(&model, Units::of_groups(&codes), plan, RestChoice::Gaussian, None, &mut |step| {
-        heard.push(step.round);
-        forecasts += usize::from(step.forecast.is_some());
-        ControlFlow::Continue(())
-    })
-    .unwrap();
+    let fit =
+        fit(&target(&counts), Units::of_groups(&codes), plan, RestChoice::Gaussian, None, &mut |step| {
+            heard.push(step.round);
+            forecasts += usize::from(step.forecast.is_some());
+            ControlFlow::Continue(())
+        })
+        .unwrap();
     let most = heard.iter().copied().max();
     assert_eq!(most, Some(fit.rounds.len()));
     assert_eq!(forecasts, 2, "of the Gaussian alone, and of rows beside it");

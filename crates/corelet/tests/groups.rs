@@ -14,7 +14,7 @@ use corelet::posterior::{Laplace, LaplaceSettings, Prior, laplace};
 use corelet::rows::{All, GroupsAtHand, Memory, Problem};
 use corelet::sparse_vi::SparseViSettings;
 use corelet::study::{BuildSpecification, Specification, Study, StudyError, UsageError, unheard};
-use corelet::trust::{Grade, HeldOut};
+use corelet::trust::Grade;
 use sparse_nnls::{Dictionary, Info, Method};
 
 struct Fit {
@@ -42,10 +42,9 @@ fn go_on(_: &Info) -> ControlFlow<()> {
 }
 
 fn of_groups(fit: &Fit, groups: &Groups, options: &BuildOptions) -> Result<Coreset, BuildError> {
-    let held_out = HeldOut::new(&fit.rows, &fit.laplace.posterior, options.seed);
     let posterior = &fit.laplace.posterior;
     let groups = at_hand(fit, groups);
-    let built = build_of_groups(&fit.rows, &groups, posterior, &held_out, options, &mut go_on)?;
+    let built = build_of_groups(&fit.rows, &groups, posterior, options, &mut go_on)?;
     let of_rows = built.groups.unwrap();
     assert!(
         built.coreset.rows.iter().zip(of_rows).all(|(row, group)| group_of(groups.groups(), *row) == group)
@@ -92,7 +91,6 @@ fn the_column_of_a_group_is_the_sum_of_its_rows() {
 fn groups_of_one_row_are_rows() {
     let (n, fit) = (500, logistic(500));
     let groups = Groups::of_names(&(0..n).map(|i| i.to_string()).collect::<Vec<_>>());
-    let held_out = HeldOut::new(&fit.rows, &fit.laplace.posterior, 0);
     let problem = Problem { rows: &fit.rows, prior: &fit.prior };
     let once = RoundOptions { rounds: Some(1), ..RoundOptions::default() };
     for method in [Method::default(), Method::from_name("omp").unwrap(), Method::from_name("giga").unwrap()] {
@@ -103,7 +101,7 @@ fn groups_of_one_row_are_rows() {
             ..BuildOptions::default()
         };
         let posterior = &fit.laplace.posterior;
-        let plain = build_in_rounds(problem, posterior, &held_out, &options, &once, &mut go_on).unwrap();
+        let plain = build_in_rounds(problem, posterior, &options, &once, &mut go_on).unwrap();
         let coreset = of_groups(&fit, &groups, &options).unwrap();
         assert_eq!(coreset.rows, plain.coreset.rows, "{}", method.name());
         for (a, b) in coreset.weights.iter().zip(&plain.coreset.weights) {
@@ -183,7 +181,7 @@ fn a_study_of_groups_is_certified() {
     let coreset = chosen.coreset();
     assert!(coreset.groups.unwrap() <= 40 && coreset.rows.len() > 100);
     assert!(chosen.evaluation.kl_forward.unwrap() < 0.01, "{:?}", chosen.evaluation.kl_forward);
-    let weighted = study.weighted(&coreset.rows, &coreset.weights).unwrap();
+    let weighted = study.weighted(&coreset.rows, &chosen.weights).unwrap();
     let drawn = study.sample(Some(&weighted), &asked.sample, 0, &mut unheard).unwrap();
     assert_eq!(drawn.grade(), Some(Grade::A));
     let summary: serde_json::Value = serde_json::from_str(&chosen.summary.to_json().unwrap()).unwrap();

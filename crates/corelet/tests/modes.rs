@@ -108,7 +108,7 @@ fn fitted(study: &Study, k: usize, seed: u64) -> Drawn {
     let specification = BuildSpecification { k: Some(k), seed, ..BuildSpecification::default() };
     let chosen = study.build(&specification, &mut unheard).unwrap().unwrap();
     let coreset = chosen.coreset();
-    let weighted = study.weighted(&coreset.rows, &coreset.weights).unwrap();
+    let weighted = study.weighted(&coreset.rows, &chosen.weights).unwrap();
     study.sample(Some(&weighted), &SampleSettings::default(), seed, &mut unheard).unwrap()
 }
 
@@ -310,7 +310,7 @@ fn a_spike_of_few_weighted_rows_is_found() {
     for heavy in [1.0, 14.0] {
         let mut weights = vec![1.0; 30];
         weights[29] = heavy;
-        let weighted = study.weighted(&ids, &weights).unwrap();
+        let weighted = study.weighted(&ids, &weights.into()).unwrap();
         let prior = study.problem().prior;
         let modes = modes_of_weighted(&weighted, prior, &[], 1).unwrap().unwrap();
         let spike = modes.all().iter().find(|mode| mode.theta()[1] < -4.0);

@@ -186,7 +186,8 @@ fn the_default_embedding_is_at_least_as_good_as_draws_on_real_data() {
                 let held_out = HeldOut::new(&setting.rows, posterior, seed + 100);
                 let problem = Problem { rows: &setting.rows, prior: &setting.prior };
                 let full = Some(&setting.full);
-                let judged = evaluate(problem, full, Some(&held_out), &built.rows, &built.weights).unwrap();
+                let estimate = held_out.estimate(&built.rows, &built.weights).unwrap();
+                let judged = evaluate(problem, full, Some(&estimate), &built.rows, &built.weights).unwrap();
                 (judged.heldout_residual.unwrap(), judged.kl_forward.unwrap(), built.fit.embedding.name)
             };
             let medians = |choice: Choice| {

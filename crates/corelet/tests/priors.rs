@@ -400,7 +400,7 @@ fn coresets_under_heavy_tails_are_judged() {
     let study = Study::open(&source, &asked).unwrap();
     let grade = |asked: &Specification| {
         let chosen = study.build(&asked.build, &mut unheard).unwrap().unwrap();
-        let weighted = study.weighted(&chosen.coreset().rows, &chosen.coreset().weights).unwrap();
+        let weighted = study.weighted(&chosen.coreset().rows, &chosen.weights).unwrap();
         study.sample(Some(&weighted), &asked.sample, 0, &mut unheard).unwrap().grade()
     };
     asked.build.k = Some(60);

@@ -19,7 +19,7 @@ use corelet::posterior::{Gaussian, LaplaceSettings, Prior, SampleSettings, lapla
 use corelet::rows::{
     All, At, LogLikelihood, Memory, Newton, Observations, Problem, Rest, Rows, Under, Weighted,
 };
-use corelet::trust::{Draws, Grade, HeldOut, Verdict, verdict};
+use corelet::trust::{Draws, Grade, Verdict, verdict};
 
 /// Nodes and weights of the 9-point Gauss rule for z ~ N(0, 1), from tables (Abramowitz and Stegun 25.10, scaled).
 const GAUSS: [(f64, f64); 5] = [
@@ -167,11 +167,10 @@ fn large_hessians_are_those_of_single_rows() {
 /// A build with a Gaussian, and the rows that it is of.
 fn build(rows: &Memory, prior: &Prior, k: usize, rest: RestChoice) -> Result<(Built, Gaussian), BuildError> {
     let full = laplace(&All(rows), prior, None, &LaplaceSettings::default()).unwrap().posterior;
-    let held_out = HeldOut::new(rows, &full, 0);
     let options = BuildOptions { k, rest, ..BuildOptions::default() };
     let go_on = &mut |_: &_| ControlFlow::Continue(());
     let problem = Problem { rows, prior };
-    let built = build_in_rounds(problem, &full, &held_out, &options, &RoundOptions::default(), go_on)?;
+    let built = build_in_rounds(problem, &full, &options, &RoundOptions::default(), go_on)?;
     Ok((built, full))
 }
 

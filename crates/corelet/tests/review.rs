@@ -74,7 +74,7 @@ fn review(study: &Study, draws: usize) -> Review {
 fn without(study: &Study, gone: &[usize]) -> Gaussian {
     let all: Vec<usize> = (0..study.len()).collect();
     let weights: Vec<f64> = all.iter().map(|row| f64::from(u8::from(!gone.contains(row)))).collect();
-    study.weighted(&all, &weights).unwrap().fit(study.problem().prior).unwrap().posterior
+    study.weighted(&all, &weights.into()).unwrap().fit(study.problem().prior).unwrap().posterior
 }
 
 #[test]

@@ -16,7 +16,6 @@ use corelet::generate;
 use corelet::model::{Link, Logistic, Model, Poisson};
 use corelet::posterior::{Laplace, LaplaceSettings, Prior, kl_gaussian, laplace};
 use corelet::rows::{All, Memory, Problem, Weighted};
-use corelet::trust::HeldOut;
 
 struct Setting {
     rows: Memory,
@@ -38,9 +37,8 @@ impl Setting {
 
     fn build(&self, start: Start, rounds: &RoundOptions, options: &BuildOptions) -> Built {
         let fit = start_fit(self.problem(), start, options.seed).unwrap();
-        let held_out = HeldOut::new(&self.rows, &fit.posterior, options.seed);
         let go_on = &mut |_: &_| ControlFlow::Continue(());
-        build_in_rounds(self.problem(), &fit.posterior, &held_out, options, rounds, go_on).unwrap()
+        build_in_rounds(self.problem(), &fit.posterior, options, rounds, go_on).unwrap()
     }
 
     /// KL both ways between the Laplace fits.

@@ -131,8 +131,7 @@ fn the_judge_of_many_rows_looks_at_few() {
     let exact = HeldOut::new(&rows, &posterior, 0).estimate(&coreset.rows, &coreset.weights).unwrap();
     assert_eq!(exact.sampled_rows, None);
     let before = rows.looks();
-    let held_out = HeldOut::new(&rows, &posterior, 0);
-    held_out.offer(&embedding).unwrap();
+    let held_out = HeldOut::new(&rows, &posterior, 0).with_sketch(embedding.sketch()).unwrap();
     let estimate = held_out.estimate(&coreset.rows, &coreset.weights).unwrap();
     assert!(estimate.sampled_rows.is_some_and(|rows| rows < 5000));
     assert_eq!(rows.looks(), before);
@@ -141,12 +140,13 @@ fn the_judge_of_many_rows_looks_at_few() {
     assert!((got - want).abs() < 0.2 * want, "{got} {want}");
     assert!(estimate.standard_error >= 0.9 * exact.standard_error);
     // Few draws are no reason to fail.
-    let few = HeldOut::with_draws(&rows, &posterior, 0, 5);
-    few.offer(&embedding).unwrap();
+    let few = HeldOut::with_draws(&rows, &posterior, 0, 5).with_sketch(embedding.sketch()).unwrap();
     assert!(few.estimate(&coreset.rows, &coreset.weights).unwrap().residual > 0.0);
     // All rows leave nothing over but rounding, which no sample can tell: a pass is made.
     let all: Vec<usize> = (0..120_000).collect();
     let nothing = held_out.estimate(&all, &vec![1.0; 120_000]).unwrap();
     assert!(nothing.sampled_rows.is_none() && nothing.residual < 1e-6, "{nothing:?}");
     assert_eq!(rows.looks().totals, before.totals + 1);
+    // What was asked in between changes no answer.
+    assert_eq!(held_out.estimate(&coreset.rows, &coreset.weights).unwrap(), estimate);
 }

@@ -373,7 +373,7 @@ fn a_coreset_by_sparse_vi_is_judged_in_the_embedding() {
     let options = BuildOptions { k: 6, seed: 3, ..BuildOptions::default() };
     let whole = select(&options, 0).unwrap();
     let last = run(&model, &prior, 6, &brief(30)).pop().unwrap();
-    assert_eq!((&whole.rows, &whole.weights, whole.passes), (&last.rows, &last.weights, last.passes));
+    assert_eq!((&whole.rows, &*whole.weights, whole.passes), (&last.rows, &last.weights[..], last.passes));
     assert_eq!((whole.status, whole.iterations, whole.fit.path.len()), (Status::Completed, 6, 6));
     assert_eq!((whole.method.as_str(), whole.fit.embedding.name.as_str()), ("sparse-vi", "draws:100"));
     assert_eq!(whole.fit.residual, residual_in(&embedding, &whole.rows, &whole.weights).unwrap());

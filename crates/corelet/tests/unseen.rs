@@ -2,11 +2,15 @@
 //! the other.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "common/any_model.rs"]
+mod any_model;
+
 use std::ops::ControlFlow;
 
+use any_model::{AnyModel, Begin, Gives, Model};
 use corelet::coreset::RestChoice;
-use corelet::engine::{Advice, Plan, Rows, Sample, Target, TargetError, TargetFit, Units, Wanted, fit};
-use corelet::trust::{Grade, Reason, Scores};
+use corelet::engine::{Advice, Plan, Sample, TargetFit, Units, fit};
+use corelet::trust::{Grade, Reason};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
@@ -34,37 +38,37 @@ const SQUARE: Curve = Curve { mean: |t| t * t, slope: |t| 2.0 * t, inverse: f64:
 struct OneSided {
     curve: Curve,
     y: Vec<f64>,
-    has_gradient: bool,
 }
 
 impl OneSided {
-    fn new(curve: Curve, has_gradient: bool) -> Self {
+    fn new(curve: Curve) -> Self {
         let mut rng = ChaCha8Rng::seed_from_u64(7);
         let noise = |rng: &mut ChaCha8Rng| -> f64 { StandardNormal.sample(rng) };
-        Self { curve, y: (0..ROWS).map(|_| 1.7 + noise(&mut rng)).collect(), has_gradient }
-    }
-
-    fn gradient(&self, rows: &[usize], weights: &[f64], theta: f64) -> f64 {
-        let of = |(&row, weight): (&usize, &f64)| weight * (self.y[row] - (self.curve.mean)(theta));
-        (self.curve.slope)(theta) * rows.iter().zip(weights).map(of).sum::<f64>()
+        Self { curve, y: (0..ROWS).map(|_| 1.7 + noise(&mut rng)).collect() }
     }
 }
 
-impl Target for OneSided {
-    type Place = Vec<f64>;
-
+impl Model for OneSided {
     fn rows(&self) -> usize {
         self.y.len()
     }
 
+    fn dim(&self) -> usize {
+        1
+    }
+
+    fn row(&self, row: usize, theta: &[f64], weight: f64, slope: &mut [f64]) -> f64 {
+        let left = self.y[row] - (self.curve.mean)(theta[0]);
+        slope[0] += weight * left * (self.curve.slope)(theta[0]);
+        -0.5 * left * left
+    }
+
+    fn prior(&self, _: &[f64], _: &mut [f64]) -> f64 {
+        0.0
+    }
+
     /// Exact but for the other mode: independence Metropolis from the Gaussian of this one.
-    fn sample(
-        &self,
-        rows: &[usize],
-        weights: &[f64],
-        _: Option<&Sample>,
-        _: Wanted,
-    ) -> Result<Sample, TargetError> {
+    fn sample(&self, rows: &[usize], weights: &[f64]) -> Option<Sample> {
         let mut rng = ChaCha8Rng::seed_from_u64(rows.len() as u64);
         let total: f64 = weights.iter().sum();
         let mean = rows.iter().zip(weights).map(|(&row, w)| w * self.y[row]).sum::<f64>() / total;
@@ -86,46 +90,12 @@ impl Target for OneSided {
                 theta.push(at);
             }
         }
-        Ok(Sample::new(theta, 1, 4, true, 0))
-    }
-
-    fn place(&self, sample: &Sample) -> Result<Vec<f64>, TargetError> {
-        Ok(sample.draws.theta.clone())
-    }
-
-    fn log_likelihoods(
-        &self,
-        place: &Vec<f64>,
-        rows: &Rows,
-        see: &mut (dyn FnMut(&[f64]) + Send),
-    ) -> Result<(), TargetError> {
-        let ids: Vec<usize> = match rows {
-            Rows::Range(range) => range.clone().collect(),
-            Rows::Some(ids) => ids.clone(),
-        };
-        let of = |theta: &f64| {
-            let mean = (self.curve.mean)(*theta);
-            ids.iter().map(|&row| -0.5 * (self.y[row] - mean).powi(2)).collect::<Vec<f64>>()
-        };
-        see(&place.iter().flat_map(of).collect::<Vec<f64>>());
-        Ok(())
-    }
-
-    fn scores(
-        &self,
-        rows: &[usize],
-        weights: &[f64],
-        sample: &Sample,
-        most: usize,
-    ) -> Result<Option<Scores>, TargetError> {
-        let draws = sample.thinned(most).draws;
-        let gradient = draws.theta.iter().map(|&theta| self.gradient(rows, weights, theta)).collect();
-        Ok(self.has_gradient.then_some(Scores { draws, gradient }))
+        Some(Sample::new(theta, 1, 4, true, 0))
     }
 }
 
-fn fitted(curve: Curve, has_gradient: bool) -> TargetFit {
-    let target = OneSided::new(curve, has_gradient);
+fn fitted(curve: Curve, gives: Gives) -> TargetFit {
+    let target = AnyModel { model: &OneSided::new(curve), begin: Begin::Apart, gives, seed: 0 };
     let plan =
         Plan { k: 20, max_k: 20, pilot: 500, max_rounds: 4, draws: None, seed: 3, advice: Advice::Silent };
     let go_on = &mut |_: &_| ControlFlow::Continue(());
@@ -134,7 +104,7 @@ fn fitted(curve: Curve, has_gradient: bool) -> TargetFit {
 
 #[test]
 fn a_mode_that_the_sampler_does_not_know_is_no_a_and_is_named() {
-    let fit = fitted(SQUARE, true);
+    let fit = fitted(SQUARE, Gives::Gradient);
     assert_eq!((fit.verdict.grade, &fit.verdict.reasons[..]), (Grade::C, &[Reason::SecondMode][..]));
     let said = fit.notes.join(" ");
     assert!(said.contains("another mode, where parameter 0 is -1.3") && said.contains("not 1.3"), "{said}");
@@ -143,23 +113,23 @@ fn a_mode_that_the_sampler_does_not_know_is_no_a_and_is_named() {
 /// A prior may rule the other side out, and nobody but the user knows it.
 #[test]
 fn without_a_gradient_it_is_taken_on_trust() {
-    let fit = fitted(SQUARE, false);
+    let fit = fitted(SQUARE, Gives::Nothing);
     assert_eq!((fit.verdict.grade, &fit.verdict.reasons[..]), (Grade::B, &[Reason::OnTrust][..]));
     assert!(fit.notes.iter().any(|note| note.contains("likelihood, without the prior")), "{:?}", fit.notes);
 }
 
 #[test]
 fn one_mode_is_an_a() {
-    for has_gradient in [true, false] {
-        let fit = fitted(STRAIGHT, has_gradient);
-        assert_eq!(fit.verdict.grade, Grade::A, "{has_gradient}: {:?}", fit.verdict.reasons);
+    for gives in [Gives::Gradient, Gives::Nothing] {
+        let fit = fitted(STRAIGHT, gives);
+        assert_eq!(fit.verdict.grade, Grade::A, "{gives:?}: {:?}", fit.verdict.reasons);
     }
 }
 
 /// None of them has any mass, but a search that finds so many cannot have found all.
 #[test]
 fn many_other_modes_are_no_a() {
-    let fit = fitted(RIPPLED, true);
+    let fit = fitted(RIPPLED, Gives::Gradient);
     assert_eq!((fit.verdict.grade, &fit.verdict.reasons[..]), (Grade::B, &[Reason::ManyModes][..]));
     assert!(fit.notes.iter().any(|note| note.contains("other modes were found")), "{:?}", fit.notes);
 }

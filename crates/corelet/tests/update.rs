@@ -69,7 +69,7 @@ fn fitted(first: Table, model: BuiltIn, rest: RestChoice, k: usize) -> KeptCores
         study.frame().metadata(&chosen.summary, study.resolved(), coreset.rest.as_deref()).unwrap();
     notes.extend([study.blocks(Some(&drawn), coreset.rows.len()).metadata().unwrap()]);
     let rows = study.problem().rows.fetch(&coreset.rows).unwrap();
-    KeptCoreset::of_notes(rows, coreset.weights.clone(), &notes, "core").unwrap()
+    KeptCoreset::of_notes(rows, chosen.weights.clone(), &notes, "core").unwrap()
 }
 
 fn asked(rest: RestChoice) -> UpdateSpecification {
@@ -102,7 +102,7 @@ fn truth(updated: &Updated, all: &Observations) -> (f64, f64) {
     let prior = kept.model.prior().unwrap();
     let own = Memory::new(kept.model.bind(kept.rows.clone()).unwrap());
     let ids: Vec<usize> = (0..kept.rows.len()).collect();
-    let weighted = Weighted::fetch_with_rest(&own, &ids, &kept.weights, kept.rest.clone()).unwrap();
+    let weighted = Weighted::fetch_with_rest(&own, &ids, kept.weights.values(), kept.rest.clone()).unwrap();
     let draws = Draws::from_chains(&updated.drawn.chains, 2000);
     let judged = verdict(&memory, &prior, &weighted, &draws, 0).unwrap();
     let full = laplace(&All(&memory), &prior, None, &LaplaceSettings::default()).unwrap().posterior;
@@ -214,7 +214,7 @@ fn a_certificate_that_lies_is_found_out_by_the_earlier_rows_alone() {
     let of = |n, seed| table(n, seed, SLOPES, BuiltIn::Logistic, &KINDS);
     let mut kept = fitted(of(3000, 1), BuiltIn::Logistic, RestChoice::Auto, 100);
     // Half of the rows' weight is lost, and half of the Gaussian.
-    kept.weights.iter_mut().for_each(|weight| *weight *= 0.5);
+    kept.weights = kept.weights.values().iter().map(|weight| 0.5 * weight).collect::<Vec<f64>>().into();
     kept.rest = kept.rest.map(|rest| {
         let half = |values: &[f64]| values.iter().map(|x| 0.5 * x).collect();
         let (gradient, curvature) = (half(&rest.gradient), half(&rest.curvature));

@@ -306,9 +306,9 @@ fn weighted_rows_have_a_certified_coreset_that_is_read_back() {
     let coreset = chosen.coreset();
     assert!(chosen.evaluation.kl_forward.unwrap() < 1e-3, "{:?}", chosen.evaluation);
     // Counts of rows: their sum is nearly that of the weights, not their number.
-    let total: f64 = coreset.weights.iter().sum();
+    let total: f64 = chosen.weights.values().iter().sum();
     assert!((total / 8000.0 - 1.0).abs() < 0.2, "{total}");
-    let (rows, weights) = (&coreset.rows, &coreset.weights);
+    let (rows, weights) = (&coreset.rows, &chosen.weights);
     let again = study.evaluate(rows, weights, Choice::Auto, 0, &mut unheard).unwrap();
     let kl = |json: &str| serde_json::from_str::<serde_json::Value>(json).unwrap()["kl_forward"].as_f64();
     let (built, read) = (kl(&chosen.summary.to_json().unwrap()), kl(&again.to_json().unwrap()));
@@ -320,13 +320,14 @@ fn weighted_rows_have_a_certified_coreset_that_is_read_back() {
     // A user has the rows, the offsets and one column of weights: the same posterior, to rounding.
     let observations = Observations { weights: None, ..weighted.model().unwrap().observations().clone() };
     let model = study.resolved().bind(observations).unwrap();
-    let plain = Weighted::fetch(&Memory::new(model), &(0..rows.len()).collect::<Vec<_>>(), weights).unwrap();
+    let plain =
+        Weighted::fetch(&Memory::new(model), &(0..rows.len()).collect::<Vec<_>>(), weights.values()).unwrap();
     let prior = study.resolved().prior().unwrap();
     let (one, two) = (weighted.fit(&prior).unwrap().posterior, plain.fit(&prior).unwrap().posterior);
     assert!(kl_gaussian(&one, &two).unwrap() < 1e-12);
 
     let few = study.build(&BuildSpecification { k: Some(4), ..asked.build }, &mut unheard).unwrap().unwrap();
-    let weighted = study.weighted(&few.coreset().rows, &few.coreset().weights).unwrap();
+    let weighted = study.weighted(&few.coreset().rows, &few.weights).unwrap();
     let drawn = study.sample(Some(&weighted), &short(), 1, &mut unheard).unwrap();
     assert_ne!(drawn.grade(), Some(Grade::A));
 }
@@ -346,8 +347,11 @@ fn every_method_knows_weights() {
         if method.name() == "uniform" {
             // n/k times the row's own weight, draws of the same row taken together.
             let own = |row: usize| (1 + row % 3) as f64;
-            let each =
-                coreset.rows.iter().zip(&coreset.weights).map(|(&row, w)| w / own(row) / (1500.0 / 40.0));
+            let each = coreset
+                .rows
+                .iter()
+                .zip(chosen.weights.values())
+                .map(|(&row, w)| w / own(row) / (1500.0 / 40.0));
             let draws: Vec<f64> = each.collect();
             assert!(draws.iter().all(|x| (x - x.round()).abs() < 1e-9 && *x >= 1.0 - 1e-9), "{draws:?}");
         }
@@ -376,7 +380,7 @@ fn collapsed_rows_are_all_rows() {
         let chosen = few.build(&asked.build, &mut unheard).unwrap().unwrap();
         assert_eq!((chosen.coreset().rows.len(), chosen.coreset().method.as_str()), (distinct, "collapse"));
         assert!(chosen.evaluation.kl_forward.unwrap() < 1e-12, "{:?}", chosen.evaluation);
-        let total: f64 = chosen.coreset().weights.iter().sum();
+        let total: f64 = chosen.weights.values().iter().sum();
         assert!((total - if weights { 7999.0 } else { 4000.0 }).abs() < 1e-6, "{total}");
         let line = &chosen.summary.lines()[0];
         assert_eq!(
@@ -387,7 +391,7 @@ fn collapsed_rows_are_all_rows() {
         // The rows of the file and their weights, judged by a study that knows nothing of a collapse.
         let rows = few.frame().rows_of(&chosen.coreset().rows);
         let observations = all.frame().observations_of(&rows).unwrap();
-        let weighted = all.weighted(&observations, &chosen.coreset().weights).unwrap();
+        let weighted = all.weighted(&observations, &chosen.weights).unwrap();
         let drawn = all.sample(Some(&weighted), &short(), 3, &mut unheard).unwrap();
         assert_eq!(drawn.grade(), Some(Grade::A));
         let verdict = drawn.verdict.as_ref().unwrap();
@@ -402,7 +406,7 @@ fn collapsed_rows_are_all_rows() {
         assert!(chosen.evaluation.kl_forward.unwrap() < 0.05);
         let tiny = BuildSpecification { k: Some(3), ..asked.build.clone() };
         let chosen = few.build(&tiny, &mut unheard).unwrap().unwrap();
-        let weighted = few.weighted(&chosen.coreset().rows, &chosen.coreset().weights).unwrap();
+        let weighted = few.weighted(&chosen.coreset().rows, &chosen.weights).unwrap();
         let drawn = few.sample(Some(&weighted), &short(), 3, &mut unheard).unwrap();
         assert_ne!(drawn.grade(), Some(Grade::A));
         // A row that is counted elsewhere says so.

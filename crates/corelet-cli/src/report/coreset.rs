@@ -42,7 +42,7 @@ pub(crate) struct Subject<'a> {
 pub(crate) fn to_html(subject: &Subject<'_>) -> anyhow::Result<String> {
     let Subject { study, chosen, .. } = subject;
     let coreset = chosen.coreset();
-    let own = study.own_posterior(&coreset.rows, &coreset.weights, coreset.rest.as_ref())?;
+    let own = study.own_posterior(&coreset.rows, &chosen.weights, coreset.rest.as_ref())?;
     let full = &chosen.start;
     let sections = [
         Some(estimates(subject, own.as_ref())),
@@ -274,7 +274,7 @@ fn by_shift(full: &Gaussian, own: &Gaussian) -> Vec<usize> {
 fn chosen_rows(subject: &Subject<'_>, full: &Gaussian) -> anyhow::Result<Section> {
     let (study, coreset) = (subject.study, subject.chosen.coreset());
     let mut section = Section::new("The chosen rows");
-    let weights = &coreset.weights;
+    let weights = subject.chosen.weights.values();
     let total: f64 = weights.iter().sum();
     section.text(format!(
         "{} with a total weight of {} where all {} would have {}.",
@@ -284,7 +284,7 @@ fn chosen_rows(subject: &Subject<'_>, full: &Gaussian) -> anyhow::Result<Section
         count(study.all_rows()),
     ));
     if let Some(leverages) = study.leverages(&coreset.rows, full)? {
-        let drawing = pictures::leverages(leverages, coreset)?;
+        let drawing = pictures::leverages(leverages, weights)?;
         section.figure(
             &drawing.svg,
             "Weight of each chosen row against its leverage, |ℓ″|·xᵀΣx: how much information it carries. The lines are the \

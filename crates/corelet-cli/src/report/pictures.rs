@@ -1,6 +1,5 @@
 //! The pictures of a coreset's report: its path, marginal posteriors, ellipses, and weights against leverage.
 
-use corelet::coreset::Coreset;
 use corelet::posterior::Gaussian;
 use corelet::review::Checked;
 use corelet::study::Leverages;
@@ -218,17 +217,17 @@ fn kernel_density(draws: &[f64], weights: &[f64]) -> Vec<(f64, f64)> {
 }
 
 /// Weight against leverage of the chosen rows.
-pub(crate) fn leverages(leverages: Leverages, coreset: &Coreset) -> anyhow::Result<Drawing> {
+pub(crate) fn leverages(leverages: Leverages, weights: &[f64]) -> anyhow::Result<Drawing> {
     let Leverages { chosen, sample } = leverages;
-    let top = coreset.weights.iter().copied().fold(0.0, f64::max);
-    let bottom = coreset.weights.iter().copied().fold(f64::INFINITY, f64::min);
+    let top = weights.iter().copied().fold(0.0, f64::max);
+    let bottom = weights.iter().copied().fold(f64::INFINITY, f64::min);
     let line = |p: f64, style: Style, label: &str| {
         let x = percentile(&sample, p)?;
         Some(curve(vec![(x, bottom), (x, top)], style, label))
     };
     let dots = Dots {
-        points: chosen.into_iter().zip(coreset.weights.iter().copied()).collect(),
-        radii: radii_by_area(&coreset.weights, top, 7.0),
+        points: chosen.into_iter().zip(weights.iter().copied()).collect(),
+        radii: radii_by_area(weights, top, 7.0),
         colour: style_of("pursuit").colour,
         opacity: 0.65,
     };

@@ -1,44 +1,19 @@
-//! A folder, data in it, and the command run there.
+//! Data, and the command run on them in a folder.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use tempfile::TempDir;
+pub(crate) use super::place::{Place, stderr};
 
 /// The command as it was built with these tests.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_corelet");
 
-/// A folder of its own for each test.
-pub(crate) struct Place {
-    folder: TempDir,
-}
-
 impl Place {
-    pub(crate) fn new() -> Self {
-        Self { folder: TempDir::new().unwrap() }
-    }
-
-    pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    pub(crate) fn write(&self, name: &str, contents: impl AsRef<[u8]>) {
-        std::fs::write(self.path(name), contents).unwrap();
-    }
-
-    pub(crate) fn read(&self, name: &str) -> String {
-        std::fs::read_to_string(self.path(name)).unwrap()
-    }
-
-    pub(crate) fn exists(&self, name: &str) -> bool {
-        self.path(name).exists()
-    }
-
     /// Everything in the folder, sorted.
     pub(crate) fn files(&self) -> Vec<String> {
-        let entries = std::fs::read_dir(self.folder.path()).unwrap();
+        let entries = std::fs::read_dir(self.folder()).unwrap();
         let mut names: Vec<String> =
             entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
         names.sort_unstable();
@@ -48,7 +23,7 @@ impl Place {
     /// The command, to be run in this folder.
     pub(crate) fn command(&self, line: &str) -> Command {
         let mut command = Command::new(PROGRAM);
-        command.current_dir(self.folder.path()).args(line.split_whitespace());
+        command.current_dir(self.folder()).args(line.split_whitespace());
         command
     }
 
@@ -76,10 +51,6 @@ impl Place {
     pub(crate) fn json(&self, name: &str) -> serde_json::Value {
         serde_json::from_str(&self.read(name)).unwrap()
     }
-}
-
-pub(crate) fn stderr(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
 }
 
 /// n rows of two numbers, a text column and targets for every model.

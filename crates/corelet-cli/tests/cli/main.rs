@@ -15,6 +15,7 @@ mod kills;
 mod memory;
 mod mixed;
 mod outputs;
+mod place;
 mod predictions;
 mod priors;
 mod real_data;

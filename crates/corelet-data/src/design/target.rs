@@ -4,8 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::design::classes::Classes;
 use crate::design::options::{Beside, DesignOptions, Outcome};
-use crate::error::{DataError, Looks};
+use crate::error::DataError;
 use crate::listing::{excerpt, list_names};
+use crate::looks::Looks;
 use crate::scan::levels::Levels;
 use crate::scan::place::Place;
 use crate::scan::survey::{Found, NumberSurvey, SingleValues};

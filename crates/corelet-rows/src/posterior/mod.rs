@@ -12,7 +12,9 @@ mod tails;
 pub use density::{Density, Jet};
 pub use gaussian::{Gaussian, kl_gaussian};
 pub use laplace::{Laplace, LaplaceError, LaplaceSettings, LaplaceStatus, laplace};
-pub use modes::{Mode, Modes, NEGLIGIBLE_SHARE, has_one_mode, modes, modes_of_weighted};
+pub use modes::{
+    MODE_DIP, Mode, Modes, NEGLIGIBLE_SHARE, PROPORTION_DRAWS, has_one_mode, modes, modes_of_weighted,
+};
 pub use nuts::*;
 pub use prior::Prior;
 pub use tails::{Missed, Tail, tails};

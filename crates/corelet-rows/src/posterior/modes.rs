@@ -38,7 +38,7 @@ const AT_MODE: f64 = 1e-3;
 const SAME: f64 = 1e-2;
 
 /// Two modes are one where the density between them falls by less than this, in nats: chains pass there freely.
-const DIP: f64 = 0.1;
+pub const MODE_DIP: f64 = 0.1;
 
 /// Points between two modes at which the density is looked at: evenly, and ever nearer to either, since one may be far narrower than
 /// the way to the other is long.
@@ -46,7 +46,7 @@ const EVENLY: usize = 11;
 const NEARER: i32 = 12;
 
 /// Chains visit modes in proportion where their share of draws in each is worth this many independent ones: known to 0.025.
-const PROPORTION_DRAWS: f64 = 400.0;
+pub const PROPORTION_DRAWS: f64 = 400.0;
 
 /// A mode of a posterior.
 #[derive(Debug, Clone)]
@@ -306,7 +306,7 @@ fn are_apart(
         let value = likelihood.evaluate(&At { theta: &theta, derivatives: 0 })?.value;
         Ok(value + prior.log_density(&theta))
     };
-    let floor = at(0.0)?.min(at(1.0)?) - DIP;
+    let floor = at(0.0)?.min(at(1.0)?) - MODE_DIP;
     // From the middle outwards: one look is mostly enough.
     let side = |step: usize| if step.is_multiple_of(2) { 0.5 } else { -0.5 };
     let evenly = (0..EVENLY).map(|step| 0.5 + side(step) * step.div_ceil(2) as f64 / (EVENLY / 2 + 1) as f64);

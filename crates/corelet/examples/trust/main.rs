@@ -14,6 +14,7 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)] // a measurement ends where something fails, and prints its table
 
+#[path = "../../tests/common/any_model.rs"]
 mod any_model;
 mod calibrate;
 mod common;

@@ -212,7 +212,7 @@ fn of_seed(scenario: usize, seed: u64) -> Option<Vec<Case>> {
         let specification = BuildSpecification { k: Some(k), seed, ..BuildSpecification::default() };
         let chosen = study.build(&specification, &mut unheard).ok()??;
         let coreset = chosen.coreset();
-        let weighted = study.weighted(&coreset.rows, &coreset.weights).ok()?;
+        let weighted = study.weighted(&coreset.rows, &chosen.weights).ok()?;
         let drawn = study.sample(Some(&weighted), &SampleSettings::default(), seed, &mut unheard).ok()?;
         let verdict = drawn.verdict.as_ref()?;
         let (mut kl, mut apart) = (f64::NAN, f64::NAN);

@@ -8,7 +8,7 @@ use corelet::coreset::{BuildOptions, RoundOptions, RoundsBy, build_in_rounds};
 use corelet::embed::Choice;
 use corelet::model::Logistic;
 use corelet::posterior::{Diagnostics, SampleSettings};
-use corelet::trust::{Draws, HeldOut};
+use corelet::trust::Draws;
 
 use super::calibrate::rare_events;
 use super::common::{Setting, Truth};
@@ -45,9 +45,8 @@ pub(crate) fn run(sizes: &[usize], seeds: u64, draws: usize) -> Vec<Line> {
     let kl = |k: usize, embedding: Choice, rounds: &RoundOptions, seed: u64| {
         let posterior = &setting.full.posterior;
         let options = BuildOptions { k, seed, embedding, ..BuildOptions::default() };
-        let held_out = HeldOut::new(&setting.rows, posterior, seed);
         let go_on = &mut |_: &_| ControlFlow::Continue(());
-        let built = build_in_rounds(setting.problem(), posterior, &held_out, &options, rounds, go_on);
+        let built = build_in_rounds(setting.problem(), posterior, &options, rounds, go_on);
         let coreset = built.unwrap().coreset;
         let own = setting.coreset_chains(&coreset, &long, seed + 1_000_003);
         truth.symmetrised_kl(&setting, &coreset, &Draws::from_chains(&own, usize::MAX))

@@ -16,7 +16,7 @@ pub fn build_of_all(rows: &dyn Rows, options: &BuildOptions) -> Result<Built, Bu
     let embedding = Description { name: "exact".to_owned(), coordinates: 0, tail: 0.0 };
     let coreset = Coreset {
         rows: (0..n).collect(),
-        weights: vec![1.0; n],
+        weights: vec![1.0; n].into(),
         k: options.k,
         method: "collapse".to_owned(),
         fit: EmbeddedFit { embedding, residual: 0.0, target_norm: 0.0, path: Vec::new() },
@@ -30,5 +30,5 @@ pub fn build_of_all(rows: &dyn Rows, options: &BuildOptions) -> Result<Built, Bu
         undetermined: 0,
     };
     let rounds = vec![Round { points: n, variance: None }];
-    Ok(Built { coreset, groups: None, posterior: None, rounds, chosen: 0 })
+    Ok(Built { coreset, groups: None, posterior: None, estimate: None, rounds, chosen: 0 })
 }

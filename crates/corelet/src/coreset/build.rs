@@ -8,15 +8,12 @@ use sparse_nnls::{Info, PathPoint, Solution, Solver, Status};
 use thiserror::Error;
 
 use crate::coreset::need::{Aim, Need, Sought};
-use crate::coreset::{BuildOptions, TooFew};
-use crate::embed::{Description, EmbedError, Embedding};
-use crate::posterior::Gaussian;
-use crate::rows::{Rest, Rows, RowsError};
+use crate::coreset::policy::{FIRST_POINTS, MOST_CONFIRMATIONS};
+use crate::coreset::{BuildOptions, Multiples, TooFew};
+use crate::embed::{Description, EmbedError, Embedded, Embedding};
+use crate::rows::{Rest, RowsError};
 use crate::sparse_vi::SparseViError;
-use crate::trust::{Columns, HeldOut};
-
-/// The number of points that the search for `max_kl` starts from; it doubles.
-const FIRST_POINTS: usize = 100;
+use crate::trust::{Columns, Estimate, HeldOut};
 
 /// Why a coreset could not be built.
 #[derive(Debug, Error)]
@@ -89,8 +86,8 @@ pub enum BuildError {
 pub struct Coreset {
     /// The chosen observations, ascending, from 0.
     pub rows: Vec<usize>,
-    /// Weights of these rows, > 0.
-    pub weights: Vec<f64>,
+    /// Weights of these rows, > 0, as multiples of those that the data give them.
+    pub weights: Multiples,
     /// Most points that were allowed.
     pub k: usize,
     /// The method's name.
@@ -143,7 +140,7 @@ impl Coreset {
         };
         Self {
             rows: solution.weights.ids,
-            weights: solution.weights.values,
+            weights: solution.weights.values.into(),
             k,
             method: method.to_owned(),
             fit,
@@ -185,77 +182,97 @@ pub fn select(
 /// An estimate of the divergence of weighted rows, in nats, apart from the held-out draws.
 pub(super) type Confirm<'c> = dyn Fn(&[usize], &[f64]) -> Result<f64, RowsError> + 'c;
 
+/// What one build came to.
+pub(super) struct Made<'a> {
+    pub(super) coreset: Coreset,
+    /// What it was chosen to match, where that is one embedding.
+    pub(super) aim: Option<Aim>,
+    /// What the held-out draws see of it, where they were asked.
+    pub(super) estimate: Option<Estimate>,
+    /// Who was asked, where there is such a judge.
+    pub(super) judge: Option<HeldOut<'a>>,
+}
+
+/// The number of points that a build begins with.
+pub(super) fn first_points(options: &BuildOptions) -> usize {
+    options.max_kl.map_or(options.k, |_| options.k.min(FIRST_POINTS))
+}
+
 /// Builds a coreset of rows under π̂.
 ///
 /// With `options.max_kl` it is the smallest one on pursuit's path whose residual on the held-out draws, ½‖r‖² nats, is at
 /// most that, and whose divergence by `confirm`, where given, is too; `options.k` is then the most points to try. Where
 /// even that many are not enough the best is returned and [`Coreset::reached`] says so. A run that the callback stops
-/// returns the best so far. With it comes what it was chosen to match, where that is one embedding.
+/// returns the best so far.
 ///
 /// # Errors
 /// See [`BuildError`].
-pub(super) fn build(
-    rows: &dyn Rows,
-    posterior: &Gaussian,
-    held_out: &HeldOut<'_>,
-    options: &BuildOptions,
+pub(super) fn build<'a>(
+    need: Need<'a, '_>,
     confirm: Option<&Confirm<'_>>,
     callback: &mut Callback<'_>,
-) -> Result<(Coreset, Option<Aim>), BuildError> {
-    options.check(rows.len())?;
-    let need = Need { rows, posterior, held_out, options };
-    match options.max_kl {
+) -> Result<Made<'a>, BuildError> {
+    let options = need.options;
+    let (coreset, aim, estimate) = match options.max_kl {
         None => {
-            let Sought { solution, embedding, too_few, aim } = need.solve(options.k, callback)?;
+            let Sought { solution, embedding, too_few, aim, estimate } =
+                need.solve(&need.embedding, options.k, callback)?;
             let coreset = Coreset::new(solution, &embedding, options.method.name(), options.k);
-            Ok((Coreset { too_few, ..coreset }, Some(aim)))
+            (Coreset { too_few, ..coreset }, Some(aim), estimate)
         }
-        Some(max_kl) => Ok((build_below(&need, &Search { max_kl, confirm }, callback)?, None)),
-    }
+        Some(max_kl) => {
+            let (coreset, estimate) = build_below(&need, &Search { max_kl, confirm }, callback)?;
+            (coreset, None, estimate)
+        }
+    };
+    Ok(Made { coreset, aim, estimate, judge: Some(need.judge) })
 }
 
 /// Doubles the number of points until the path has one below `max_kl`, or more points can bring nothing.
 fn build_below(
-    need: &Need<'_>,
+    need: &Need<'_, '_>,
     search: &Search<'_>,
     callback: &mut Callback<'_>,
-) -> Result<Coreset, BuildError> {
+) -> Result<(Coreset, Option<Estimate>), BuildError> {
     let (max_kl, options) = (search.max_kl, need.options);
-    let mut columns = Columns::new(need.held_out);
-    let mut best: Option<(f64, Coreset)> = None;
-    let (mut passes, mut k) = (0.0, options.k.min(FIRST_POINTS));
+    let mut columns = Columns::new(&need.judge);
+    let mut best: Option<(f64, Coreset, Option<Estimate>)> = None;
+    let (mut passes, mut k) = (0.0, first_points(options));
+    let mut wider: Option<Embedded<'_>> = None;
     loop {
-        let Sought { solution, embedding, .. } = need.solve(k, callback)?;
+        let Sought { solution, embedding, .. } =
+            need.solve(wider.as_ref().unwrap_or(&need.embedding), k, callback)?;
         passes += solution.passes;
         let stopped = !solution.status.is_natural();
-        let (chosen, estimate) = search.along(&mut columns, &solution.path, stopped)?;
+        let Along { chosen, nats, estimate } = search.along(&mut columns, &solution.path, stopped)?;
         let mut coreset = Coreset::new(solution, &embedding, options.method.name(), k);
-        coreset.reached = Some(estimate <= max_kl);
+        coreset.reached = Some(nats <= max_kl);
         coreset.passes = passes;
-        if estimate <= max_kl {
+        if nats <= max_kl {
             coreset.status = Status::TargetReached;
         }
         if let Some(point) = chosen {
             coreset.fit.residual = point.residual;
-            (coreset.rows, coreset.weights) = (point.weights.ids, point.weights.values);
+            (coreset.rows, coreset.weights) = (point.weights.ids, point.weights.values.into());
         }
         // In the same embedding, at its floor again, more points cannot help.
-        let spent = best.as_ref().is_some_and(|(_, last)| {
+        let spent = best.as_ref().is_some_and(|(_, last, _)| {
             last.fit.embedding == coreset.fit.embedding && is_spent(last.status) && is_spent(coreset.status)
         });
-        if stopped || estimate <= max_kl || k == options.k || spent {
+        if stopped || nats <= max_kl || k == options.k || spent {
             return Ok(match best {
-                Some((earlier, mut better)) if earlier <= estimate => {
+                Some((earlier, mut better, estimate)) if earlier <= nats => {
                     (better.passes, better.status) = (passes, coreset.status);
-                    better
+                    (better, estimate)
                 }
-                _ => coreset,
+                _ => (coreset, estimate),
             });
         }
-        if best.as_ref().is_none_or(|(earlier, _)| estimate < *earlier) {
-            best = Some((estimate, coreset));
+        if best.as_ref().is_none_or(|(earlier, ..)| nats < *earlier) {
+            best = Some((nats, coreset, estimate));
         }
         k = options.k.min(2 * k);
+        wider = Some(need.embed(k)?);
     }
 }
 
@@ -270,8 +287,14 @@ struct Search<'a> {
     confirm: Option<&'a Confirm<'a>>,
 }
 
-/// Confirmations along one path, each of a pass over the data.
-const MOST_CONFIRMATIONS: usize = 8;
+/// What a path has to offer.
+struct Along {
+    chosen: Option<PathPoint>,
+    /// The larger of its divergences, held-out and confirmed.
+    nats: f64,
+    /// What the held-out draws see of it.
+    estimate: Option<Estimate>,
+}
 
 impl Search<'_> {
     /// The first point of the path that meets `max_kl`, or else the best; with it, its divergence in nats.
@@ -284,34 +307,35 @@ impl Search<'_> {
         columns: &mut Columns<'_, '_>,
         path: &[PathPoint],
         stopped: bool,
-    ) -> Result<(Option<PathPoint>, f64), RowsError> {
+    ) -> Result<Along, RowsError> {
         if stopped {
-            return Ok((path.last().cloned(), f64::INFINITY));
+            return Ok(Along { chosen: path.last().cloned(), nats: f64::INFINITY, estimate: None });
         }
-        let mut best: (Option<&PathPoint>, f64) = (None, f64::INFINITY);
+        let mut best = Along { chosen: None, nats: f64::INFINITY, estimate: None };
         let (mut limit, mut confirmed) = (self.max_kl, 0);
         for point in path {
             let (ids, weights) = (&point.weights.ids, &point.weights.values);
-            let mut estimate = 0.5 * columns.residual(ids, weights)?.powi(2);
-            let meets = estimate <= limit;
+            let estimate = columns.estimate(ids, weights)?;
+            let mut nats = estimate.nats();
+            let meets = nats <= limit;
             if let (true, Some(confirm)) = (meets, self.confirm) {
                 let truth = confirm(ids, weights)?;
                 confirmed += 1;
                 if truth > self.max_kl {
-                    limit = estimate * (self.max_kl / truth).clamp(0.3, 0.9);
+                    limit = nats * (self.max_kl / truth).clamp(0.3, 0.9);
                     if confirmed == MOST_CONFIRMATIONS {
                         limit = f64::NEG_INFINITY;
                     }
                 }
-                estimate = estimate.max(truth);
+                nats = nats.max(truth);
             }
-            if estimate < best.1 {
-                best = (Some(point), estimate);
+            if nats < best.nats {
+                best = Along { chosen: Some(point.clone()), nats, estimate: Some(estimate) };
             }
-            if meets && estimate <= self.max_kl {
+            if meets && nats <= self.max_kl {
                 break;
             }
         }
-        Ok((best.0.cloned(), best.1))
+        Ok(best)
     }
 }

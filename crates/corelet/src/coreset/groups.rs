@@ -1,14 +1,15 @@
 //! Groups of rows in place of rows: all visits of a patient are chosen, or none, with one weight.
 
-use sparse_nnls::{Method, Solution, Solver};
+use sparse_nnls::{Method, Solution, Solver, Status};
 
 use crate::coreset::build::Callback;
-use crate::coreset::need::LIMITED;
+use crate::coreset::need::Need;
+use crate::coreset::policy::LIMITED;
 use crate::coreset::{BuildError, BuildOptions, Built, Coreset, Round, Selector};
-use crate::embed::{Choice, Description, Embedded, Embedding, embed, richer};
+use crate::embed::{Choice, Description, Embedded, Embedding, richer};
 use crate::posterior::Gaussian;
 use crate::rows::{Grouped, Rows, RowsError};
-use crate::trust::HeldOut;
+use crate::trust::{Estimate, HeldOut};
 
 /// Chooses at most `options.k` groups under π̂, once; each brings all of its rows with its weight. `auto` goes on with a richer
 /// embedding where that is what limits, as it does for rows.
@@ -19,27 +20,27 @@ pub fn build_of_groups(
     rows: &dyn Rows,
     groups: &dyn Grouped,
     posterior: &Gaussian,
-    held_out: &HeldOut<'_>,
     options: &BuildOptions,
     callback: &mut Callback<'_>,
 ) -> Result<Built, BuildError> {
     options.check_groups(groups.len())?;
-    let search = Search { groups, held_out, options };
-    let embedding = embed(rows, posterior, options.embedding, options.k, options.seed)?;
-    held_out.offer(&embedding)?;
+    let draws = options.rest.held_out_draws(rows.len(), rows.dim());
+    let Need { embedding, judge, .. } = Need::new(rows, posterior, options, (options.k, draws))?;
+    let search = Search { groups, judge: &judge, options };
     let mut found = search.choose(&embedding, callback)?;
     let pursuit = matches!(options.method, Selector::Embedded(Method::Pursuit(_)));
-    if pursuit && options.embedding == Choice::Auto && found.solution.status.is_natural() {
-        let nats = search.nats(&found)?;
-        if nats > LIMITED * 0.5 * found.solution.residual.powi(2)
-            && let Some(recipe) = richer(&embedding, posterior, options.k, options.seed)?
-        {
-            let further = search.choose(&Embedded::new(rows, recipe)?, callback)?;
-            if !further.solution.status.is_natural() {
-                found.solution.status = further.solution.status;
-            } else if search.nats(&further)? < nats {
-                found = further;
-            }
+    if pursuit
+        && options.embedding == Choice::Auto
+        && found.solution.status.is_natural()
+        && let Some(nats) = found.estimate.map(|estimate| estimate.nats())
+        && nats > LIMITED * 0.5 * found.solution.residual.powi(2)
+        && let Some(recipe) = richer(&embedding, posterior, options.k, options.seed)?
+    {
+        let further = search.choose(&Embedded::new(rows, recipe)?, callback)?;
+        if !further.solution.status.is_natural() {
+            found.solution.status = further.solution.status;
+        } else if further.estimate.is_some_and(|estimate| estimate.nats() < nats) {
+            found = further;
         }
     }
     Ok(search.built(found))
@@ -69,7 +70,7 @@ impl BuildOptions {
 /// What is chosen from, and what judges it.
 struct Search<'a> {
     groups: &'a dyn Grouped,
-    held_out: &'a HeldOut<'a>,
+    judge: &'a HeldOut<'a>,
     options: &'a BuildOptions,
 }
 
@@ -78,6 +79,8 @@ struct Found {
     solution: Solution,
     members: Members,
     embedding: Description,
+    /// What the held-out draws see of them; none where they were stopped.
+    estimate: Option<Estimate>,
 }
 
 /// The rows of weighted groups, ascending: each has the weight of its group.
@@ -106,13 +109,11 @@ impl Search<'_> {
         let settings = self.options.settings(self.options.k);
         let solution = Solver::new(&columns, settings).callback(callback).run(self.options.solver()?)?;
         let members = Members::of(&solution, self.groups)?;
-        Ok(Found { solution, members, embedding: embedding.description().clone() })
-    }
-
-    /// The estimate on the held-out draws.
-    fn nats(&self, found: &Found) -> Result<f64, BuildError> {
-        let Members { rows, weights, .. } = &found.members;
-        Ok(0.5 * self.held_out.residual(rows, weights)?.powi(2))
+        let estimate = match solution.status {
+            Status::Stopped => None,
+            _ => Some(self.judge.estimate(&members.rows, &members.weights)?),
+        };
+        Ok(Found { solution, members, embedding: embedding.description().clone(), estimate })
     }
 
     /// The groups as their rows.
@@ -120,8 +121,9 @@ impl Search<'_> {
         let (method, k) = (self.options.method.name(), self.options.k);
         let of_groups = Coreset::new(found.solution, &found.embedding, method, k);
         let (chosen, Members { rows, weights, groups }) = (of_groups.rows.len(), found.members);
-        let coreset = Coreset { rows, weights, groups: Some(chosen), ..of_groups };
+        let coreset = Coreset { rows, weights: weights.into(), groups: Some(chosen), ..of_groups };
         let rounds = vec![Round { points: chosen, variance: None }];
-        Built { coreset, groups: Some(groups), posterior: None, rounds, chosen: 0 }
+        let estimate = found.estimate;
+        Built { coreset, groups: Some(groups), posterior: None, estimate, rounds, chosen: 0 }
     }
 }

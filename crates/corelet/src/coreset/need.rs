@@ -5,43 +5,20 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use sparse_nnls::{
-    Dense, Dictionary, Method, Oracle, PathPoint, Pursuit, Settings, Solution, Solver, Weights, residual_norm,
+    Dense, Dictionary, Method, Oracle, PathPoint, Pursuit, Settings, Solution, Solver, Status, Weights,
+    residual_norm,
 };
 
 use crate::coreset::build::Callback;
+use crate::coreset::policy::{
+    AS_GOOD_AS_NONE, FINE_NATS, FRESH, GOOD_NATS, LIMITED, POINTS_A_PARAMETER, ROOMY, TRIED_A_PARAMETER,
+    USELESS_NATS,
+};
 use crate::coreset::{BuildError, BuildOptions, Selector};
 use crate::embed::{Choice, Description, Embedded, Embedding, Recipe, embed, may_be_richer, richer};
 use crate::posterior::Gaussian;
 use crate::rows::{Gather, Gathered, Rows};
-use crate::trust::{Columns, HeldOut};
-
-/// The divergence in nats that is good enough where a number of points was asked for, and no divergence.
-const GOOD_NATS: f64 = 1e-3;
-
-/// The embedding is what limits where fresh draws see so many times the divergence that it sees.
-pub(super) const LIMITED: f64 = 2.0;
-
-/// Share of the divergence asked for that a first embedding need not be solved beyond: what limits it then is what it drops.
-const AS_GOOD_AS_NONE: f64 = 1e-5;
-
-/// Rows that a richer embedding samples afresh, as a multiple of the first pool: those that a poorer one has looked at lack what it
-/// does not see.
-const FRESH: f64 = 1.5;
-
-/// An estimate under π̂ beyond which a coreset is of no use: its own posterior is then further off by far.
-const USELESS_NATS: f64 = 2.0;
-
-/// A divergence in nats that a coreset may have and be of use.
-const FINE_NATS: f64 = 0.05;
-
-/// Points a parameter up to which it is tried out how many would do.
-const POINTS_A_PARAMETER: usize = 12;
-
-/// Points a parameter that are usually enough.
-const USUAL_POINTS_A_PARAMETER: usize = 7;
-
-/// Rows for each of these points with which a pool is large enough for that.
-const ROOMY: f64 = 1.5;
+use crate::trust::{Columns, Estimate, HeldOut};
 
 /// What is known of a number of points that is far too small.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,6 +36,8 @@ pub(super) struct Sought {
     pub(super) embedding: Description,
     pub(super) too_few: Option<TooFew>,
     pub(super) aim: Aim,
+    /// What the held-out draws see of it; none of one that was stopped, which need not wait for them.
+    pub(super) estimate: Option<Estimate>,
 }
 
 /// What a search was after: the sum of all rows in an embedding.
@@ -96,51 +75,84 @@ impl Sought {
         let passes = self.solution.passes + 1.0;
         if !found.status.is_natural() {
             self.solution.status = found.status;
-        } else if held_out_nats(columns, &found)? < nats {
-            (self.embedding, self.aim) = (embedding, aim);
-            self.solution = Solution { iterations: self.solution.iterations + found.iterations, ..found };
+        } else {
+            let estimate = columns.estimate(&found.weights.ids, &found.weights.values)?;
+            if estimate.nats() < nats {
+                (self.embedding, self.aim, self.estimate) = (embedding, aim, Some(estimate));
+                self.solution = Solution { iterations: self.solution.iterations + found.iterations, ..found };
+            }
         }
         self.solution.passes = passes;
         Ok(())
     }
 }
 
-/// One build: rows, π̂, draws that judge, and what is asked for.
-pub(super) struct Need<'a> {
+/// One build: rows, π̂, the embedding to begin with, draws that judge, and what is asked for.
+pub(super) struct Need<'a, 'o> {
     pub(super) rows: &'a dyn Rows,
-    pub(super) posterior: &'a Gaussian,
-    pub(super) held_out: &'a HeldOut<'a>,
-    pub(super) options: &'a BuildOptions,
+    pub(super) posterior: &'o Gaussian,
+    pub(super) options: &'o BuildOptions,
+    pub(super) embedding: Embedded<'a>,
+    pub(super) judge: HeldOut<'a>,
 }
 
-impl Need<'_> {
+impl<'a, 'o> Need<'a, 'o> {
+    /// Embeds for `k` points. The judge, of so many draws, may use what the embedding has seen.
+    ///
+    /// # Errors
+    /// See [`BuildError`].
+    pub(super) fn new(
+        rows: &'a dyn Rows,
+        posterior: &'o Gaussian,
+        options: &'o BuildOptions,
+        (k, draws): (usize, usize),
+    ) -> Result<Self, BuildError> {
+        let embedding = embed(rows, posterior, options.embedding, k, options.seed)?;
+        let judge = HeldOut::with_draws(rows, posterior, options.seed, draws);
+        let judge = judge.with_sketch(embedding.sketch())?;
+        Ok(Self { rows, posterior, options, embedding, judge })
+    }
+
+    /// The embedding for another number of points.
+    pub(super) fn embed(&self, k: usize) -> Result<Embedded<'a>, BuildError> {
+        Ok(embed(self.rows, self.posterior, self.options.embedding, k, self.options.seed)?)
+    }
+
     /// Chooses at most `k` points. `auto` goes on with a richer embedding where the estimate on the held-out draws is above
     /// what was asked for and well above the residual inside: y is one more pass, and the points are chosen among the rows whose
     /// columns were looked at and a sample that comes with y. The better of the two by the held-out draws is returned.
     ///
     /// # Errors
     /// See [`BuildError`].
-    pub(super) fn solve(&self, k: usize, callback: &mut Callback<'_>) -> Result<Sought, BuildError> {
+    pub(super) fn solve(
+        &self,
+        embedding: &Embedded<'_>,
+        k: usize,
+        callback: &mut Callback<'_>,
+    ) -> Result<Sought, BuildError> {
         let options = self.options;
-        let embedding = embed(self.rows, self.posterior, options.embedding, k, options.seed)?;
-        self.held_out.offer(&embedding)?;
-        let solver = Solver::new(&embedding, options.settings(k)).callback(&mut *callback);
-        let solution = solver.run(&self.first(&embedding)?)?;
+        let solver = Solver::new(embedding, options.settings(k)).callback(&mut *callback);
+        let solution = solver.run(&self.first(embedding)?)?;
         let description = embedding.description().clone();
-        let sum = Oracle::new(&embedding).sum().map_err(sparse_nnls::Error::from)?.vector;
+        let sum = Oracle::new(embedding).sum().map_err(sparse_nnls::Error::from)?.vector;
         let aim = Aim { recipe: Arc::clone(embedding.recipe()), sum };
-        let mut sought = Sought { solution, embedding: description, too_few: None, aim };
+        let mut sought = Sought { solution, embedding: description, too_few: None, aim, estimate: None };
+        if sought.solution.status == Status::Stopped {
+            return Ok(sought);
+        }
+        let weights = &sought.solution.weights;
+        let estimate = self.judge.estimate(&weights.ids, &weights.values)?;
+        sought.estimate = Some(estimate);
         let pursuit = matches!(options.method, Selector::Embedded(Method::Pursuit(_)));
         if !pursuit || !sought.solution.status.is_natural() {
             return Ok(sought);
         }
         let parameters = self.rows.dim();
-        let mut columns = Columns::new(self.held_out);
-        let weights = &sought.solution.weights;
-        let nats = 0.5 * self.held_out.residual(&weights.ids, &weights.values)?.powi(2);
+        let mut columns = Columns::new(&self.judge);
+        let nats = estimate.nats();
         if options.max_kl.is_none() && (k < parameters || nats > USELESS_NATS) {
-            let usual = (USUAL_POINTS_A_PARAMETER * parameters).max(2 * k).min(self.rows.len());
-            let enough = self.enough(&embedding, &sought.aim.sum, &mut columns)?.unwrap_or(usual);
+            let usual = (POINTS_A_PARAMETER * parameters).max(2 * k).min(self.rows.len());
+            let enough = self.enough(embedding, &sought.aim.sum, &mut columns)?.unwrap_or(usual);
             sought.too_few = Some(TooFew { parameters, enough });
             return Ok(sought);
         }
@@ -148,7 +160,7 @@ impl Need<'_> {
         if options.embedding == Choice::Auto
             && limited
             && nats > self.asked()
-            && let Some(recipe) = richer(&embedding, self.posterior, k, options.seed)?
+            && let Some(recipe) = richer(embedding, self.posterior, k, options.seed)?
         {
             let from = &sought.solution.weights;
             let found = self.solve_among(&embedding.pool(), from, recipe, k, callback)?;
@@ -227,7 +239,7 @@ impl Need<'_> {
         target: &[f64],
         columns: &mut Columns<'_, '_>,
     ) -> Result<Option<usize>, BuildError> {
-        let most = POINTS_A_PARAMETER * self.rows.dim();
+        let most = TRIED_A_PARAMETER * self.rows.dim();
         let (seed, at_hand) = (self.options.seed, Pursuit::default().first_pool(self.options.k));
         let mut pool: Vec<usize> = if at_hand as f64 >= ROOMY * most as f64 {
             let known = Oracle::new(embedding).gather(seed, at_hand.min(embedding.len()));
@@ -244,19 +256,12 @@ impl Need<'_> {
         let settings = Settings { k: k.min(pool.len()), seed: self.options.seed, ..Settings::default() };
         let path = renamed(Solver::new(&dictionary, settings).target(target).run(&method)?, &pool).path;
         for point in path {
-            let residual = columns.residual(&point.weights.ids, &point.weights.values)?;
-            if 0.5 * residual * residual <= FINE_NATS {
+            if columns.estimate(&point.weights.ids, &point.weights.values)?.nats() <= FINE_NATS {
                 return Ok(Some(point.weights.len()));
             }
         }
         Ok(None)
     }
-}
-
-/// The estimate on the held-out draws.
-fn held_out_nats(columns: &mut Columns<'_, '_>, solution: &Solution) -> Result<f64, BuildError> {
-    let residual = columns.residual(&solution.weights.ids, &solution.weights.values)?;
-    Ok(0.5 * residual * residual)
 }
 
 /// The columns of these rows, held.
@@ -294,25 +299,22 @@ mod tests {
         let rows = Memory::new(Arc::new(model));
         let prior = Prior::isotropic(3, 1.0).unwrap();
         let fit = laplace(&All(&rows), &prior, None, &LaplaceSettings::default()).unwrap();
-        let held_out = HeldOut::new(&rows, &fit.posterior, 0);
         let options = BuildOptions { k: 40, embedding: Choice::Hermite(2), ..BuildOptions::default() };
-        let need = Need { rows: &rows, posterior: &fit.posterior, held_out: &held_out, options: &options };
+        let need = Need::new(&rows, &fit.posterior, &options, (40, 1000)).unwrap();
         let go_on = &mut |_: &_| ControlFlow::Continue(());
-        let mut sought = need.solve(40, go_on).unwrap();
+        let mut sought = need.solve(&need.embedding, 40, go_on).unwrap();
         assert!(sought.solution.weights.len() <= 9 && sought.too_few.is_none());
-        let embedding = embed(&rows, &fit.posterior, Choice::Hermite(2), 40, 0).unwrap();
-        let _ = Solver::new(&embedding, options.settings(40)).run(options.solver().unwrap()).unwrap();
-        let mut columns = Columns::new(&held_out);
-        let before = held_out_nats(&mut columns, &sought.solution).unwrap();
+        let mut columns = Columns::new(&need.judge);
+        let before = sought.estimate.unwrap().nats();
         let passes = sought.solution.passes;
-        let recipe = richer(&embedding, &fit.posterior, 40, 0).unwrap().unwrap();
-        let known = embedding.pool();
+        let recipe = richer(&need.embedding, &fit.posterior, 40, 0).unwrap().unwrap();
+        let known = need.embedding.pool();
         let (_, pool) = need.widen(&known, &Arc::new(recipe.clone()), 40).unwrap();
         assert!(pool.len() > known.len() && pool.is_sorted_by(|a, b| a < b));
         assert!(known.iter().all(|id| pool.binary_search(id).is_ok()));
         let found = need.solve_among(&known, &sought.solution.weights, recipe, 40, go_on).unwrap();
         sought.keep_better(found, before, &mut columns).unwrap();
-        let after = held_out_nats(&mut columns, &sought.solution).unwrap();
+        let after = sought.estimate.unwrap().nats();
         assert!(after < 0.01 * before, "{after} {before}");
         assert_eq!(sought.embedding.name, "hermite:2+draws:500");
         assert_eq!(sought.solution.passes, passes + 1.0);

@@ -10,7 +10,7 @@ use crate::embed::Description;
 use crate::parallel;
 use crate::posterior::{Gaussian, kl_gaussian};
 use crate::rows::{Problem, Weighted};
-use crate::trust::{Columns, HeldOut};
+use crate::trust::{Columns, affordable_draws};
 
 /// The best coreset of one size.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -49,26 +49,26 @@ pub struct PathTable {
 pub fn path(
     problem: Problem<'_>,
     posterior: &Gaussian,
-    held_out: &HeldOut<'_>,
     full: Option<&Gaussian>,
     options: &BuildOptions,
     callback: &mut Callback<'_>,
 ) -> Result<PathTable, BuildError> {
     options.check(problem.rows.len())?;
-    let need = Need { rows: problem.rows, posterior, held_out, options };
-    let Sought { solution, embedding, .. } = need.solve(options.k, callback)?;
+    let draws = affordable_draws(problem.rows.len(), problem.rows.dim());
+    let need = Need::new(problem.rows, posterior, options, (options.k, draws))?;
+    let Sought { solution, embedding, .. } = need.solve(&need.embedding, options.k, callback)?;
     if solution.path.is_empty() && solution.status != Status::Stopped {
         return Err(BuildError::NoPath { method: options.method.name() });
     }
-    let mut columns = Columns::new(held_out);
+    let mut columns = Columns::new(&need.judge);
     let divergences: Vec<Option<f64>> =
         parallel::map(&solution.path, |point| full.and_then(|full| divergence(problem, full, point)));
     let row = |(point, kl_forward): (&PathPoint, Option<f64>)| {
-        let residual = columns.residual(&point.weights.ids, &point.weights.values)?;
+        let estimate = columns.estimate(&point.weights.ids, &point.weights.values)?;
         Ok::<PathRow, BuildError>(PathRow {
             points: point.weights.len(),
             residual_nats: 0.5 * point.residual.powi(2),
-            heldout_nats: 0.5 * residual.powi(2),
+            heldout_nats: estimate.nats(),
             kl_forward,
         })
     };

@@ -7,7 +7,11 @@ use serde::{Deserialize, Serialize};
 use sparse_nnls::{Method, PathPoint, Pursuit, Solver, Status};
 
 use super::build::Callback;
-use super::{BuildError, BuildOptions, Built, Coreset, EmbeddedFit, Round, RoundOptions, build_in_rounds};
+use super::policy::{
+    AFFORDABLE, AS_IT_IS, ENOUGH, ENOUGH_FOR_MANY, MOST_BY_ROWS, MOST_PROJECTIONS, STILL, WORTH,
+};
+use super::rounds::build_of_rows;
+use super::{BuildError, BuildOptions, Built, Coreset, EmbeddedFit, Multiples, Round, RoundOptions};
 use crate::embed::{Description, Embedded, Embedding, beyond_order_two};
 use crate::linalg::{
     Cholesky, congruence, power_of_two_below, quadratic_form, row_major, symmetric_eigenvalues, to_multiple,
@@ -15,7 +19,7 @@ use crate::linalg::{
 use crate::posterior::Gaussian;
 use crate::random::Stream;
 use crate::rows::{LogLikelihood, Newton, Problem, Rest, RowsError, Under, Weighted};
-use crate::trust::{Draws, HeldOut, VerdictError, affordable_draws, variances};
+use crate::trust::{Draws, VerdictError, affordable_draws, variances};
 
 /// Whether a Gaussian stands beside the rows of a coreset.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,6 +34,16 @@ pub enum RestChoice {
     Auto,
 }
 
+impl RestChoice {
+    /// How many held-out draws a coreset of so many rows and parameters is judged on: of many parameters fewer where a Gaussian carries these.
+    pub(crate) fn held_out_draws(self, rows: usize, dim: usize) -> usize {
+        match self {
+            Self::None => affordable_draws(rows, dim),
+            _ => judging_draws(rows, dim),
+        }
+    }
+}
+
 impl fmt::Display for RestChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -40,30 +54,8 @@ impl fmt::Display for RestChoice {
     }
 }
 
-/// V of the Gaussian alone, in nats², up to which no row is looked for: a hundredth of what an A allows, and where rows alone could not
-/// carry the parameters anyway, a tenth.
-const ENOUGH: f64 = 1e-3;
-const ENOUGH_FOR_MANY: f64 = 1e-2;
-
-/// Parameters beyond which the orders 1 and 2 of rows alone have too many coordinates, see [`embed`](crate::embed::embed).
-const MOST_BY_ROWS: usize = 108;
-
-/// Projections at most; and the distance, in posterior standard deviations a parameter, that is as good as none.
-const MOST_PROJECTIONS: usize = 8;
-const STILL: f64 = 0.05;
-
-/// Multiply-adds of a pass over all rows at all draws that the judge may take before it makes do with fewer draws.
-const AFFORDABLE: f64 = 2e10;
-
-/// Rows are kept where they leave less than this share of V.
-const WORTH: f64 = 0.9;
-
-/// Weights that are multiplied by at least this stay nearly what they are. Where it is far less, a few rows of large weights may stand for
-/// remainders that cancel, and fewer points may do better.
-const AS_IT_IS: f64 = 0.8;
-
 /// How many draws a coreset with a Gaussian is judged on while it is built.
-pub(crate) fn judging_draws(rows: usize, dim: usize) -> usize {
+fn judging_draws(rows: usize, dim: usize) -> usize {
     let worth = AFFORDABLE / (rows.max(1) * dim.max(1)) as f64;
     affordable_draws(rows, dim).min((worth as usize).clamp(250, 1000))
 }
@@ -76,7 +68,7 @@ pub(crate) fn judging_draws(rows: usize, dim: usize) -> usize {
 pub(super) fn build_with_rest(
     problem: Problem<'_>,
     posterior: &Gaussian,
-    held_out: &HeldOut<'_>,
+    draws: usize,
     options: &BuildOptions,
     rounds: &RoundOptions,
     callback: &mut Callback<'_>,
@@ -85,12 +77,12 @@ pub(super) fn build_with_rest(
     let builder = Builder { problem, options };
     let alone = BuildOptions { rest: RestChoice::None, ..options.clone() };
     let by_rows =
-        |callback: &mut Callback<'_>| build_in_rounds(problem, posterior, held_out, &alone, rounds, callback);
+        |callback: &mut Callback<'_>| build_of_rows(problem, posterior, draws, &alone, rounds, callback);
     let both = options.rest == RestChoice::Auto && options.k > 0;
     if both && options.k >= dim * (dim + 3) / 2 {
         let rows = by_rows(callback)?;
-        let residual = held_out.residual(&rows.coreset.rows, &rows.coreset.weights)?;
-        if rows.coreset.status == Status::Stopped || residual.powi(2) <= ENOUGH {
+        let little = rows.estimate.is_some_and(|estimate| 2.0 * estimate.nats() <= ENOUGH);
+        if rows.coreset.status == Status::Stopped || little {
             return Ok(rows);
         }
         return match builder.build(posterior, callback) {
@@ -139,7 +131,7 @@ impl Builder<'_> {
         let enough = self.options.enough.unwrap_or(usual);
         let built = |coreset, rounds: Vec<Round>| {
             let (chosen, posterior) = (rounds.len() - 1, Some(projected.under.clone()));
-            Built { coreset, groups: None, posterior, rounds, chosen }
+            Built { coreset, groups: None, posterior, estimate: None, rounds, chosen }
         };
         if self.options.k == 0 || variance <= enough {
             return Ok((built(alone, rounds), variance));
@@ -226,7 +218,7 @@ impl Builder<'_> {
         let embedding = Description { name: "gaussian".to_owned(), coordinates: 0, tail: 0.0 };
         Coreset {
             rows: Vec::new(),
-            weights: Vec::new(),
+            weights: Multiples::default(),
             k: self.options.k,
             method: "gaussian".to_owned(),
             fit: EmbeddedFit { embedding, residual: variance.sqrt(), target_norm: 0.0, path: Vec::new() },
@@ -268,7 +260,7 @@ impl Builder<'_> {
             let Some(LeftOver { scale, rest }) = left_over(&points, projected) else { continue };
             let (rest, mut coreset) = (Arc::new(rest), chosen);
             coreset.weights.iter_mut().for_each(|weight| *weight *= scale);
-            let points = points.with_weights(coreset.weights.clone()).with_rest(Some(Arc::clone(&rest)))?;
+            let points = points.with_weights(coreset.weights.to_vec()).with_rest(Some(Arc::clone(&rest)))?;
             (coreset.rest, coreset.undetermined) = (Some(rest), projected.undetermined);
             if let Ok(fit) = points.fit(prior) {
                 tried.push((coreset, (points, fit.posterior)));
@@ -291,7 +283,7 @@ fn smaller(most: &Coreset, path: &[PathPoint], points: usize) -> Option<Coreset>
     let fits = |point: &&PathPoint| (1..=points).contains(&point.weights.len());
     let PathPoint { weights, residual } = path.iter().rev().find(fits)?;
     let mut smaller = most.clone();
-    (smaller.rows, smaller.weights) = (weights.ids.clone(), weights.values.clone());
+    (smaller.rows, smaller.weights) = (weights.ids.clone(), weights.values.clone().into());
     smaller.fit.residual = *residual;
     Some(smaller)
 }

@@ -1,14 +1,19 @@
 //! Rounds: a coreset's own posterior is a better π̂ than the one it was built under, so build again under it.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use sparse_nnls::{Method, Status};
 
-use crate::coreset::build::{Callback, Confirm, build, select};
+use crate::coreset::build::{Callback, Confirm, Made, build, first_points, select};
 use crate::coreset::divergence::descend;
-use crate::coreset::need::Aim;
+use crate::coreset::need::Need;
+#[cfg(feature = "sampling")]
+use crate::coreset::policy::NUTS_DRAWS;
+use crate::coreset::policy::{AS_EXPECTED, FINE_NATS, MEANINGLESS, MOST_ROUNDS, NOISE, STALLED};
 use crate::coreset::rest::{build_with_rest, suits};
 use crate::coreset::{BuildError, BuildOptions, Coreset, RestChoice, Selector, select_by_sparse_vi};
-use crate::embed::{Choice, Embedded, Recipe, embed};
+use crate::embed::{Choice, Embedded, Recipe, Sketch, embed};
 #[cfg(feature = "sampling")]
 use crate::linalg::{Cholesky, LinalgError, gram};
 use crate::model::Shifts;
@@ -17,29 +22,7 @@ use crate::posterior::Gaussian;
 use crate::posterior::{Chains, SampleSettings, sample};
 use crate::rows::{Problem, RowsError, Weighted};
 use crate::sparse_vi::SparseViSettings;
-use crate::trust::{Draws, HeldOut, VerdictError, affordable_draws, variances};
-
-/// Rounds that automatic mode makes at most.
-pub const MOST_ROUNDS: usize = 4;
-
-/// A first coreset this good, in nats on the held-out draws, needs no second round when π̂ was fitted to all rows.
-const FINE_NATS: f64 = 0.05;
-
-/// V has stalled where a round leaves more than this share of it.
-const STALLED: f64 = 0.7;
-
-/// V beyond which it says nothing but that the coreset is of no use: of two such, draws cannot tell the better.
-const MEANINGLESS: f64 = 100.0;
-
-/// Two values of V on the same draws that are as close as this are one.
-const NOISE: f64 = 0.03;
-
-/// V is what π̂ said where it is at most this many times the squared residual on the held-out draws.
-const AS_EXPECTED: f64 = 1.5;
-
-/// NUTS draws of a coreset's posterior that a round is judged on, and as many that the next sees.
-#[cfg(feature = "sampling")]
-const NUTS_DRAWS: usize = 1000;
+use crate::trust::{Draws, Estimate, VerdictError, affordable_draws, variances};
 
 /// What the next π̂ is taken from.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -95,6 +78,8 @@ pub struct Built {
     pub groups: Option<Vec<usize>>,
     /// The π̂ it was built under, where that is not the first one.
     pub posterior: Option<Gaussian>,
+    /// What draws of its π̂ that were held out see of it; none where the build had no need of them.
+    pub estimate: Option<Estimate>,
     /// Every round in its order.
     pub rounds: Vec<Round>,
     /// Which of them the coreset is from, from 0.
@@ -112,7 +97,7 @@ fn build_by_sparse_vi(
     let judge = embed(problem.rows, posterior, options.embedding, options.k, options.seed)?;
     let coreset = select_by_sparse_vi(problem, &judge, settings, options, callback)?;
     let rounds = vec![Round { points: coreset.rows.len(), variance: None }];
-    Ok(Built { coreset, groups: None, posterior: None, rounds, chosen: 0 })
+    Ok(Built { coreset, groups: None, posterior: None, estimate: None, rounds, chosen: 0 })
 }
 
 /// The π̂ of a round.
@@ -134,7 +119,6 @@ struct Centre {
 pub fn build_in_rounds(
     problem: Problem<'_>,
     posterior: &Gaussian,
-    held_out: &HeldOut<'_>,
     options: &BuildOptions,
     rounds: &RoundOptions,
     callback: &mut Callback<'_>,
@@ -143,51 +127,69 @@ pub fn build_in_rounds(
     if let Selector::SparseVi(settings) = &options.method {
         return build_by_sparse_vi(problem, posterior, settings, options, callback);
     }
+    let draws = options.rest.held_out_draws(problem.rows.len(), problem.rows.dim());
     if options.rest != RestChoice::None && suits(options) && options.max_kl.is_none() {
-        return build_with_rest(problem, posterior, held_out, options, rounds, callback);
+        return build_with_rest(problem, posterior, draws, options, rounds, callback);
     }
+    build_of_rows(problem, posterior, draws, options, rounds, callback)
+}
+
+/// The same by rows alone, the first π̂ judged on so many held-out draws.
+pub(super) fn build_of_rows(
+    problem: Problem<'_>,
+    posterior: &Gaussian,
+    draws: usize,
+    options: &BuildOptions,
+    rounds: &RoundOptions,
+    callback: &mut Callback<'_>,
+) -> Result<Built, BuildError> {
     let most = rounds.rounds.unwrap_or(MOST_ROUNDS).max(1);
-    let judge = Judge { problem, held_out, by: rounds.by, seed: options.seed };
+    let need = Need::new(problem.rows, posterior, options, (first_points(options), draws))?;
+    let sketch = need.judge.sketch().cloned();
+    let judge = Judge { problem, sketch, by: rounds.by, seed: options.seed };
+    let mut made = judge.build_at(need, callback)?;
     let mut centre: Option<Centre> = None;
     let mut best: Option<(f64, Built)> = None;
-    let mut made: Vec<Round> = Vec::new();
-    for round in 0..most {
-        let (coreset, aim) = match &centre {
-            None => judge.build_at(posterior, held_out, options, callback)?,
-            Some(centre) => judge.build_around(centre, options, callback)?,
-        };
-        let points = coreset.rows.len();
-        let stopped = coreset.status == Status::Stopped;
-        let residual = match round == 0 && most > 1 {
-            true => Some(held_out.residual(&coreset.rows, &coreset.weights)?),
-            false => None,
-        };
-        let settled = || most == 1 || is_fine(rounds, &coreset, residual) || is_hopeless(rounds, &coreset);
-        if stopped || (round == 0 && settled()) {
-            made.push(Round { points, variance: None });
-            let first = Built { coreset, groups: None, posterior: None, rounds: Vec::new(), chosen: 0 };
-            let built = best.map_or(first, |(_, built)| built);
-            return Ok(Built { rounds: made, ..built });
+    let mut past: Vec<Round> = Vec::new();
+    loop {
+        let round = past.len();
+        let points = made.coreset.rows.len();
+        let stopped = made.coreset.status == Status::Stopped;
+        let residual = made.estimate.filter(|_| round == 0).map(|estimate| estimate.residual);
+        let settled =
+            most == 1 || is_fine(rounds, &made.coreset, residual) || is_hopeless(rounds, &made.coreset);
+        if stopped || (round == 0 && settled) {
+            past.push(Round { points, variance: None });
+            let built = best.map_or_else(|| made.built(None, round), |(_, built)| built);
+            return Ok(Built { rounds: past, ..built });
         }
         let under = centre.as_ref().map_or(posterior, |centre| &centre.gaussian);
-        let descended = judge.descend(&coreset, under, options)?;
-        let (coreset, (variance, next)) = judge.better(coreset, descended, aim.as_ref(), round)?;
-        made.push(Round { points, variance: Some(variance).filter(|v| v.is_finite()) });
+        let descended = judge.descend(&made.coreset, under, options)?;
+        let (better, (variance, next)) = judge.better(made, descended, round)?;
+        past.push(Round { points, variance: Some(variance).filter(|v| v.is_finite()) });
         let before = best.as_ref().map(|(variance, _)| *variance);
-        let over = rounds.rounds.is_none() && is_over(rounds, &coreset, variance, before, residual);
-        let better = |(before, built): &(f64, Built)| {
-            is_better(rounds, (&coreset, variance), (&built.coreset, *before))
+        let over = rounds.rounds.is_none() && is_over(rounds, &better.coreset, variance, before, residual);
+        let is_best = |(before, built): &(f64, Built)| {
+            is_better(rounds, (&better.coreset, variance), (&built.coreset, *before))
         };
-        if best.as_ref().is_none_or(better) {
+        if best.as_ref().is_none_or(is_best) {
             let posterior = centre.take().map(|centre| centre.gaussian);
-            let rounds = Vec::new();
-            best = Some((variance, Built { coreset, groups: None, posterior, rounds, chosen: round }));
+            best = Some((variance, better.built(posterior, round)));
         }
-        let Some(next) = next.filter(|_| !over) else { break };
+        let Some(next) = next.filter(|_| !over && past.len() < most) else { break };
+        made = judge.build_around(&next, options, callback)?;
         centre = Some(next);
     }
     let (_, built) = best.ok_or(BuildError::NoRound)?;
-    Ok(Built { rounds: made, ..built })
+    Ok(Built { rounds: past, ..built })
+}
+
+impl Made<'_> {
+    /// As the result of a round under another π̂ than the first, or under that.
+    fn built(self, posterior: Option<Gaussian>, chosen: usize) -> Built {
+        let Made { coreset, estimate, .. } = self;
+        Built { coreset, groups: None, posterior, estimate, rounds: Vec::new(), chosen }
+    }
 }
 
 /// Whether the first coreset is good without a look at its own posterior: π̂ is that of all rows, and it meets `max_kl`
@@ -239,21 +241,16 @@ type Judged = (f64, Option<Centre>);
 
 struct Judge<'a> {
     problem: Problem<'a>,
-    held_out: &'a HeldOut<'a>,
+    /// What stands for a pass over the data, where something does.
+    sketch: Option<Arc<Sketch>>,
     #[cfg_attr(not(feature = "sampling"), allow(dead_code, reason = "there is but one way"))]
     by: RoundsBy,
     seed: u64,
 }
 
-impl Judge<'_> {
+impl<'a> Judge<'a> {
     /// Builds under a Gaussian.
-    fn build_at(
-        &self,
-        gaussian: &Gaussian,
-        held_out: &HeldOut<'_>,
-        options: &BuildOptions,
-        callback: &mut Callback<'_>,
-    ) -> Result<(Coreset, Option<Aim>), BuildError> {
+    fn build_at(&self, need: Need<'a, '_>, callback: &mut Callback<'_>) -> Result<Made<'a>, BuildError> {
         let confirm = |ids: &[usize], weights: &[f64]| {
             let coreset = Weighted::fetch(self.problem.rows, ids, weights)?;
             match coreset.fit(self.problem.prior) {
@@ -261,8 +258,8 @@ impl Judge<'_> {
                 Err(_) => Ok(f64::INFINITY),
             }
         };
-        let confirm: Option<&Confirm<'_>> = options.max_kl.is_some().then_some(&confirm);
-        build(self.problem.rows, gaussian, held_out, options, confirm, callback)
+        let confirm: Option<&Confirm<'_>> = need.options.max_kl.is_some().then_some(&confirm);
+        build(need, confirm, callback)
     }
 
     /// Builds under the π̂ of an earlier round; its NUTS draws, where it has them, are the draws of the embedding.
@@ -271,22 +268,22 @@ impl Judge<'_> {
         centre: &Centre,
         options: &BuildOptions,
         callback: &mut Callback<'_>,
-    ) -> Result<(Coreset, Option<Aim>), BuildError> {
+    ) -> Result<Made<'a>, BuildError> {
         let (rows, Centre { gaussian, shifts }) = (self.problem.rows, centre);
-        match (shifts, options.embedding) {
-            (Some(shifts), Choice::Auto | Choice::Draws(_)) => {
+        let Some(shifts) = shifts else {
+            let draws = affordable_draws(rows.len(), rows.dim());
+            let under = (first_points(options), draws);
+            return self.build_at(Need::new(rows, gaussian, options, under)?, callback);
+        };
+        let embedding = match options.embedding {
+            Choice::Auto | Choice::Draws(_) => {
                 let recipe = Recipe::Draws { anchor: gaussian.mean.clone(), shifts: shifts.clone() };
-                Ok((select(&Embedded::new(rows, recipe)?, options, callback)?, None))
+                Embedded::new(rows, recipe)?
             }
-            (Some(_), _) => {
-                let embedding = embed(rows, gaussian, options.embedding, options.k, options.seed)?;
-                Ok((select(&embedding, options, callback)?, None))
-            }
-            (None, _) => {
-                let held_out = HeldOut::new(rows, gaussian, options.seed);
-                self.build_at(gaussian, &held_out, options, callback)
-            }
-        }
+            choice => embed(rows, gaussian, choice, options.k, options.seed)?,
+        };
+        let coreset = select(&embedding, options, callback)?;
+        Ok(Made { coreset, aim: None, estimate: None, judge: None })
     }
 
     /// V and the next π̂ of coresets, all of them from one pass.
@@ -331,29 +328,30 @@ impl Judge<'_> {
         let Some(weights) = descend(&points, prior, posterior, options.seed) else { return Ok(None) };
         let kept = coreset.rows.iter().copied().zip(weights).filter(|(_, weight)| *weight > 0.0);
         let (rows, weights): (Vec<usize>, Vec<f64>) = kept.unzip();
-        Ok(Some(Coreset { rows, weights, ..coreset.clone() }))
+        Ok(Some(Coreset { rows, weights: weights.into(), ..coreset.clone() }))
     }
 
     /// The coreset whose weights have descended, where that has not raised V, or else the one they came from: the divergence is one
     /// of Gaussian fits, V is not. Both are judged in one pass.
     fn better(
         &self,
-        coreset: Coreset,
+        made: Made<'a>,
         descended: Option<Coreset>,
-        aim: Option<&Aim>,
         round: usize,
-    ) -> Result<(Coreset, Judged), BuildError> {
-        let both: Vec<&Coreset> = std::iter::once(&coreset).chain(&descended).collect();
+    ) -> Result<(Made<'a>, Judged), BuildError> {
+        let both: Vec<&Coreset> = std::iter::once(&made.coreset).chain(&descended).collect();
         let mut judged = self.judge(&both, round)?.into_iter();
         let as_it_is = judged.next().unwrap_or((f64::INFINITY, None));
         // Of two values that say nothing neither is the better.
         let is_kept = |judged: &Judged| judged.0 <= (1.0 + NOISE) * as_it_is.0 && judged.0 < MEANINGLESS;
-        let (Some(mut descended), Some(judged), Some(aim)) = (descended, judged.next().filter(is_kept), aim)
+        let (Some(mut descended), Some(judged), Some(aim), Some(judge)) =
+            (descended, judged.next().filter(is_kept), &made.aim, &made.judge)
         else {
-            return Ok((coreset, as_it_is));
+            return Ok((made, as_it_is));
         };
         descended.fit.residual = aim.residual(self.problem.rows, &descended.rows, &descended.weights)?;
-        Ok((descended, judged))
+        let estimate = Some(judge.estimate(&descended.rows, &descended.weights)?);
+        Ok((Made { coreset: descended, estimate, ..made }, judged))
     }
 
     #[cfg(feature = "sampling")]
@@ -380,7 +378,7 @@ impl Judge<'_> {
         let draws = fitted.iter().map(draw).collect::<Result<Vec<_>, _>>()?;
         let coresets: Vec<(&Weighted, &Draws)> =
             fitted.iter().map(|(points, _)| points).zip(&draws).collect();
-        match variances(self.held_out.sketch(), rows, &coresets) {
+        match variances(self.sketch.as_deref(), rows, &coresets) {
             Ok(variances) => Ok(variances),
             Err(VerdictError::Rows(error)) => Err(error),
             Err(_) => Ok(vec![f64::INFINITY; fitted.len()]),

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::gaussian::{Expanded, FarFromQuadratic};
-use super::plan::STRAYED;
+use super::plan::{MOST_BY_ROWS, STRAYED};
 use super::rounds;
 use super::unseen::{Unseen, unseen_mode};
 use super::whole::{has_sampler, instead, rather};
@@ -14,9 +14,6 @@ use super::{
 use crate::coreset::RestChoice;
 use crate::trust::{Grade, Reason, Verdict};
 
-/// Parameters up to which rows alone are tried where a Gaussian is not enough: a pass takes 12 draws a parameter, and columns of these
-/// for every candidate.
-const MOST_BY_ROWS: usize = 108;
 /// Where a Gaussian is far off and rows cannot make up for it.
 pub(super) const FAR: &str = "as a function of these parameters the log-likelihood is far from quadratic: there are few rows for some of them, or they \
                    act through products of each other; sample all rows, or write the model so that each parameter is well determined by itself";

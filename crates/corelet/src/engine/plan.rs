@@ -30,6 +30,30 @@ pub(super) const LIKELIHOOD_DRAWS: usize = 8000;
 pub(super) const FALLS: f64 = 0.5;
 /// V beyond which a round says nothing but that its coreset has strayed.
 pub(super) const STRAYED: f64 = 100.0;
+/// Parameters up to which rows alone are tried where a Gaussian is not enough: a pass takes 12 draws a parameter, and columns of these
+/// for every candidate.
+pub(super) const MOST_BY_ROWS: usize = 108;
+/// Draws of the chains of all rows at least, where nothing smaller stands for them and nobody has said.
+pub(super) const WHOLE_DRAWS: usize = 1000;
+
+/// A Gaussian in place of all rows: pairs of points over which slopes are averaged, first, where the centre will move, and later, where V
+/// is measured at them too.
+pub(super) const FIRST_PAIRS: usize = 50;
+/// See [`FIRST_PAIRS`].
+pub(super) const PAIRS: usize = 250;
+/// Draws of its chains before the first verdict, which only move the centre.
+pub(super) const FIRST_DRAWS: usize = 200;
+/// Draws at which its last verdict looks first: V of nearly normal errors is then known to seven per cent.
+pub(super) const JUDGED_DRAWS: usize = 400;
+/// Draws that tell the mean of its posterior, to a thirtieth of a standard deviation.
+pub(super) const CENTRED_DRAWS: usize = 1000;
+/// A centre may be worse than the last one by so many nats of log-likelihood, and one for every two coordinates, before the step to it
+/// is shortened: a mean is not a mode.
+pub(super) const WORSE: f64 = 10.0;
+/// Halvings of such a step: with the last it is a sixty-fourth of itself, and no step at all.
+pub(super) const HALVINGS: usize = 6;
+/// Acceptance rates of chains that are made again, since some diverged.
+pub(super) const CAREFUL: [f64; 2] = [0.95, 0.99];
 
 /// What a fit is asked for.
 #[derive(Debug, Clone, PartialEq)]

@@ -275,7 +275,7 @@ impl<T: Target + ?Sized> Scheme for Pooled<'_, T> {
         });
         Ok(PoolCoreset {
             units: coreset.rows,
-            weights: coreset.weights,
+            weights: coreset.weights.into_values(),
             rows,
             row_weights,
             summary,

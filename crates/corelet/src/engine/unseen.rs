@@ -13,33 +13,13 @@ use crate::linalg::dot;
 use crate::posterior::effective_sample_size;
 use crate::random::Stream;
 use crate::trust::Reason;
+use crate::trust::policy::{
+    DRAWN_STARTS, FARTHER_STARTS, FLIPPED_STARTS, MODE_DIP, MOST_SEARCHED, MOST_SEARCHED_BY_DIFFERENCES,
+    PROPORTION_DRAWS, RANDOM_STARTS, RIVAL, RUGGED, SAME_END, SEARCHED_ROWS,
+};
 
-/// Rows that are climbed on: a mode that matters shows in a sample of them, since all rows are n/m times as high there.
-const SAMPLE: usize = 2000;
-/// Parameters up to which they are searched; beyond, places apart are too few to mean anything.
-const MOST: usize = 100;
-/// The same where gradients are differences of likelihoods.
-const MOST_BY_DIFFERENCES: usize = 20;
-/// Places to begin at: as far out as the draws are from 0, so many times their standard deviation about them, and with the sign of single
-/// parameters changed.
-const RANDOM: usize = 16;
-const FARTHER: [f64; 3] = [5.0, 30.0, 200.0];
-const FLIPPED: usize = 8;
-/// Draws that are climbed from too, evenly over the chains: a mode in whose basin one of them is, is one that the chains have, and R̂ tells
-/// whether they pass between.
-const DRAWN: usize = 24;
-/// Two ends nearer than this, in standard deviations of the draws, are one.
-const SAME: f64 = 0.05;
-/// Two ends are two modes where the density between them falls by more, in nats.
-const DIP: f64 = 0.1;
 /// Points on the way, at which the gradient is integrated.
 const WAY: usize = 64;
-/// A mode with less than e⁻¹⁰ of the best one's density is negligible.
-const RIVAL: f64 = 10.0;
-/// With so many other modes, however low, climbs from some forty places cannot be said to have found the best.
-const RUGGED: usize = 3;
-/// Chains pass between two modes often enough where the share of draws nearer to one is worth so many independent ones.
-const PASSED: f64 = 400.0;
 /// Steps of differences, in standard deviations of the draws.
 const STEP: f64 = 1e-3;
 
@@ -113,7 +93,7 @@ fn rugged(others: usize) -> Unseen {
 fn apart(ends: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
     let mut kept: Vec<Vec<f64>> = Vec::new();
     for end in ends {
-        let near = |other: &Vec<f64>| end.iter().zip(other).all(|(a, b)| (a - b).abs() < SAME);
+        let near = |other: &Vec<f64>| end.iter().zip(other).all(|(a, b)| (a - b).abs() < SAME_END);
         if !kept.iter().any(near) {
             kept.push(end);
         }
@@ -124,15 +104,15 @@ fn apart(ends: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
 impl<'t, T: Target + ?Sized> Landscape<'t, T> {
     /// With the draws in its coordinates; none where they do not move, are too many or have no gradient.
     fn new(target: &'t T, sample: &Sample, seed: u64) -> Result<Option<(Self, Vec<f64>)>, TargetError> {
-        let rows =
-            sample_of_size(target.rows(), SAMPLE, seed).unwrap_or_else(|| (0..target.rows()).collect());
+        let rows = sample_of_size(target.rows(), SEARCHED_ROWS, seed)
+            .unwrap_or_else(|| (0..target.rows()).collect());
         let weights = vec![target.rows() as f64 / rows.len().max(1) as f64; rows.len()];
         let (by, points) = match target.derivatives() {
             Some(model) => (By::Density, model.unconstrained(sample)?),
             None => (By::Scores, sample.draws.theta.clone()),
         };
         let dim = points.len() / sample.len().max(1);
-        if dim == 0 || dim > MOST || points.iter().any(|x| !x.is_finite()) {
+        if dim == 0 || dim > MOST_SEARCHED || points.iter().any(|x| !x.is_finite()) {
             return Ok(None);
         }
         let moments: Vec<(f64, f64)> = (0..dim).map(|j| moments(&points, dim, j)).collect();
@@ -142,7 +122,7 @@ impl<'t, T: Target + ?Sized> Landscape<'t, T> {
         let (mean, sds) = moments.into_iter().unzip();
         let mut land = Self { target, rows, weights, by, mean, sds };
         if by == By::Scores && land.gradients(&vec![0.0; dim])?.is_none() {
-            if dim > MOST_BY_DIFFERENCES {
+            if dim > MOST_SEARCHED_BY_DIFFERENCES {
                 return Ok(None);
             }
             land.by = By::Likelihood;
@@ -254,8 +234,8 @@ impl<'t, T: Target + ?Sized> Landscape<'t, T> {
     fn drawn(&self, draws: &[f64]) -> Vec<Vec<f64>> {
         let dim = self.mean.len();
         let count = draws.len() / dim;
-        let some =
-            (0..DRAWN.min(count)).map(|i| draws[(i * count / DRAWN.min(count)) * dim..][..dim].to_vec());
+        let some = (0..DRAWN_STARTS.min(count))
+            .map(|i| draws[(i * count / DRAWN_STARTS.min(count)) * dim..][..dim].to_vec());
         std::iter::once(vec![0.0; dim]).chain(some).collect()
     }
 
@@ -267,20 +247,20 @@ impl<'t, T: Target + ?Sized> Landscape<'t, T> {
         // 0 and the mirror image of the mean, in these coordinates.
         let mirrored: Vec<f64> = self.mean.iter().zip(&self.sds).map(|(m, s)| -2.0 * m / s).collect();
         let mut starts = vec![mirrored.clone()];
-        for j in 0..dim.min(FLIPPED) {
+        for j in 0..dim.min(FLIPPED_STARTS) {
             let mut one = vec![0.0; dim];
             one[j] = mirrored[j];
             starts.push(one);
         }
         let outer = |m: f64, s: f64, x: f64| ((1.0 + m.abs()) * x - m) / s;
-        for _ in 0..RANDOM {
+        for _ in 0..RANDOM_STARTS {
             starts.push(self.mean.iter().zip(&self.sds).map(|(m, s)| outer(*m, *s, normal())).collect());
         }
-        for wide in FARTHER {
+        for wide in FARTHER_STARTS {
             starts.extend((0..2).map(|_| (0..dim).map(|_| wide * normal()).collect::<Vec<f64>>()));
         }
         if let Some(model) = self.target.derivatives() {
-            let own = model.starts(RANDOM)?;
+            let own = model.starts(RANDOM_STARTS)?;
             let within = |(j, x): (usize, &f64)| (x - self.mean[j]) / self.sds[j];
             starts.extend(own.chunks_exact(dim).map(|start| start.iter().enumerate().map(within).collect()));
         }
@@ -314,7 +294,7 @@ impl<'t, T: Target + ?Sized> Landscape<'t, T> {
         let rise = heights[WAY];
         let least = heights.iter().copied().fold(f64::INFINITY, f64::min);
         // A way through places without a density falls as well; how high the other end is, likelihoods tell.
-        Ok((rise.is_nan() || least < rise.min(0.0) - DIP).then_some(rise))
+        Ok((rise.is_nan() || least < rise.min(0.0) - MODE_DIP).then_some(rise))
     }
 
     /// The same of all rows, where it is of a sample.
@@ -381,5 +361,5 @@ fn passed(draws: &[f64], chains: usize, a: &[f64], b: &[f64]) -> bool {
     let series: Vec<f64> = draws.chunks_exact(a.len()).map(nearer).collect();
     let length = (series.len() / chains.max(1)).max(1);
     let by_chain: Vec<Vec<f64>> = series.chunks_exact(length).map(<[f64]>::to_vec).collect();
-    series.contains(&1.0) && series.contains(&0.0) && effective_sample_size(&by_chain) >= PASSED
+    series.contains(&1.0) && series.contains(&0.0) && effective_sample_size(&by_chain) >= PROPORTION_DRAWS
 }

@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::fit::FAR;
 use super::forecast::{CALL_COSTS, LEAPS, LONG, PATIENCE, seconds};
 use super::gaussian::{Derivatives, FarFromQuadratic};
-use super::plan::{LONGER, VERDICT_DRAWS};
+use super::plan::{LONGER, VERDICT_DRAWS, WHOLE_DRAWS};
 use super::rounds::is_slow;
 use super::scheme::{Stage, Step, StepListener};
 use super::{
@@ -15,9 +15,6 @@ use crate::study::all_of_them;
 use crate::trust::policy::SCORED_DRAWS;
 use crate::trust::{Draws, Evidence, Reason, Scores, Verdict, judge};
 use crate::words::{count, duration, number};
-
-/// Draws of the chains at least, where nobody has said.
-const FEWEST: usize = 1000;
 
 /// Draws of the posterior of all rows by the model's own sampler, in place of a fit that was not certified: where these take some minutes
 /// at most, or no longer than that fit took; else the fit as it is, with a note of what they would take.
@@ -127,7 +124,7 @@ impl<T: Target + ?Sized> Whole<'_, '_, T> {
     fn sampled(&mut self, units: &Units, seed: u64) -> Result<TargetFit, TargetError> {
         let n = units.rows();
         let (rows, row_weights): (Vec<usize>, Vec<f64>) = ((0..n).collect(), vec![1.0; n]);
-        let wanted = Wanted::Final { draws: FEWEST };
+        let wanted = Wanted::Final { draws: WHOLE_DRAWS };
         self.tell(Stage::AllRows, units.len())?;
         let mut draws = self.target.sample(&rows, &row_weights, None, wanted)?;
         let mut verdict = self.judged(&draws)?;

@@ -19,10 +19,10 @@ mod target;
 
 pub use effects::{EffectSummary, GroupEffects, random_effects};
 pub use model::MixedModel;
-pub use modes::{GroupMode, MOST_PARAMETERS};
+pub use modes::GroupMode;
 pub use predict::{CANDIDATES, Candidates, group_draws};
 pub use prior::{KeptPrior, MixedPrior, SdPrior};
-pub use quadrature::{Quadrature, TOLERATED_BIAS};
+pub use quadrature::Quadrature;
 pub use scale::EffectScale;
 pub use specification::{MixedSpecification, RandomEffects, RandomTerms};
 #[cfg(feature = "sampling")]

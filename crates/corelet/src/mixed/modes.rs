@@ -8,12 +8,11 @@ use super::model::{WeightedGroups, moves};
 use crate::linalg::quadratic_form;
 use crate::posterior::{Gaussian, NEGLIGIBLE_SHARE};
 use crate::random::Stream;
+use crate::trust::policy::{MODE_DIP, MOST_PARAMETERS};
 
 /// Groups that are climbed on from every start, and as many a parameter: a mode that matters shows in a sample of them.
 const SAMPLE: usize = 400;
 const SAMPLE_EACH: usize = 20;
-/// Parameters, at most, with which modes are looked for: with the effects of hundreds of levels among them climbs take too long.
-pub const MOST_PARAMETERS: usize = 60;
 /// How far log σ of the random effects is moved for a start, in both directions.
 const WIDER: f64 = 2.3;
 /// Starts with coefficients at random where the likelihood of a row is not log-concave.
@@ -29,8 +28,7 @@ const NEAR: f64 = 0.05;
 const UNFINISHED: f64 = 1.0;
 /// Ends that are nearer than this, in standard deviations, are one mode.
 const SAME: f64 = 0.5;
-/// So are two between which the density falls by less, in nats, at so many points on the way, and as many nearer to either.
-const DIP: f64 = 0.1;
+/// Points on the way between two ends at which the density is looked at for a dip, and as many nearer to either.
 const WAY: usize = 11;
 const NEARER: i32 = 8;
 
@@ -168,7 +166,7 @@ impl<'a> Groups<'a> {
             let theta: Vec<f64> = ends.map(|(a, b)| (1.0 - t) * a + t * b).collect();
             self.at(&theta).posterior(&theta).0
         };
-        let floor = at(0.0).min(at(1.0)) - DIP;
+        let floor = at(0.0).min(at(1.0)) - MODE_DIP;
         let evenly = (1..=WAY).map(|step| step as f64 / (WAY + 1) as f64);
         let nearer =
             (4..4 + NEARER).flat_map(|halvings| [0.5_f64.powi(halvings), 1.0 - 0.5_f64.powi(halvings)]);

@@ -8,6 +8,7 @@ use crate::parallel;
 use crate::posterior::Gaussian;
 use crate::random::Stream;
 use crate::trust::Reason;
+use crate::trust::policy::{TOLERATED_BIAS, USELESS_BIAS};
 
 /// Nodes along each effect, in the order in which they are tried.
 const LADDER: [usize; 10] = [3, 5, 7, 9, 11, 15, 21, 29, 41, 61];
@@ -20,12 +21,8 @@ const COMPARED: usize = 2000;
 const ONE_IN: usize = 10;
 /// How much more a rule may be off two standard deviations of log σ away from the mode, which is where few groups leave it.
 const OUT_THERE: f64 = 3.0;
-/// A rule is fine enough where what it leaves over moves the posterior by less, in its standard deviations.
-pub const TOLERATED_BIAS: f64 = 0.1;
-/// What is aimed at when the rule is chosen.
+/// What is aimed at when the rule is chosen, in the units of [`TOLERATED_BIAS`].
 const AIMED: f64 = 0.03;
-/// From here on the posterior is that of another model, as where groups have several modes.
-const USELESS_BIAS: f64 = 0.5;
 
 /// The rule that integrates random effects out, and by how much it is off.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]

@@ -6,18 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::linalg::{Cholesky, dot, gram, row_major, symmetric_eigenvalues};
 use crate::rows::Marks;
+use crate::trust::policy::{HOPELESS, MOST_MOVED};
 use crate::trust::{Draws, Grade, Reason, TRUSTED_VARIANCE, Verdict};
 
 /// Under this name a coreset's metadata have its blocks.
 pub(super) const BLOCKS: &str = "corelet.blocks";
-
-/// A posterior that has moved by more standard deviations of the one that a coreset was certified under, beyond what chance explains, is
-/// where its certificate had next to no draw.
-const MOST_MOVED: f64 = 3.0;
-
-/// V, in nats², that the errors of all blocks may add up to before nothing is certified: beyond it importance weights of all rows would
-/// keep less than a third of the draws.
-const HOPELESS: f64 = 1.0;
 
 /// Rows that came at once.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

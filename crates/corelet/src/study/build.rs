@@ -7,8 +7,8 @@ use sparse_nnls::{Info, Status};
 
 use super::{BuildSpecification, Listener, Progress, Study, StudyError, score};
 use crate::coreset::{
-    BuildOptions, Built, Coreset, PathTable, RestChoice, Selector, Start, build_in_rounds, build_of_all,
-    build_of_groups, judging_draws, path, start_fit,
+    BuildOptions, Built, Coreset, PathTable, RestChoice, Selector, Start, WrittenWeights, build_in_rounds,
+    build_of_all, build_of_groups, path, start_fit,
 };
 use crate::data::{Besides, Source};
 use crate::embed::{Choice, Description, Embedding, embed};
@@ -27,6 +27,8 @@ pub struct Chosen {
     pub start: Gaussian,
     /// The best of all rounds.
     pub built: Built,
+    /// Weights of its rows, as they are written.
+    pub weights: WrittenWeights,
     /// How good it is.
     pub evaluation: Evaluation,
     /// All of it, to be written and said.
@@ -93,16 +95,13 @@ impl Study {
         let clock = Instant::now();
         let _ = listener(Progress::Embedding);
         let posterior = &start.posterior.rounded();
-        let held_out = self.held_out(posterior, &options);
         let (problem, rounds) = (self.problem(), specification.rounds());
         let mut callback =
             |info: &Info| listener(Progress::Choosing { info, run: (1, 1), method: &options.method });
-        let mut built = match groups {
+        let built = match groups {
             None if self.all_fit(&options) => build_of_all(problem.rows, &options),
-            None => build_in_rounds(problem, posterior, &held_out, &options, &rounds, &mut callback),
-            Some(groups) => {
-                build_of_groups(problem.rows, groups, posterior, &held_out, &options, &mut callback)
-            }
+            None => build_in_rounds(problem, posterior, &options, &rounds, &mut callback),
+            Some(groups) => build_of_groups(problem.rows, groups, posterior, &options, &mut callback),
         }?;
         let build = clock.elapsed().as_secs_f64();
         let nothing = built.coreset.rows.is_empty() && built.coreset.rest.is_none();
@@ -111,42 +110,43 @@ impl Study {
         }
         let clock = Instant::now();
         let _ = listener(Progress::Evaluating);
-        let evaluation = self.evaluate_built(full, &held_out, &built, &options)?;
+        let evaluation = self.evaluate_built(full, posterior, &built, &options)?;
         let evaluate = clock.elapsed().as_secs_f64();
-        built.coreset.weights = self.written(&built.coreset.rows, &built.coreset.weights)?;
+        let weights = self.written(&built.coreset.rows, &built.coreset.weights)?;
         let seconds = Seconds { read: self.read_seconds, laplace, build, evaluate };
-        let summary = Summary::of_build(&self.subject(), &options, &built.coreset, &evaluation, seconds);
+        let summary =
+            Summary::of_build(&self.subject(), &options, (&built.coreset, &weights), &evaluation, seconds);
         let in_memory = matches!(options.method, Selector::SparseVi(_)).then_some(built.coreset.passes);
         let summary = summary
             .with_rounds(specification.start, &built.rounds, built.chosen)
             .with_looks(self.rows.looks(), in_memory.unwrap_or_default());
-        Ok(Some(Chosen { start: start.posterior.clone(), built, evaluation, summary }))
+        Ok(Some(Chosen { start: start.posterior.clone(), built, weights, evaluation, summary }))
     }
 
-    /// On fresh draws of the π̂ that it was last built under. A coreset that was stopped is not held up by the pass over
-    /// the data that these take.
+    /// On fresh draws of the π̂ that it was last built under, where the build has not asked them already. A coreset that was stopped is
+    /// not held up by the pass over the data that these take.
     fn evaluate_built(
         &self,
         full: Option<&Laplace>,
-        held_out: &HeldOut<'_>,
+        start: &Gaussian,
         built: &Built,
         options: &BuildOptions,
     ) -> Result<Evaluation, StudyError> {
         let Coreset { rows, weights, status, rest, .. } = &built.coreset;
-        let last = built.posterior.as_ref().map(|last| self.held_out(last, options));
-        let held_out = (*status != Status::Stopped).then_some(last.as_ref().unwrap_or(held_out));
-        Ok(evaluate_with_rest(self.problem(), full, held_out, (rows, weights), rest.as_ref())?)
+        let estimate = match built.estimate {
+            None if *status != Status::Stopped => {
+                let held_out = self.held_out(built.posterior.as_ref().unwrap_or(start), options);
+                Some(held_out.estimate_with_rest(rows, weights, rest.as_deref())?)
+            }
+            known => known,
+        };
+        Ok(evaluate_with_rest(self.problem(), full, estimate.as_ref(), (rows, weights), rest.as_ref())?)
     }
 
-    /// Draws that no method sees; of many parameters fewer where a Gaussian carries these.
+    /// Draws that no method sees.
     fn held_out(&self, posterior: &Gaussian, options: &BuildOptions) -> HeldOut<'_> {
-        match options.rest {
-            RestChoice::None => HeldOut::new(&self.rows, posterior, options.seed),
-            _ => {
-                let count = judging_draws(self.rows.len(), posterior.dim());
-                HeldOut::with_draws(&self.rows, posterior, options.seed, count)
-            }
-        }
+        let count = options.rest.held_out_draws(self.rows.len(), posterior.dim());
+        HeldOut::with_draws(&self.rows, posterior, options.seed, count)
     }
 
     /// Judges a coreset that came from elsewhere; weights are as [`weighted`](Study::weighted) takes them.
@@ -156,7 +156,7 @@ impl Study {
     pub fn evaluate(
         &self,
         observations: &[usize],
-        weights: &[f64],
+        weights: &WrittenWeights,
         choice: Choice,
         seed: u64,
         listener: &mut Listener<'_>,
@@ -171,7 +171,7 @@ impl Study {
     pub fn evaluate_with_rest(
         &self,
         observations: &[usize],
-        weights: &[f64],
+        weights: &WrittenWeights,
         rest: Option<&Arc<Rest>>,
         (choice, seed): (Choice, u64),
         listener: &mut Listener<'_>,
@@ -194,8 +194,9 @@ impl Study {
             None => None,
         };
         let held_out = self.held_out(own.as_ref().unwrap_or(posterior), &by);
+        let estimate = held_out.estimate_with_rest(observations, &multiples, rest.map(|rest| &**rest))?;
         let points = (observations, &multiples[..]);
-        let evaluation = evaluate_with_rest(self.problem(), Some(full), Some(&held_out), points, rest)?;
+        let evaluation = evaluate_with_rest(self.problem(), Some(full), Some(&estimate), points, rest)?;
         let (description, residual) = match rest {
             None => {
                 let embedding = embed(&self.rows, posterior, choice, observations.len(), seed)?;
@@ -219,7 +220,7 @@ impl Study {
     pub fn test(
         &self,
         observations: &[usize],
-        weights: &[f64],
+        weights: &WrittenWeights,
         rest: Option<&Arc<Rest>>,
         test: &Source<'_>,
         seed: u64,
@@ -252,8 +253,7 @@ impl Study {
         let full = &self.full(listener)?.posterior;
         let _ = listener(Progress::Embedding);
         let under = &full.rounded();
-        let held_out = HeldOut::new(&self.rows, under, options.seed);
-        Ok(path(self.problem(), under, &held_out, Some(full), &options, &mut |info| {
+        Ok(path(self.problem(), under, Some(full), &options, &mut |info| {
             listener(Progress::Choosing { info, run: (1, 1), method: &options.method })
         })?)
     }

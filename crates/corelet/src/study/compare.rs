@@ -6,7 +6,9 @@ use std::time::Instant;
 use sparse_nnls::{Limits, Status};
 
 use super::{Listener, Progress, Study, StudyError};
-use crate::coreset::{BuildError, BuildOptions, Callback, Coreset, Selector, select, select_by_sparse_vi};
+use crate::coreset::{
+    BuildError, BuildOptions, Callback, Coreset, Selector, WrittenWeights, select, select_by_sparse_vi,
+};
 use crate::embed::{Choice, Embedding, embed};
 use crate::trust::{Evaluation, HeldOut, evaluate};
 use crate::words::{Seconds, Summary};
@@ -33,6 +35,8 @@ pub struct Cell {
     pub seed: u64,
     /// What was chosen.
     pub coreset: Coreset,
+    /// Weights of its rows, as they are written.
+    pub weights: WrittenWeights,
     /// How good it is.
     pub evaluation: Evaluation,
     /// Seconds of the build.
@@ -65,13 +69,12 @@ impl Study {
         for seed in seeds.clone() {
             let _ = listener(Progress::Embedding);
             let embedding = embed(&self.rows, under, comparison.embedding, largest, seed)?;
-            let held_out = HeldOut::new(&self.rows, under, seed);
-            held_out.offer(&embedding)?;
+            let held_out = HeldOut::new(&self.rows, under, seed).with_sketch(embedding.sketch())?;
             for (&k, method) in sizes.iter().flat_map(|k| methods.iter().map(move |m| (k, m))) {
                 let limits = comparison.limits;
                 let options = BuildOptions { method: *method, k, seed, limits, ..BuildOptions::default() };
                 let (run, clock) = ((cells.len() + 1, total), Instant::now());
-                let mut coreset = self.choose(&embedding, &options, &mut |info| {
+                let coreset = self.choose(&embedding, &options, &mut |info| {
                     listener(Progress::Choosing { info, run, method })
                 })?;
                 if coreset.status == Status::Stopped {
@@ -80,10 +83,11 @@ impl Study {
                 let build_seconds = clock.elapsed().as_secs_f64();
                 let clock = Instant::now();
                 let (rows, weights) = (&coreset.rows, &coreset.weights);
-                let evaluation = evaluate(self.problem(), Some(full), Some(&held_out), rows, weights)?;
+                let estimate = held_out.estimate(rows, weights)?;
+                let evaluation = evaluate(self.problem(), Some(full), Some(&estimate), rows, weights)?;
                 let evaluate_seconds = clock.elapsed().as_secs_f64();
-                coreset.weights = self.written(&coreset.rows, &coreset.weights)?;
-                let cell = Cell { seed, coreset, evaluation, build_seconds, evaluate_seconds };
+                let weights = self.written(&coreset.rows, &coreset.weights)?;
+                let cell = Cell { seed, coreset, weights, evaluation, build_seconds, evaluate_seconds };
                 done(&cell);
                 cells.push(cell);
             }
@@ -115,6 +119,12 @@ impl Study {
             build: cell.build_seconds,
             evaluate: cell.evaluate_seconds,
         };
-        Summary::of_build(&self.subject(), &options, &cell.coreset, &cell.evaluation, seconds)
+        Summary::of_build(
+            &self.subject(),
+            &options,
+            (&cell.coreset, &cell.weights),
+            &cell.evaluation,
+            seconds,
+        )
     }
 }

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use super::modes::SEED;
 use super::{Listener, Progress, Resolved, Study, StudyError};
+use crate::coreset::WrittenWeights;
 use crate::posterior::{
     Chains, Diagnostics, Gaussian, LaplaceError, Marginal, Modes, SampleProgress, SampleSettings,
     has_one_mode, modes_of_weighted, resample, sample,
@@ -136,7 +137,7 @@ fn best_of(fit: Gaussian, modes: Option<&Modes>) -> Gaussian {
 /// See [`StudyError`].
 pub fn sample_kept(
     rows: Observations,
-    weights: &[f64],
+    weights: &WrittenWeights,
     model: &Resolved,
     settings: &SampleSettings,
     seed: u64,
@@ -150,7 +151,7 @@ pub fn sample_kept(
 /// # Errors
 /// See [`StudyError`].
 pub fn sample_kept_with_rest(
-    (rows, weights, rest): (Observations, &[f64], Option<Arc<Rest>>),
+    (rows, weights, rest): (Observations, &WrittenWeights, Option<Arc<Rest>>),
     model: &Resolved,
     settings: &SampleSettings,
     seed: u64,
@@ -158,13 +159,16 @@ pub fn sample_kept_with_rest(
 ) -> Result<Chains, StudyError> {
     settings.check()?;
     let prior = model.prior()?;
-    let ids: Vec<usize> = (0..weights.len()).collect();
+    let ids: Vec<usize> = (0..weights.values().len()).collect();
     let (coreset, one_mode) = match rest {
         // A Gaussian under a log-concave prior.
         Some(rest) if ids.is_empty() => (Weighted::of_rest(rest), prior.is_log_concave()),
         rest => {
             let memory = Memory::new(model.bind(rows)?);
-            (Weighted::fetch(&memory, &ids, weights)?.with_rest(rest)?, has_one_mode(&memory, &prior)?)
+            (
+                Weighted::fetch(&memory, &ids, weights.values())?.with_rest(rest)?,
+                has_one_mode(&memory, &prior)?,
+            )
         }
     };
     let start = coreset.fit(&prior)?.posterior;

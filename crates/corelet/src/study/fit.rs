@@ -164,7 +164,7 @@ impl Scheme for Known<'_, '_, '_> {
     ) -> Result<Arc<Drawn>, TargetError> {
         let coreset = chosen.coreset();
         let weighted =
-            self.study.weighted_with_rest(&coreset.rows, &coreset.weights, coreset.rest.as_ref())?;
+            self.study.weighted_with_rest(&coreset.rows, &chosen.weights, coreset.rest.as_ref())?;
         let mut listener = self.listener.borrow_mut();
         let FitSpecification { sample, seed, .. } = self.asked;
         match self.study.sample(Some(&weighted), sample, *seed, &mut **listener) {

@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 
 use super::frame::{ENCODING, MODEL, REST};
 use super::{Blocks, Listener, Resolved, StudyError, sample_kept_with_rest};
+use crate::coreset::WrittenWeights;
 use crate::data::{Besides, DataError, Encoding, KeptRows, Source, Standardisation, TextLevels, Unseen};
 #[cfg(feature = "files")]
 use crate::data::{CoresetFile, read_coreset};
@@ -21,7 +22,7 @@ pub struct KeptCoreset {
     /// Its rows, encoded.
     pub rows: Observations,
     /// Weights of these rows.
-    pub weights: Vec<f64>,
+    pub weights: WrittenWeights,
     /// The Gaussian factor that belongs to the rows.
     pub rest: Option<Arc<Rest>>,
     /// The model and its prior.
@@ -50,7 +51,7 @@ impl KeptCoreset {
     /// See [`read`](Self::read).
     #[cfg(feature = "files")]
     pub fn of_file(file: &CoresetFile, name: &str) -> Result<Self, StudyError> {
-        let kept = Self::of_notes(Observations::default(), file.weights.clone(), &file.notes, name)?;
+        let kept = Self::of_notes(Observations::default(), file.weights.clone().into(), &file.notes, name)?;
         if file.rows.is_empty() {
             return Ok(kept);
         }
@@ -64,7 +65,7 @@ impl KeptCoreset {
     /// Says what the metadata have not.
     pub fn of_notes(
         rows: Observations,
-        weights: Vec<f64>,
+        weights: WrittenWeights,
         notes: &BTreeMap<String, String>,
         name: &str,
     ) -> Result<Self, StudyError> {
@@ -135,7 +136,7 @@ impl KeptCoreset {
         seed: u64,
         listener: &mut Listener<'_>,
     ) -> Result<Chains, StudyError> {
-        let points = (self.rows.clone(), &self.weights[..], self.rest.clone());
+        let points = (self.rows.clone(), &self.weights, self.rest.clone());
         sample_kept_with_rest(points, &self.model, settings, seed, listener)
     }
 }

@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use super::{BuildSpecification, Listener, Progress, StudyError};
-use crate::coreset::{BuildOptions, Coreset, select};
+use crate::coreset::{BuildOptions, Coreset, WrittenWeights, select};
 use crate::embed::{Blocks, EmbedError, Embedding, Layout, Pool, Precision, Source, Stored};
 use crate::trust::{Evaluation, FitStatus};
 use crate::words::{Seconds, Subject, Summary};
@@ -150,7 +150,10 @@ impl<'a> LogLikelihoodStudy<'a> {
         let evaluation = unfitted(residual, self.held_out);
         let (read, evaluate) = (self.read_seconds, clock.elapsed().as_secs_f64());
         let seconds = Seconds { read, build, evaluate, ..Seconds::default() };
-        let summary = Summary::of_build(&subject(self.n), options, &coreset, &evaluation, seconds);
+        // These data have no weights of their own.
+        let written = WrittenWeights::from(coreset.weights.to_vec());
+        let summary =
+            Summary::of_build(&subject(self.n), options, (&coreset, &written), &evaluation, seconds);
         Ok(ChosenData { coreset, evaluation, summary })
     }
 
@@ -216,7 +219,12 @@ fn subject(n: usize) -> Subject<'static> {
 #[cfg(feature = "sampling")]
 pub(crate) fn gaussian_alone(n: usize, seed: u64, undetermined: usize) -> Summary {
     let embedding = crate::embed::Description { name: "none".to_owned(), coordinates: 0, tail: 0.0 };
-    let judged = crate::words::Judged { embedding: &embedding, residual: 0.0, weights: &[], seed };
+    let judged = crate::words::Judged {
+        embedding: &embedding,
+        residual: 0.0,
+        weights: &WrittenWeights::default(),
+        seed,
+    };
     Summary::of_file(&subject(n), &judged, &unfitted(None, 0), Seconds::default())
         .with_rest(true, undetermined)
 }
@@ -226,7 +234,8 @@ pub(crate) fn gaussian_alone(n: usize, seed: u64, undetermined: usize) -> Summar
 pub(crate) fn all_of_them(n: usize, groups: Option<usize>, seed: u64) -> Summary {
     let embedding = crate::embed::Description { name: "none".to_owned(), coordinates: 0, tail: 0.0 };
     let weights = vec![1.0; groups.unwrap_or(n)];
-    let judged = crate::words::Judged { embedding: &embedding, residual: 0.0, weights: &weights, seed };
+    let judged =
+        crate::words::Judged { embedding: &embedding, residual: 0.0, weights: &weights.into(), seed };
     let summary = Summary::of_file(&subject(n), &judged, &unfitted(None, 0), Seconds::default());
     groups.map_or_else(|| summary.clone(), |groups| summary.clone().of_groups(n, groups, groups))
 }

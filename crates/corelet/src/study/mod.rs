@@ -17,6 +17,7 @@ mod evidence;
 #[cfg(feature = "sampling")]
 mod fit;
 mod frame;
+mod full;
 mod given;
 #[cfg(feature = "sampling")]
 mod k_fold;
@@ -83,22 +84,23 @@ pub use specification::{BuildSpecification, ModelSpecification, Specification, U
 pub use update::{UpdateSpecification, Updated};
 
 use self::assign::some_of;
+use self::full::Full;
 use self::loose::loose_levels;
 
 use std::ops::ControlFlow;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 use std::time::Instant;
 
 use sparse_nnls::Info;
 
 use crate::cluster::{Carrier, Distributed, distribute};
-use crate::coreset::{BuildError, Start, start_fit};
+use crate::coreset::BuildError;
 #[cfg(feature = "files")]
 use crate::data::CoresetFile;
 use crate::data::{Dataset, Outcome, Reading, Source, WeightScale};
 use crate::model::TargetScale;
-use crate::posterior::{Gaussian, Laplace, LaplaceStatus, Modes, Prior, SampleProgress};
-use crate::rows::{All, At, Counted, Grouped, Marks, Memory, Problem, Rest, Rows, Weighted};
+use crate::posterior::{LaplaceStatus, Prior, SampleProgress};
+use crate::rows::{All, Counted, Grouped, Marks, Memory, Problem, Rows};
 use crate::trust::Reason;
 use crate::words::{Subject, count, number};
 
@@ -180,19 +182,6 @@ pub struct Study {
     /// So many rows in front stand for others: no sample of outcomes.
     #[cfg_attr(not(feature = "sampling"), allow(dead_code, reason = "updates sample"))]
     stand_ins: usize,
-}
-
-/// The fit of all rows.
-struct Full {
-    fit: Laplace,
-    seconds: f64,
-    /// Whether its predictors tell the classes apart without an error.
-    separated: bool,
-    /// The modes of the posterior, of which the fit is the best; where there are several, the prior under which fits of some rows
-    /// start at that one; and whether the climb from the prior mean ended elsewhere.
-    modes: Modes,
-    prior: Option<Prior>,
-    replaced: bool,
 }
 
 /// Rows, wherever they are, under the model that is asked for.
@@ -495,79 +484,6 @@ impl Study {
     /// The way back, from parameters on the original scale.
     pub fn to_standardised(&self, original: &[f64]) -> Vec<f64> {
         self.model.to_standardised(&self.frame.standardisation, original)
-    }
-
-    /// The weighted rows of a coreset, fetched. A weight is that of the row's own log-likelihood ℓᵢ, as it is written: where rows
-    /// have weights fᵢ, it is that many times fᵢ.
-    ///
-    /// # Errors
-    /// Where there is none, or rows or weights cannot be used.
-    pub fn weighted(&self, observations: &[usize], weights: &[f64]) -> Result<Weighted, StudyError> {
-        self.weighted_with_rest(observations, weights, None)
-    }
-
-    /// The same with the Gaussian part of the coreset, which needs no row.
-    ///
-    /// # Errors
-    /// Where there is neither, or rows, weights or the Gaussian part cannot be used.
-    pub fn weighted_with_rest(
-        &self,
-        observations: &[usize],
-        weights: &[f64],
-        rest: Option<&Arc<Rest>>,
-    ) -> Result<Weighted, StudyError> {
-        if observations.is_empty() && rest.is_none() {
-            return Err(StudyError::EmptyCoreset);
-        }
-        let multiples = self.multiples(observations, weights)?;
-        Ok(Weighted::fetch_with_rest(&self.rows, observations, &multiples, rest.cloned())?)
-    }
-
-    /// The Gaussian fit of a coreset's own posterior, where there is one.
-    ///
-    /// # Errors
-    /// Where rows or weights cannot be used.
-    pub fn own_posterior(
-        &self,
-        observations: &[usize],
-        weights: &[f64],
-        rest: Option<&Arc<Rest>>,
-    ) -> Result<Option<Gaussian>, StudyError> {
-        let fit = self.weighted_with_rest(observations, weights, rest)?.fit(self.problem().prior);
-        Ok(fit.ok().map(|fit| fit.posterior))
-    }
-
-    /// The Laplace fit of all rows, made when it is first asked for: of the mode with the most mass, where there are several.
-    ///
-    /// # Errors
-    /// Where the fit fails.
-    pub fn full(&self, listener: &mut Listener<'_>) -> Result<&Laplace, StudyError> {
-        if self.full.get().is_none() {
-            // A fit is not interrupted: it is a few passes.
-            let _ = listener(Progress::Fitting);
-            let clock = Instant::now();
-            let found = self.look_for_modes(start_fit(self.problem(), Start::Full, 0));
-            let found = found.map_err(|error| error.naming(&self.frame.names))?;
-            let separated = self.separates(&found.fit)?;
-            let _ = self.full.set(Full { seconds: clock.elapsed().as_secs_f64(), separated, ..found });
-        }
-        Ok(&self.full.get().ok_or(BuildError::NoRound)?.fit)
-    }
-
-    /// Whether θ̂ tells classes apart without an error: then Σ ℓᵢ(cθ̂) → 0 as c grows, and else → −∞.
-    fn separates(&self, fit: &Laplace) -> Result<bool, StudyError> {
-        let classes = matches!(self.model.model.outcome(), Outcome::Classes | Outcome::Several);
-        // A fit that leaves half a nat a row errs somewhere, and need not be asked.
-        let each = self.weight.unwrap_or(1.0);
-        if !classes || fit.log_posterior < -0.5 * each * self.len() as f64 {
-            return Ok(false);
-        }
-        let theta: Vec<f64> = fit.posterior.mean.iter().map(|x| 1e3 * x).collect();
-        Ok(self.rows.newton(&At { theta: &theta, derivatives: 0 })?.value > -each)
-    }
-
-    fn laplace_seconds(&self) -> f64 {
-        self.full.get().map_or(0.0, |full| full.seconds)
     }
 
     fn subject(&self) -> Subject<'_> {

@@ -9,12 +9,9 @@ use crate::posterior::{
 use crate::rows::All;
 #[cfg(feature = "sampling")]
 use crate::trust::Reason;
-use crate::words::another_mode;
-
-/// A posterior that lacks a mode of this share of the best one's mass is off by as many nats: a fiftieth of what an A allows, as a
-/// margin for masses that are those of Gaussian fits.
 #[cfg(feature = "sampling")]
-const MATTERS: f64 = 1e-3;
+use crate::trust::policy::MODE_MATTERS;
+use crate::words::another_mode;
 
 /// The seed of the search: the fit of all rows does not depend on what is made of it.
 pub(super) const SEED: u64 = 0;
@@ -68,9 +65,9 @@ impl Study {
     pub(super) fn against_draws(&self, own: Option<&Modes>, chains: &Chains) -> Vec<Reason> {
         let Some(Full { modes, .. }) = self.full.get() else { return Vec::new() };
         let mut found = Vec::new();
-        let matter = modes.with_share(MATTERS);
+        let matter = modes.with_share(MODE_MATTERS);
         // Chains that pass between the modes again and again have seen them in proportion; else nobody knows how much mass each has.
-        if !matter.are_mixed_by(chains) || !modes.hold(chains, MATTERS) {
+        if !matter.are_mixed_by(chains) || !modes.hold(chains, MODE_MATTERS) {
             found.push(Reason::SecondMode);
         }
         let Some(own) = own else { return found };

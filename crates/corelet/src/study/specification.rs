@@ -8,24 +8,16 @@ use sparse_nnls::Method;
 use thiserror::Error;
 
 use super::Priors;
-use crate::coreset::{BuildOptions, RestChoice, RoundOptions, RoundsBy, Selector, Start};
+use crate::coreset::{
+    BuildOptions, MAX_KL_POINTS, POINTS_A_PARAMETER, RestChoice, RoundOptions, RoundsBy, SOUGHT_NATS,
+    Selector, Start,
+};
 use crate::data::{DesignOptions, Storage};
 use crate::embed::Choice;
 use crate::hint::did_you_mean;
 use crate::mixed::{MixedSpecification, RandomEffects};
 use crate::model::{BuiltIn, Degrees, Link, Numbers};
 use crate::posterior::SampleSettings;
-
-/// The most points that a search for `max_kl` tries where nothing is said.
-const MAX_KL_POINTS: usize = 1600;
-
-/// The divergence in nats that a build looks for where neither that nor a number of points is said: a fifth of what an A allows, so that
-/// draws confirm it.
-const GOOD_NATS: f64 = 1e-2;
-
-/// Points where none are asked for and there is no search, as by another method than pursuit: so many a parameter, of which some five
-/// to seven usually give an A.
-const POINTS_A_PARAMETER: usize = 7;
 
 /// Everything that can be asked for.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -405,7 +397,7 @@ impl BuildSpecification {
         let pursuit = matches!(self.method, Selector::Embedded(Method::Pursuit(_)));
         let searches = pursuit && self.rest == RestChoice::None && self.rounds_by == RoundsBy::Laplace;
         let unsaid = self.k.is_none() && self.max_kl.is_none();
-        Self { max_kl: self.max_kl.or((searches && unsaid).then_some(GOOD_NATS)), ..self.clone() }
+        Self { max_kl: self.max_kl.or((searches && unsaid).then_some(SOUGHT_NATS)), ..self.clone() }
     }
 
     /// The options for `rows` rows and so many parameters. A `k` that was left out never exceeds the rows.

@@ -4,11 +4,8 @@ use super::{Study, StudyError};
 use crate::model::Shifts;
 use crate::posterior::{Chains, Gaussian, Laplace, Missed, Modes, Tail, tails};
 use crate::rows::{At, LogLikelihood, Rows, Totals, Weighted};
+use crate::trust::policy::MISSED_TAIL;
 use crate::words::missed_tail;
-
-/// Distribution functions of a parameter that differ by more take the A away: a tenth of the mass that draws lack is 0.1 nats, what an A
-/// is worth, and Laplace's approximation is good to a few hundredths.
-const MISSED: f64 = 0.1;
 
 impl Study {
     /// Where chains of weighted rows lack the mass of a tail, in words: as the weighted rows have it, or as all rows have it, which no
@@ -20,7 +17,7 @@ impl Study {
         chains: &Chains,
     ) -> Result<Vec<String>, StudyError> {
         let Some(modes) = modes else { return Ok(Vec::new()) };
-        let matter = modes.with_share(MISSED);
+        let matter = modes.with_share(MISSED_TAIL);
         let modes: Vec<&Laplace> = matter.all().iter().map(|mode| &mode.fit).collect();
         let found = tails(coreset, &self.prior, &modes)?;
         let mut words = Vec::new();
@@ -28,7 +25,9 @@ impl Study {
             let all = tail.reweighted(&self.beyond(coreset, tail, &modes[0].posterior)?);
             let missed = [tail, &all].into_iter().filter_map(|tail| tail.against(chains));
             let worst = missed.max_by(|a, b| a.distance().total_cmp(&b.distance()));
-            words.extend(worst.filter(|missed| missed.distance() > MISSED).map(|m| self.worded(tail, &m)));
+            words.extend(
+                worst.filter(|missed| missed.distance() > MISSED_TAIL).map(|m| self.worded(tail, &m)),
+            );
         }
         Ok(words)
     }

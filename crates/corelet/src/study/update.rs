@@ -8,7 +8,9 @@ use sparse_nnls::Info;
 use super::blocks::{Block, Blocks, Part};
 use super::frame::Lineage;
 use super::{BuildSpecification, Drawn, Frame, KeptCoreset, Listener, Progress, Study, StudyError, unheard};
-use crate::coreset::{BuildError, BuildOptions, RestChoice, RoundOptions, build_in_rounds};
+use crate::coreset::{
+    BuildError, BuildOptions, Multiples, RestChoice, RoundOptions, WrittenWeights, build_in_rounds,
+};
 use crate::data::{KeptRows, Standardisation};
 use crate::embed::Description;
 use crate::linalg::Cholesky;
@@ -16,7 +18,7 @@ use crate::model::TargetScale;
 use crate::posterior::{Gaussian, Prior, SampleSettings};
 use crate::random::Stream;
 use crate::rows::{At, Beside, Counted, Memory, Observations, Problem, Rest, Rows};
-use crate::trust::{Draws, Grade, HeldOut, TRUSTED_VARIANCE, Verdict, evaluate_with_rest};
+use crate::trust::{Draws, Grade, TRUSTED_VARIANCE, Verdict, evaluate_with_rest};
 use crate::words::{Judged, Seconds, Summary};
 
 /// A coreset is built anew when it has so many times the points that it had when it was last built.
@@ -56,7 +58,7 @@ pub struct Updated {
     /// The places of its rows: of the coreset of before first, then of the new rows.
     pub rows: Vec<usize>,
     /// Weights of these rows.
-    pub weights: Vec<f64>,
+    pub weights: WrittenWeights,
     /// The Gaussian part.
     pub rest: Option<Arc<Rest>>,
     /// The rows themselves, encoded.
@@ -116,7 +118,7 @@ impl Study {
 /// Points, their weights as written, and a Gaussian.
 struct Points {
     rows: Vec<usize>,
-    weights: Vec<f64>,
+    weights: WrittenWeights,
     rest: Option<Arc<Rest>>,
 }
 
@@ -206,7 +208,7 @@ impl Update<'_> {
     /// The coreset's rows with their weights, then the new ones.
     fn rows(&self) -> Observations {
         let own = self.new.weights.as_ref().map_or_else(|| vec![1.0; self.new.len()], |own| own.to_vec());
-        let mut rows = self.kept.rows.clone().with_weights(self.kept.weights.clone());
+        let mut rows = self.kept.rows.clone().with_weights(self.kept.weights.values().to_vec());
         rows.append(&self.new.clone().with_weights(own));
         rows
     }
@@ -316,7 +318,7 @@ impl Update<'_> {
         loop {
             if self.new.len() <= k {
                 let all: Vec<usize> = (0..self.new.len()).collect();
-                return Ok(self.beside(&all, &vec![1.0; all.len()], None));
+                return Ok(self.beside(&all, &vec![1.0; all.len()].into(), None));
             }
             let (rows, weights, rest, variance) = self.block(union, k, aim, listener)?;
             if variance.is_none_or(|variance| variance <= aim) || k >= most {
@@ -327,17 +329,17 @@ impl Update<'_> {
     }
 
     /// The coreset with some of the new rows, whose weights are multiples of their own, and a Gaussian for the others.
-    fn beside(&self, rows: &[usize], multiples: &[f64], rest: Option<&Rest>) -> Points {
+    fn beside(&self, rows: &[usize], multiples: &Multiples, rest: Option<&Rest>) -> Points {
         let first = self.kept.rows.len();
         let new =
             rows.iter().zip(multiples).map(|(&row, multiple)| (first + row, multiple * self.new.weight(row)));
-        let old = self.kept.weights.iter().copied().enumerate();
-        let (rows, weights) = old.chain(new.filter(|(_, weight)| *weight > 0.0)).unzip();
+        let old = self.kept.weights.values().iter().copied().enumerate();
+        let (rows, weights): (_, Vec<f64>) = old.chain(new.filter(|(_, weight)| *weight > 0.0)).unzip();
         let rest = match (&self.kept.rest, rest) {
             (Some(old), Some(new)) => Some(Arc::new(old.plus(new))),
             (old, new) => old.clone().or_else(|| new.cloned().map(Arc::new)),
         };
-        Points { rows, weights, rest }
+        Points { rows, weights: weights.into(), rest }
     }
 
     /// Whether a Gaussian may stand beside rows: always, where one does already.
@@ -363,11 +365,10 @@ impl Update<'_> {
         let build = |rest: RestChoice, listener: &mut Listener<'_>| {
             let options =
                 BuildOptions { k, seed: self.asked.seed, rest, enough: Some(aim), ..BuildOptions::default() };
-            let held_out = HeldOut::new(&rows, &joint, options.seed);
             let problem = Problem { rows: &rows, prior: &prior };
             let mut callback =
                 |info: &Info| listener(Progress::Choosing { info, run: (1, 1), method: &options.method });
-            build_in_rounds(problem, &joint, &held_out, &options, &RoundOptions::default(), &mut callback)
+            build_in_rounds(problem, &joint, &options, &RoundOptions::default(), &mut callback)
         };
         let built = match build(self.rest(), listener) {
             Err(BuildError::NoGaussian) => build(RestChoice::None, listener),
@@ -406,11 +407,7 @@ impl Update<'_> {
         };
         Ok(chosen.map(|chosen| {
             let coreset = chosen.coreset();
-            Points {
-                rows: coreset.rows.clone(),
-                weights: coreset.weights.clone(),
-                rest: coreset.rest.clone(),
-            }
+            Points { rows: coreset.rows.clone(), weights: chosen.weights.clone(), rest: coreset.rest.clone() }
         }))
     }
 
@@ -487,7 +484,7 @@ impl Update<'_> {
 }
 
 /// The rows of a block, the multiples of their weights, a Gaussian, and V by draws of a Gaussian fit.
-type BlockOf = (Vec<usize>, Vec<f64>, Option<Arc<Rest>>, Option<f64>);
+type BlockOf = (Vec<usize>, Multiples, Option<Arc<Rest>>, Option<f64>);
 
 /// What was drawn, as the verdict has it.
 fn draws_of(drawn: &Drawn) -> Draws {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use sparse_nnls::{Oracle, Weights, residual_norm};
 
-use super::HeldOut;
+use super::Estimate;
 use crate::embed::Embedding;
 use crate::posterior::{Gaussian, Laplace, LaplaceError, LaplaceStatus, kl_gaussian};
 use crate::rows::{Problem, Rest, Weighted};
@@ -73,19 +73,19 @@ pub struct Evaluation {
     pub parameters: Vec<ParameterShift>,
 }
 
-/// Judges the weighted rows by the held-out draws, where given, and by a Laplace fit of their own posterior against that of
-/// all rows. Where there is no fit of all rows, no divergence is known but the estimate on the draws.
+/// Judges the weighted rows by what they get wrong on held-out draws, where that is known, and by a Laplace fit of their own posterior
+/// against that of all rows. Where there is no fit of all rows, no divergence is known but the estimate on the draws.
 ///
 /// # Errors
 /// A row or a weight that cannot be used. A fit that fails is a [`FitStatus`].
 pub fn evaluate(
     problem: Problem<'_>,
     full: Option<&Laplace>,
-    held_out: Option<&HeldOut<'_>>,
+    estimate: Option<&Estimate>,
     ids: &[usize],
     weights: &[f64],
 ) -> Result<Evaluation, LaplaceError> {
-    evaluate_with_rest(problem, full, held_out, (ids, weights), None)
+    evaluate_with_rest(problem, full, estimate, (ids, weights), None)
 }
 
 /// The same of weighted rows with a Gaussian part beside them, which has the means of derivatives and not those at the mode: so it is compared
@@ -96,7 +96,7 @@ pub fn evaluate(
 pub fn evaluate_with_rest(
     problem: Problem<'_>,
     full: Option<&Laplace>,
-    held_out: Option<&HeldOut<'_>>,
+    estimate: Option<&Estimate>,
     (ids, weights): (&[usize], &[f64]),
     rest: Option<&Arc<Rest>>,
 ) -> Result<Evaluation, LaplaceError> {
@@ -107,8 +107,6 @@ pub fn evaluate_with_rest(
         Err(LaplaceError::Start | LaplaceError::Linalg(_)) => None,
         Err(error) => return Err(error),
     };
-    let rest = rest.map(|rest| &**rest);
-    let estimate = held_out.map(|draws| draws.estimate_with_rest(ids, weights, rest)).transpose()?;
     let residual = estimate.and_then(|estimate| finite(estimate.residual));
     let divergence = |first: &Gaussian, second: &Gaussian| kl_gaussian(first, second).ok().and_then(finite);
     let both = full.map(|full| &full.posterior).zip(fit.as_ref().map(|fit| &fit.posterior));
@@ -118,7 +116,7 @@ pub fn evaluate_with_rest(
         heldout_residual: residual,
         heldout_nats: residual.map(|r| 0.5 * r * r),
         heldout_nats_se: estimate.and_then(|estimate| finite(estimate.standard_error)),
-        heldout_draws: held_out.map_or(0, HeldOut::draws),
+        heldout_draws: estimate.map_or(0, |estimate| estimate.draws),
         heldout_rows: estimate.and_then(|estimate| estimate.sampled_rows),
         fit: fit.as_ref().map_or(FitStatus::Failed, |fit| fit.status.into()),
         kl_forward,

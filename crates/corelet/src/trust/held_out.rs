@@ -1,12 +1,13 @@
 //! Draws from π̂ that no method sees: the residual on them is an honest estimate of what a coreset gets wrong.
 //!
 //! It takes Σᵢ ℓᵢ at each draw: a pass over the data or, where rows are many and an embedding has looked at them already, its
-//! [`Sketch`](crate::embed::Sketch), as long as the sample in that is not what limits the estimate.
+//! [`Sketch`](crate::embed::Sketch), as long as the sample in that is not what limits the estimate. A judge is made once, with what it
+//! may use; the same question has the same answer whatever was asked before, and whoever needs an answer again keeps it.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
-use crate::embed::{Embedded, SampleError, Sketch, Sketched};
+use crate::embed::{SampleError, Sketch, Sketched};
 use crate::model::Shifts;
 use crate::parallel;
 use crate::posterior::Gaussian;
@@ -40,26 +41,20 @@ pub struct Estimate {
     pub residual: f64,
     /// The standard error of its half square, the divergence in nats.
     pub standard_error: f64,
+    /// Number of draws.
+    pub draws: usize,
     /// How many rows the part of it above order 2 was estimated from; none where that was all.
     pub sampled_rows: Option<usize>,
 }
 
-/// Held-out draws and Φ1 on them, which is one pass over the data, made when it is first needed.
+/// Held-out draws, and Φ1 on them: by a sketch of the rows that is sharp enough, or else by a pass over the data.
 pub struct HeldOut<'a> {
     rows: &'a dyn Rows,
     anchor: Vec<f64>,
     shifts: Shifts,
+    sketch: Option<(Arc<Sketch>, Sketched)>,
+    /// By a pass, which is made for the first coreset that the sketch does not suffice for.
     target: OnceLock<Vec<f64>>,
-    sketch: OnceLock<Option<(Arc<Sketch>, Sketched)>>,
-    /// What was last asked for: the same coreset is judged by the search, by the rounds and by whoever reports it.
-    last: Mutex<Option<Judged>>,
-}
-
-/// Weighted rows, and what they get wrong.
-struct Judged {
-    ids: Vec<usize>,
-    weights: Vec<f64>,
-    estimate: Estimate,
 }
 
 impl<'a> HeldOut<'a> {
@@ -72,34 +67,28 @@ impl<'a> HeldOut<'a> {
     pub fn with_draws(rows: &'a dyn Rows, posterior: &Gaussian, seed: u64, count: usize) -> Self {
         let shifts = posterior.shifts(count, seed, Stream::HeldOut);
         let anchor = posterior.mean.clone();
-        Self {
-            rows,
-            anchor,
-            shifts,
-            target: OnceLock::new(),
-            sketch: OnceLock::new(),
-            last: Mutex::new(None),
-        }
+        Self { rows, anchor, shifts, sketch: None, target: OnceLock::new() }
     }
 
-    /// Lets what an embedding has seen of the rows stand for a pass over them.
+    /// The judge that may use what an embedding has seen of the rows in place of a pass over them, where that is sharp enough.
     ///
     /// # Errors
     /// Where a log-likelihood could not be computed.
-    pub fn offer(&self, embedding: &Embedded<'_>) -> Result<(), RowsError> {
-        let Some(sketch) = embedding.sketch().filter(|_| self.sketch.get().is_none()) else { return Ok(()) };
+    pub fn with_sketch(self, sketch: Option<&Arc<Sketch>>) -> Result<Self, RowsError> {
+        let Some(sketch) = sketch else { return Ok(self) };
         let few = FEW_DRAWS.min(self.draws());
         let first =
             Shifts::new((0..few).flat_map(|s| self.shifts.row(s).to_vec()).collect(), self.shifts.dim());
-        let blurred = sketch.at(&self.anchor, &first)?.error(&vec![0.0; few]).added > USEFUL;
-        let at_draws = (!blurred).then(|| sketch.at(&self.anchor, &self.shifts)).transpose()?;
-        let _ = self.sketch.set(at_draws.map(|at_draws| (Arc::clone(sketch), at_draws)));
-        Ok(())
+        if sketch.at(&self.anchor, &first)?.error(&vec![0.0; few]).added > USEFUL {
+            return Ok(self);
+        }
+        let at_draws = sketch.at(&self.anchor, &self.shifts)?;
+        Ok(Self { sketch: Some((Arc::clone(sketch), at_draws)), ..self })
     }
 
     /// What stands for a pass over the data, where something does.
-    pub(crate) fn sketch(&self) -> Option<&Sketch> {
-        self.sketch.get()?.as_ref().map(|(sketch, _)| &**sketch)
+    pub(crate) fn sketch(&self) -> Option<&Arc<Sketch>> {
+        self.sketch.as_ref().map(|(sketch, _)| sketch)
     }
 
     /// Number of draws.
@@ -107,15 +96,8 @@ impl<'a> HeldOut<'a> {
         self.shifts.len()
     }
 
-    /// ‖Φ1 − Φw‖ on these draws. Its half square is the estimate of the divergence in nats.
-    ///
-    /// # Errors
-    /// Where the rows did not answer.
-    pub fn residual(&self, ids: &[usize], weights: &[f64]) -> Result<f64, RowsError> {
-        Ok(self.estimate(ids, weights)?.residual)
-    }
-
-    /// The same with its standard error, which the draws, and the sample where there is one, tell themselves.
+    /// ‖Φ1 − Φw‖ on these draws, with the standard error of its half square, which the draws, and the sample where there is one, tell
+    /// themselves.
     ///
     /// # Errors
     /// Where the rows did not answer.
@@ -133,25 +115,16 @@ impl<'a> HeldOut<'a> {
         weights: &[f64],
         rest: Option<&Rest>,
     ) -> Result<Estimate, RowsError> {
+        let mut sum = self.weighted_sum(ids, weights)?;
         if let Some(rest) = rest {
-            let mut sum = self.weighted_sum(ids, weights)?;
             add(&mut sum, &rest.differences(&self.anchor, &self.shifts));
-            return self.estimate_of(&sum);
         }
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(judged) = last.as_ref().filter(|judged| judged.ids == ids && judged.weights == weights) {
-            return Ok(judged.estimate);
-        }
-        let estimate = self.estimate_of(&self.weighted_sum(ids, weights)?)?;
-        *last = Some(Judged { ids: ids.to_vec(), weights: weights.to_vec(), estimate });
-        Ok(estimate)
+        self.estimate_of(&sum)
     }
 
     /// Of Φw. A sample of rows that is too small for what these leave over is replaced by a pass.
     fn estimate_of(&self, weighted: &[f64]) -> Result<Estimate, RowsError> {
-        if self.target.get().is_none()
-            && let Some(Some((sketch, at_draws))) = self.sketch.get()
-        {
+        if let Some((sketch, at_draws)) = &self.sketch {
             let rest = difference(&at_draws.totals, weighted);
             let error = at_draws.error(&rest);
             if error.is_small(mean_square(&rest)) {
@@ -209,8 +182,14 @@ impl Estimate {
         Estimate {
             residual: (variance - error.added).max(0.0).sqrt(),
             standard_error: 0.5 * (spread / count + error.standard_error.powi(2)).sqrt(),
+            draws: rest.len(),
             sampled_rows: None,
         }
+    }
+
+    /// The divergence in nats: half the squared residual.
+    pub fn nats(&self) -> f64 {
+        0.5 * self.residual * self.residual
     }
 }
 
@@ -239,11 +218,11 @@ impl<'h, 'a> Columns<'h, 'a> {
         Self { held_out, known: HashMap::new() }
     }
 
-    /// ‖Φ1 − Φw‖.
+    /// See [`HeldOut::estimate`].
     ///
     /// # Errors
     /// Where the rows did not answer.
-    pub fn residual(&mut self, ids: &[usize], weights: &[f64]) -> Result<f64, RowsError> {
+    pub fn estimate(&mut self, ids: &[usize], weights: &[f64]) -> Result<Estimate, RowsError> {
         let new: Vec<usize> = ids.iter().copied().filter(|id| !self.known.contains_key(id)).collect();
         if !new.is_empty() {
             let columns = self.held_out.columns(&new)?;
@@ -254,6 +233,6 @@ impl<'h, 'a> Columns<'h, 'a> {
         for (id, weight) in ids.iter().zip(weights) {
             sum.iter_mut().zip(&self.known[id]).for_each(|(sum, x)| *sum += weight * x);
         }
-        Ok(self.held_out.estimate_of(&sum)?.residual)
+        self.held_out.estimate_of(&sum)
     }
 }

@@ -7,7 +7,7 @@ use sparse_nnls::Status;
 
 use super::numbers::{count, duration, judgement, number, optional, plural, points};
 use super::priors::PriorGroup;
-use crate::coreset::{BuildOptions, Coreset, Round, Start, TooFew};
+use crate::coreset::{BuildOptions, Coreset, Round, Start, TooFew, WrittenWeights};
 use crate::data::{Standardisation, TextLevels};
 use crate::embed::Description;
 use crate::rows::Looks;
@@ -138,14 +138,14 @@ impl Summary {
     pub fn of_build(
         subject: &Subject<'_>,
         options: &BuildOptions,
-        coreset: &Coreset,
+        (coreset, weights): (&Coreset, &WrittenWeights),
         evaluation: &Evaluation,
         seconds: Seconds,
     ) -> Self {
         let judged = Judged {
             embedding: &coreset.fit.embedding,
             residual: coreset.fit.residual,
-            weights: &coreset.weights,
+            weights,
             seed: options.seed,
         };
         let build = OfBuild {
@@ -189,8 +189,8 @@ impl Summary {
                 version: env!("CARGO_PKG_VERSION"),
             },
             points: OfPoints {
-                points: judged.weights.len(),
-                total_weight: judged.weights.iter().sum(),
+                points: judged.weights.values().len(),
+                total_weight: judged.weights.values().iter().sum(),
                 embedding: judged.embedding.name.clone(),
                 coordinates: judged.embedding.coordinates,
                 tail: judged.embedding.tail,
@@ -502,8 +502,8 @@ pub struct Judged<'a> {
     pub embedding: &'a Description,
     /// ‖y − Φw‖ in it.
     pub residual: f64,
-    /// The weights.
-    pub weights: &'a [f64],
+    /// The weights, as they are written.
+    pub weights: &'a WrittenWeights,
     /// The seed of the draws.
     pub seed: u64,
 }

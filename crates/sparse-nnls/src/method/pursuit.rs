@@ -93,24 +93,30 @@ impl Pursuit {
     }
 }
 
-/// How far past k the first growth goes, as a share of k. A sample lacks much: what it has must be seen before it is looked outside.
+// What each of these is worth was measured as the divergence of coresets of eleven data sets of 500 to 327 346 rows, from 0.2 nats down, over
+// two to four seeds; a factor is that of the divergence without it.
+
+/// How far past k the first growth goes, as a share of k. A sample lacks much: what it has must be seen before it is looked outside (with a
+/// fifth too, up to 1.2 times as far off at 10⁻⁵ nats and above). Where the pool is complete, a half is better as often as it is worse.
 const OVERSHOOT: f64 = 0.2;
 const SAMPLED_OVERSHOOT: f64 = 0.5;
 
-/// Looks outside before the first cut. With one, few points more often leave a direction out for good.
+/// Looks outside before the first cut. With one, few points more often leave a direction out for good: up to 1.6 times as far off.
 const EARLY_LOOKS: usize = 2;
 
-/// A share of the columns that a look brings in are those best aligned with the residual; the others are a sample.
+/// A share of the columns that a look brings in are those best aligned with the residual; the others are a sample. With half of each up to
+/// twice as far off.
 const ALIGNED: f64 = 0.25;
 
-/// Columns from which looks outside are dear beside the work in the pool on what they bring, so that each brings more.
+/// Columns from which looks outside are dear beside the work in the pool on what they bring, so that each brings more: between 6 % less far
+/// off without and five times as far.
 const MANY_COLUMNS: usize = 100_000;
 
 /// A look outside that lowers the residual by less than this share is the last.
 const LEAST_GAIN: f64 = 0.05;
 
 /// Times that the best support is shaken: at most, and by the multiply-adds of as many scorings of all exchanges; not at all
-/// where they would be too few to find anything.
+/// where they would be too few to find anything. Without, 1.3 to 2.4 times as far off where supports are small.
 const MOST_SHAKES: usize = 100;
 const FEWEST_SHAKES: usize = 10;
 const SHAKE_WORK: usize = 25_000_000;
@@ -119,10 +125,11 @@ const SHAKE_WORK: usize = 25_000_000;
 /// exchanges are scored once.
 const LARGE: usize = 1_000_000_000;
 
-/// Shares of the support that are shaken out, in turn.
+/// Shares of the support that are shaken out, in turn: any one of them alone is as good on some data and up to 1.3 times as far off on others.
 const SHAKEN: [f64; 3] = [0.1, 0.15, 0.25];
 
-/// Scorings of all single exchanges at the end: this many, and more of them where k is small.
+/// Scorings of all single exchanges at the end: this many, and more of them where k is small, without which it is 1.2 to 1.9 times as far
+/// off.
 const SWAPS: usize = 3;
 
 /// Multiply-adds after which a growth pauses, a fraction of a second, so that a caller can look in or stop.

@@ -1,6 +1,7 @@
 //! The rounds of a refinement: which exchange comes next, of how many columns, and when they are at rest.
 
-/// Four rounds that together lower the residual by less than this share bring nothing more in a pool; of a large problem two.
+/// Four rounds that together lower the residual by less than this share bring nothing more in a pool; of a large problem, whose rounds are
+/// dear, two. Two of a small one as well leave coresets up to 1.6 times as far off.
 const LEAST_FALL: f64 = 0.02;
 const LEAST_FALL_OF_TWO: f64 = 0.03;
 

@@ -3,13 +3,7 @@
 use super::super::{Rows, Sample, Target, TargetError};
 use super::derivatives::Argument;
 use super::modes::sample_of_size;
-
-/// Rows and draws at which both are compared: two functions that agree on so many agree.
-const ROWS: usize = 500;
-const DRAWS: usize = 8;
-/// What a difference of log-likelihoods of all rows may be, in nats, and as a share of them where these are rounded to single precision.
-const ALLOWED: f64 = 0.1;
-const ROUNDED: f64 = 1e-6;
+use crate::trust::policy::{COMPARED_DRAWS, COMPARED_ROWS, TOLERATED_DISAGREEMENT, TOLERATED_ROUNDING};
 
 /// Refuses effects from which the log-likelihood of some rows does not follow: V would be that of another model. The model's own
 /// log-likelihoods know nothing of effects.
@@ -24,9 +18,9 @@ pub(super) fn check<T: Target + ?Sized>(
 ) -> Result<(), TargetError> {
     let Some(model) = target.derivatives().filter(|_| argument.is_derived()) else { return Ok(()) };
     let n = target.rows();
-    let rows = sample_of_size(n, ROWS, seed).unwrap_or_else(|| (0..n).collect());
+    let rows = sample_of_size(n, COMPARED_ROWS, seed).unwrap_or_else(|| (0..n).collect());
     let factor = n as f64 / rows.len().max(1) as f64;
-    let some = sample.thinned(DRAWS);
+    let some = sample.thinned(COMPARED_DRAWS);
     let points = model.unconstrained(&some)?;
     let by_effects = argument.log_likelihood(&argument.at(&points)?, Some(&rows))?.values;
     let by_rows = sums(target, &some, rows)?;
@@ -36,7 +30,7 @@ pub(super) fn check<T: Target + ?Sized>(
     };
     for (a, b) in pairs {
         let missed = if a == b { 0.0 } else { factor * ((a - first) - (b - own)).abs() };
-        if missed.is_nan() || missed > ALLOWED.max(ROUNDED * factor * b.abs()) {
+        if missed.is_nan() || missed > TOLERATED_DISAGREEMENT.max(TOLERATED_ROUNDING * factor * b.abs()) {
             return Err(format!(
                 "what the rows were found to see of the parameters, {} numbers, gives another log-likelihood than the model does, by {missed:.3} nats",
                 argument.dimension()

@@ -1,12 +1,12 @@
 //! What the rounds of a Gaussian in place of all rows will take, from one timed gradient of all rows and one of the prior.
 
 use super::super::forecast::{CALL_COSTS, GRADIENT_COSTS, LEAPS, choosing, seconds};
+use super::super::plan::{FIRST_PAIRS, PAIRS};
 use super::super::{Plan, TargetError, Units};
 use super::beside::pairs;
 use super::derivatives::{Derivatives, Length};
 use super::expand::HESSIAN_GRADIENTS;
 use super::modes::{SAMPLE, STARTS};
-use super::scheme::{FIRST_PAIRS, PAIRS};
 use crate::words::Forecast;
 
 /// Gradients that a step of a chain takes in coordinates in which the posterior is white: a tree of depth 3.

@@ -6,6 +6,7 @@ use super::super::TargetError;
 use super::climb::{Summit, climb};
 use super::derivatives::{Derivatives, Slopes};
 use crate::random::Stream;
+use crate::trust::policy::MODE_DIP;
 
 /// Points from which climbs begin, as many as a pilot has chains.
 pub(super) const STARTS: usize = 4;
@@ -14,8 +15,6 @@ pub(super) const SAMPLE: usize = 20_000;
 /// Steps of one climb, and what a last step may rise by, in nats: what is beyond is found by Newton steps.
 const STEPS: usize = 150;
 const RISE: f64 = 1e-3;
-/// Two ends are two modes where the density on the way between them falls by more, in nats.
-const DIP: f64 = 0.1;
 /// Points on the way.
 const WAY: usize = 7;
 
@@ -80,7 +79,7 @@ fn other_sides(found: &mut [Summit]) -> Vec<Vec<f64>> {
     let mut starts = Vec::new();
     for end in lower {
         // Ends that are as high as another are the same saddle, or the best mode itself.
-        if end.value < last - DIP && starts.len() < STARTS {
+        if end.value < last - MODE_DIP && starts.len() < STARTS {
             starts.push(end.point.iter().zip(&best.point).map(|(saddle, top)| 2.0 * saddle - top).collect());
             last = end.value;
         }
@@ -117,7 +116,7 @@ fn falls(
     rows: usize,
     sample: Option<&[usize]>,
 ) -> Result<bool, TargetError> {
-    let lower = a.value.min(b.value) - DIP;
+    let lower = a.value.min(b.value) - MODE_DIP;
     for step in 1..=WAY {
         let share = step as f64 / (WAY + 1) as f64;
         let between: Vec<f64> = a.point.iter().zip(&b.point).map(|(x, y)| x + share * (y - x)).collect();

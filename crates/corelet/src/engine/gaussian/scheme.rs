@@ -5,7 +5,10 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use super::super::forecast::PATIENCE;
-use super::super::plan::{FALLS, Plan, STRAYED, VERDICT_DRAWS};
+use super::super::plan::{
+    CAREFUL, CENTRED_DRAWS, FALLS, FIRST_DRAWS, FIRST_PAIRS, HALVINGS, JUDGED_DRAWS, PAIRS, Plan, STRAYED,
+    VERDICT_DRAWS, WORSE,
+};
 use super::super::{Interrupted, Pilot, PoolCoreset, Sample, Scheme, Target, TargetError, Units, Wanted};
 use super::agreement;
 use super::beside::{choose, pairs};
@@ -18,30 +21,9 @@ use super::sparse::Whitened;
 use crate::posterior::{E_BFMI_LIMIT, Gaussian};
 use crate::rows::Rest;
 use crate::study::{ChosenData, gaussian_alone};
-use crate::trust::policy::{MOST_DIVERGED, SCORED_DRAWS};
+use crate::trust::policy::{KNOWN_MODE, MOST_DIVERGED, RIVAL, SCORED_DRAWS};
 use crate::trust::{Evidence, Reason, Scores, Verdict, judge};
 use crate::words::{Forecast, Summary, number};
-
-/// Pairs of points over which slopes are averaged: first, where the centre will move, and later, where V is measured at them too.
-pub(super) const FIRST_PAIRS: usize = 50;
-pub(super) const PAIRS: usize = 250;
-/// Draws of the chains before the first verdict.
-const FIRST_DRAWS: usize = 200;
-/// Draws at which the last verdict looks first.
-const JUDGED: usize = 400;
-/// Draws that tell the mean of a posterior.
-const CENTRED: usize = 1000;
-/// A centre may be worse than the last one by so many nats of log-likelihood, and one for every two coordinates, before the step to it
-/// is shortened: a mean is not a mode.
-const WORSE: f64 = 10.0;
-/// A second mode with less than e⁻¹⁰ of the mass of the first is negligible: masses by Laplace fits are good to a few nats.
-const RIVAL: f64 = 10.0;
-/// A mode at which the Gaussian is off by less, in nats, is one that its chains visit.
-const KNOWN: f64 = 3.0;
-/// Acceptance rates of chains that are made again.
-const CAREFUL: [f64; 2] = [0.95, 0.99];
-/// Halvings of a step.
-const HALVINGS: usize = 6;
 
 /// No Gaussian can stand for all rows.
 #[derive(Debug, Clone, Copy, PartialEq, Error)]
@@ -217,7 +199,7 @@ impl<'t, T: Target + ?Sized> Expanded<'t, T> {
                 self.argument().log_likelihood(&[&best.centre[..], &about.centre].concat(), None)?.values;
             let (rise, predicted) =
                 (there[1] - there[0], rest.value(&about.centre) - rest.value(&best.centre));
-            self.rival |= (rise - predicted).abs() > KNOWN || other.is_nan();
+            self.rival |= (rise - predicted).abs() > KNOWN_MODE || other.is_nan();
         }
         Ok(best)
     }
@@ -417,7 +399,7 @@ impl<T: Target + ?Sized> Scheme for Expanded<'_, T> {
     fn look(&mut self, draws: &Sample, coreset: Option<&Expansion>, k: usize) -> Result<Looked, TargetError> {
         let dim = self.dim();
         let most = if coreset.is_none() && k == 0 { FIRST_PAIRS } else { PAIRS };
-        let some = self.model.unconstrained(&draws.thinned(CENTRED))?;
+        let some = self.model.unconstrained(&draws.thinned(CENTRED_DRAWS))?;
         let centre = self.centre(&self.argument().at(&some)?)?;
         let place = match self.argument().is_derived() {
             true => mean_of(&some, self.model.dimension()),
@@ -450,7 +432,7 @@ impl<T: Target + ?Sized> Scheme for Expanded<'_, T> {
         _k: usize,
         full: bool,
     ) -> Result<Sample, TargetError> {
-        let wanted = if full { Wanted::Final { draws: JUDGED } } else { Wanted::Draws(JUDGED) };
+        let wanted = if full { Wanted::Final { draws: JUDGED_DRAWS } } else { Wanted::Draws(JUDGED_DRAWS) };
         self.chains(coreset, wanted)
     }
 
@@ -471,7 +453,7 @@ impl<T: Target + ?Sized> Scheme for Expanded<'_, T> {
         found: Vec<Reason>,
         _k: usize,
     ) -> Result<Verdict, TargetError> {
-        let mut most = JUDGED;
+        let mut most = JUDGED_DRAWS;
         loop {
             let sample = draws.thinned(most);
             let points = self.argument().at(&self.model.unconstrained(&sample)?)?.into_owned();

@@ -29,14 +29,15 @@ use crate::engine::{
     Wanted, rounds,
 };
 use crate::mixed::{
-    EffectScale, FitStart, GroupEffects, GroupTarget, KeptPrior, MOST_PARAMETERS, MixedModel, MixedPrior,
-    Quadrature, RandomEffects, SdPrior, random_effects,
+    EffectScale, FitStart, GroupEffects, GroupTarget, KeptPrior, MixedModel, MixedPrior, Quadrature,
+    RandomEffects, SdPrior, random_effects,
 };
 use crate::model::mixed::{Mixed, MixedError, Nodes};
 use crate::model::{Model, TargetScale};
 use crate::posterior::{Chains, Gaussian, SampleProgress};
 use crate::random::Stream;
 use crate::rows::{All, Memory, Rows};
+use crate::trust::policy::MOST_PARAMETERS;
 use crate::trust::{Evidence, Grade, Reason, Verdict, judge};
 use crate::words::{count, number};
 

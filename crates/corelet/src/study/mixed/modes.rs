@@ -9,10 +9,8 @@ use crate::model::Model;
 use crate::posterior::{LaplaceSettings, effective_sample_size, laplace, modes};
 use crate::rows::{All, Memory};
 use crate::study::StudyError;
+use crate::trust::policy::PROPORTION_DRAWS;
 use crate::words::another_mode;
-
-/// Chains visit modes in proportion where their share of draws in each is worth this many independent ones: known to 0.025.
-const PROPORTION_DRAWS: f64 = 400.0;
 
 /// Where fits and the search for modes begin.
 pub(super) struct Starts {

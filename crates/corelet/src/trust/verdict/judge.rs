@@ -2,12 +2,11 @@
 
 use super::measure::{Measured, measure};
 use super::moves::Moves;
-use super::policy::{DISAGREES, MOST_DIVERGED, NARROW, REWEIGHTED_DRAWS, TRUSTED_SHARE, TRUSTED_VARIANCE};
+use super::policy::{
+    DISAGREES, FEWEST_FINITE, MOST_DIVERGED, NARROW, REWEIGHTED_DRAWS, TRUSTED_SHARE, TRUSTED_VARIANCE,
+};
 use super::stein::likelihood_alone;
 use super::{Draws, Fidelity, Grade, Mixing, Reason, Scores, Verdict, VerdictError};
-
-/// Draws without which there is no verdict, and finite ones without which there is no V.
-const FEWEST_FINITE: usize = 100;
 
 /// What a grade rests on.
 #[derive(Debug, Clone)]

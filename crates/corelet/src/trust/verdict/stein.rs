@@ -10,27 +10,18 @@
 
 use super::measure::Z95;
 use super::policy::{
-    MEAN_PRIOR_SHARE, MEAN_WIDE, MOST_BY_CHANCE, NARROW, PRIOR_SHARE, PRIOR_SHIFT, SIGNIFICANT,
-    SIGNIFICANT_SHAPE, TOLERATED_MEAN_SCALE, TOLERATED_NATS, TOLERATED_SCALE, TOLERATED_SHIFT,
-    TOLERATED_TOTAL, TOLERATED_TOTAL_NATS, TRUSTED_VARIANCE, WIDE, scored_draws,
+    DRAWS_A_DIRECTION, EXTREME_DIRECTIONS, MEAN_PRIOR_SHARE, MEAN_WIDE, MOST_BY_CHANCE, MOST_DIRECTIONS,
+    NARROW, PRIOR_SHARE, PRIOR_SHIFT, SIGNIFICANT, SIGNIFICANT_SHAPE, TOLERATED_MEAN_SCALE, TOLERATED_NATS,
+    TOLERATED_SCALE, TOLERATED_SHIFT, TOLERATED_TOTAL, TOLERATED_TOTAL_NATS, TRUSTED_VARIANCE, UNCORRELATED,
+    WIDE, scored_draws,
 };
 use super::shape::Shape;
 use super::{Draws, Reason};
 use crate::linalg::{Cholesky, dot, gram, leading_eigenvectors, quadratic_form, row_major, symmetric_eigen};
 use crate::posterior::effective_sample_size;
 
-/// Directions beyond the parameters themselves are looked at up to this many parameters, and with so many draws for each.
-const MOST_DIRECTIONS: usize = 400;
-const DRAWS_A_DIRECTION: usize = 4;
-
 /// Standard deviations below which a direction is a sum that is fixed.
 const LEAST_SPREAD: f64 = 1e-7;
-
-/// Directions at either end of the second moments that are looked at.
-const EXTREME: usize = 2;
-
-/// Correlations below which the parameters themselves are as good as principal directions.
-const UNCORRELATED: f64 = 0.3;
 
 /// Draws θ, and the gradient ∇log p(θ) of the density that they should be draws of, in the same coordinates.
 #[derive(Debug, Clone, PartialEq)]
@@ -135,7 +126,10 @@ fn suspicious(points: &[f64], scores: &[f64], directions: &[f64]) -> Vec<[Vec<f6
     let mut wanted = vec![mean];
     if let Ok((_, vectors)) = symmetric_eigen(&products, dim) {
         let all: Vec<&[f64]> = vectors.chunks_exact(dim.max(1)).collect();
-        let ends = all.iter().take(EXTREME).chain(all.iter().skip(EXTREME).rev().take(EXTREME));
+        let ends = all
+            .iter()
+            .take(EXTREME_DIRECTIONS)
+            .chain(all.iter().skip(EXTREME_DIRECTIONS).rev().take(EXTREME_DIRECTIONS));
         wanted.extend(ends.map(|vector| vector.to_vec()));
     }
     let combined = |weights: &[f64], power: i32| {

@@ -1,8 +1,10 @@
-//! A model of a user as the engine sees it: rows with slopes, a prior, and NUTS whose chains begin where the user lets them.
+//! A model of a user as the engine sees it: rows with slopes, a prior, and NUTS whose chains begin where the user lets them, or a sampler of
+//! its own.
+#![allow(dead_code, reason = "no test file needs all of it")]
 
 use std::ops::ControlFlow;
 
-use corelet::engine::{Derivatives, Length, Rows, Sample, Slopes, Target, TargetError, Wanted};
+use corelet::engine::{Derivatives, Effects, Length, Rows, Sample, Slopes, Target, TargetError, Wanted};
 use corelet::posterior::{Chains, Coordinates, LogDensity, SampleSettings, sample_density};
 use corelet::trust::{Draws, Scores};
 use rand::SeedableRng;
@@ -25,6 +27,37 @@ pub(crate) trait Model: Sync + Send {
     fn spread(&self) -> f64 {
         1.0
     }
+
+    /// Points to climb from, where they are not such.
+    fn starts(&self, _count: usize) -> Option<Vec<f64>> {
+        None
+    }
+
+    /// Draws by a sampler of its own; none where NUTS is to be it.
+    fn sample(&self, _rows: &[usize], _weights: &[f64]) -> Option<Sample> {
+        None
+    }
+
+    /// What the log-likelihood sees of the coordinates, where that is said.
+    fn effects(&self) -> Option<&dyn Effects> {
+        None
+    }
+
+    /// Steps of the final chains of that sampler, where it may be asked to sample all rows.
+    fn final_steps(&self) -> usize {
+        0
+    }
+
+    /// Of the chains that run on the Gaussian.
+    fn length(&self) -> Length {
+        Length { chains: 4, warmup: 500, draws: 1000, target_accept: 0.8 }
+    }
+}
+
+/// log N(θ; 0, sd²) but for a constant, with its gradient added to `slope`.
+pub(crate) fn normal_prior(theta: &[f64], sd: f64, slope: &mut [f64]) -> f64 {
+    slope.iter_mut().zip(theta).for_each(|(sum, x)| *sum -= x / (sd * sd));
+    theta.iter().map(|x| -0.5 * (x / sd).powi(2)).sum()
 }
 
 /// Where the chains of the user's sampler begin.
@@ -115,6 +148,10 @@ impl Target for AnyModel<'_> {
         self.model.dim()
     }
 
+    fn final_steps(&self) -> usize {
+        self.model.final_steps()
+    }
+
     fn sample(
         &self,
         rows: &[usize],
@@ -122,6 +159,9 @@ impl Target for AnyModel<'_> {
         start: Option<&Sample>,
         wanted: Wanted,
     ) -> Result<Sample, TargetError> {
+        if let Some(own) = self.model.sample(rows, weights) {
+            return Ok(own);
+        }
         let dim = self.model.dim();
         let draws = match wanted {
             Wanted::Draws(draws) => draws,
@@ -210,6 +250,9 @@ impl Derivatives for AnyModel<'_> {
     }
 
     fn starts(&self, count: usize) -> Result<Vec<f64>, TargetError> {
+        if let Some(own) = self.model.starts(count) {
+            return Ok(own);
+        }
         Ok(match self.begin {
             Begin::Apart => self.begin(count),
             Begin::OnePlace => self.begin(1).repeat(count),
@@ -243,7 +286,11 @@ impl Derivatives for AnyModel<'_> {
         Ok(Sample::new(points.to_vec(), self.model.dim(), count, true, chains.map_or(0, Chains::divergences)))
     }
 
+    fn effects(&self) -> Option<&dyn Effects> {
+        self.model.effects()
+    }
+
     fn length(&self) -> Length {
-        Length { chains: 4, warmup: 500, draws: 1000, target_accept: 0.8 }
+        self.model.length()
     }
 }
