@@ -22,6 +22,7 @@ from .results.draws import BARE, Draws
 from .results.estimates import SHOWN, Estimates, plotted
 from .results.predict import Prediction
 from .adapters.bridge import Bridge, Sampler
+from .adapters.chains import SamplerFailed
 from .adapters.functions import Densities, Functions
 from ._progress import _watched
 from ._seeds import seeded
@@ -330,21 +331,6 @@ def plan_of(
         threads=_count("threads", threads),
         force=force,
     )
-
-
-class SamplerFailed(RuntimeError):
-    """A sampler that could not draw, in one line: the engine draws a larger pilot then, and the last one is what a user is told."""
-
-
-def lengths_of(draws: int, tune: int, chains: int) -> tuple[int, int, int]:
-    """Draws, warm-up and number of the final chains, where chains can have them."""
-    found = []
-    for name, value, least in (("draws", draws, 4), ("tune", tune, 0), ("chains", chains, 1)):
-        count = _count(name, value)
-        if count is None or count < least:
-            raise _lib.CoreletError(f"{name} = {count} cannot be used: it must be at least {least}")
-        found.append(count)
-    return found[0], found[1], found[2]
 
 
 def run_rounds(

@@ -8,6 +8,7 @@ import pytest
 pm = pytest.importorskip("pymc")
 
 import corelet.pymc  # noqa: E402
+from corelet.adapters.pymc_chains import Nutpie  # noqa: E402
 
 
 def test_counts_by_group(agrees):
@@ -229,7 +230,7 @@ def test_settings_that_cannot_be_are_said(settings, words):
 
 
 def test_a_sampler_that_fails_once_is_said_and_one_that_always_does_is_an_error(monkeypatch):
-    sample, calls = corelet.pymc._Nutpie.__call__, []
+    sample, calls = Nutpie.__call__, []
 
     def failing(always):
         def call(self, *args):
@@ -240,12 +241,12 @@ def test_a_sampler_that_fails_once_is_said_and_one_that_always_does_is_an_error(
 
         return call
 
-    monkeypatch.setattr(corelet.pymc._Nutpie, "__call__", failing(False))
+    monkeypatch.setattr(Nutpie, "__call__", failing(False))
     fit = corelet.pymc.fit(parts("plain"), k=20, draws=500, chains=2)
     said = "round 1: the sampler failed on the weighted rows .*nutpie cannot sample the weighted model.*bad initial energy"
     assert any(re.match(said, note) and "\n" not in note for note in fit.notes), fit.notes
     calls.clear()
-    monkeypatch.setattr(corelet.pymc._Nutpie, "__call__", failing(True))
+    monkeypatch.setattr(Nutpie, "__call__", failing(True))
     with pytest.raises(corelet.CoreletError, match="nutpie cannot sample the weighted model .RuntimeError: bad initial energy") as caught:
         corelet.pymc.fit(parts("plain"), k=20, draws=500, chains=2)
     assert "\n" not in str(caught.value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Union
 
@@ -30,8 +30,11 @@ class Draws:
 
     @classmethod
     def of(cls, draws: Any) -> Draws:
-        """From an InferenceData or a DataTree, a mapping of names to chains × draws × …, an array of chains × draws × parameters, or,
-        of one chain, of draws × parameters."""
+        """From a `Fit`, an InferenceData or a DataTree, a mapping of names to chains × draws × …, an array of chains × draws × parameters,
+        or, of one chain, of draws × parameters."""
+        of_fit = getattr(draws, "_draws", None)
+        if isinstance(of_fit, Draws):
+            return of_fit
         if isinstance(draws, Draws):
             return draws
         if hasattr(draws, "posterior"):
@@ -91,6 +94,20 @@ class Draws:
             return self
         at = np.arange(wanted) * length // wanted + length // (2 * wanted)
         return Draws({name: array[:, at] for name, array in self.values.items()}, self.chained, self.diverged)
+
+    def only(self, names: Collection[str], kind: str = "variable") -> Draws:
+        """Of the variables of a model, in their order there."""
+        for name in names:
+            if name not in self.values:
+                raise CoreletError(f"the draws have no {kind} {name}, which the model has")
+        return Draws({name: self.values[name] for name in names}, self.chained, self.diverged)
+
+    def check_shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        """Refuses draws of variables that have other shapes in the model."""
+        for name, shape in shapes.items():
+            found = self.values[name].shape[2:]
+            if found != tuple(shape):
+                raise CoreletError(f"the draws of {name} have shape {found}, the model has {tuple(shape)}")
 
     def take(self, draws: NDArray[np.int64]) -> Draws:
         """Draws by their number among all, as one chain."""
