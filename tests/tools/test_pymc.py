@@ -144,7 +144,7 @@ def test_deviations_as_products_by_one_gaussian_of_the_products():
 
     fit = corelet.pymc.fit(written(True), k=60)
     assert fit.verdict.grade == "A" and len(fit.coreset) == 0 and fit.verdict.variance < 0.1, fit
-    assert fit.coreset.rest.names == ["slope", "middle", *(f"effect(spread, z)[{at}]" for at in range(40))]
+    assert fit.coreset.rest.names == ["slope", "middle", *(f"effect(spread, z)[{at}]" for at in range(20))]
     every = corelet.pymc.Sampler(written(False), 500, 500, 4, 1, None, {})
     every.check_slicing(0)
     full = every.sample(np.arange(4000), np.ones(4000), None, 1000, True).values
