@@ -47,9 +47,10 @@ class FitProgress(NamedTuple):
     seconds: float
     """Seconds since the start."""
     remaining: Optional[float]
-    """Seconds that it will still take: as forecast at first, then by what the rounds so far took."""
+    """Seconds that it will still take: as forecast at first, then by what the rounds so far took; None where that is not known."""
     forecast: Optional[str] = None
-    """Parameters, rows, k, and what a round and a fit of all rows are expected to take; given once, where the stage is `forecast`."""
+    """Where the stage is `compiling`: parameters, rows and k. Where it is `forecast`: also what a round and a fit of all rows are expected
+    to take."""
 
 
 FitProgressOption = Union[bool, Callable[[FitProgress], object], None]
@@ -76,7 +77,7 @@ class Round:
     r_hat: float
     """The largest R̂."""
     seconds: dict[str, float]
-    """Seconds of `build`, `sample`, `look` (the pass over all rows), `final chains` and `verdict`."""
+    """Seconds of `build`, `sample`, `look` (the pass over all rows), `judge`, and of the `final chains` and their `verdict`."""
     full_length: bool
     """Whether its chains were as long as the final ones."""
     next: str
@@ -347,7 +348,7 @@ def run_rounds(
     bridge = Bridge(sampler, units, int(getattr(sampler, "parameters", 0)))
     given = None if pilot is None else bridge.given(pilot)
     numbers = (plan.k, plan.max_k, plan.pilot, plan.max_rounds, plan.draws, plan.seed, plan.force)
-    report = reporting(progress, plan.began)
+    report = reporting(progress, plan.began, lambda: float(getattr(sampler, "seconds_to_compile", 0.0)))
     try:
         found = _lib.fit_target(bridge, units.codes, numbers, rest, given, Execution(report, plan.threads))
     except SamplerFailed as error:
@@ -386,8 +387,18 @@ def inference_data_of(draws: Draws, attributes: Mapping[str, str]) -> Any:
     return _arviz.inference_data({"posterior": posterior}, attributes=attributes)
 
 
-def reporting(progress: FitProgressOption, began: float) -> Callable[..., object]:
-    """What the engine calls: the user's callback, a line on the standard error stream, or nothing; and a warning of what does not pay."""
+def announce(progress: FitProgressOption, plan: Plan, units: Units, parameters: int) -> None:
+    """Says what is asked for before a model is compiled, which may take long."""
+    report = _reporter(progress)
+    if report is not None:
+        most = f", at most {plan.max_k}" if plan.max_k > plan.k else ""
+        words = f"{parameters} parameters, {units.count} {units.what}: k = {plan.k} points{most}; compiling the model"
+        report(FitProgress("compiling", 0, plan.k, None, None, time.perf_counter() - plan.began, None, words))
+
+
+def reporting(progress: FitProgressOption, began: float, besides: Callable[[], float] = lambda: 0.0) -> Callable[..., object]:
+    """What the engine calls: the user's callback, a line on the standard error stream, or nothing; and a warning of what does not pay.
+    `besides` are seconds that the engine does not know of."""
     report = _reporter(progress)
 
     def told(*step: Any) -> object:
@@ -399,6 +410,8 @@ def reporting(progress: FitProgressOption, began: float) -> Callable[..., object
             warnings.warn(advice, stacklevel=2)
         if report is None:
             return None
+        if remaining is not None:
+            remaining += besides()
         return report(FitProgress(stage, at, k, variance, shift, time.perf_counter() - began, remaining, words))
 
     return told

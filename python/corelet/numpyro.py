@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ._build import _count
 from ._certify import claimed
-from ._fit import Fit, FitProgressOption, plan_of, run_rounds
+from ._fit import Fit, FitProgressOption, announce, plan_of, run_rounds
 from ._lib import CoreletError, gaussian_first
 from ._review import reviewed, weights_of
 from ._seeds import seeded
@@ -97,6 +97,7 @@ def fit(
     units = Units(table.n, groups)
     plan = plan_of(units, k, max_k, rows, None, max_rounds, seed, None, force)
     plan.began = began
+    announce(progress, plan, units, table.parameters)
     warn_of_precision(table.n)
     by_gaussian = gaussian_first(rest, table.dimension, plan.k)
     size = 0 if groups is not None or by_gaussian else max(plan.k, 0 if given is not None else plan.pilot)

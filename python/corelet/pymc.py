@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from ._build import _count
 from ._certify import claimed
-from ._fit import Fit, FitProgressOption, plan_of, run_rounds
+from ._fit import Fit, FitProgressOption, announce, plan_of, run_rounds
 from ._lib import gaussian_first
 from ._review import reviewed, weights_of
 from ._seeds import seeded
@@ -88,6 +88,7 @@ def fit(
         rows = 1000 if given is not None else _count("pilot", pilot)
         plan = plan_of(units, k, max_k, rows, None, max_rounds, seed, None, force)
         plan.began = began
+        announce(progress, plan, units, tool.parameters)
         tool.check_slicing(seed)
         if gaussian_first(rest, tool.dimension, plan.k):
             tool.find_effects()

@@ -242,7 +242,13 @@ def test_a_sampler_that_fails_once_is_said_and_one_that_always_does_is_an_error(
         return call
 
     monkeypatch.setattr(Nutpie, "__call__", failing(False))
-    fit = corelet.pymc.fit(parts("plain"), k=20, draws=500, chains=2)
+    steps = []
+    fit = corelet.pymc.fit(parts("plain"), k=20, draws=500, chains=2, progress=steps.append)
+    assert steps[0].forecast == "2 parameters, 300 rows: k = 20 points, at most 80; compiling the model", steps[0]
+    first, again = (at for at, step in enumerate(steps) if step.stage == "pilot")
+    # Another pilot, and all that was still to come.
+    assert steps[first].remaining is None and steps[again].remaining > steps[again - 1].remaining
+    assert max(step.round for step in steps) == len(fit.rounds)
     said = "round 1: the sampler failed on the weighted rows .*nutpie cannot sample the weighted model.*bad initial energy"
     assert any(re.match(said, note) and "\n" not in note for note in fit.notes), fit.notes
     calls.clear()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Optional
 
@@ -33,6 +34,9 @@ STARTS, FIRST_STARTS = 64, 16
 
 FEW = 500
 """Rows whose log-likelihoods NumPy computes sooner than numba compiles them."""
+GRADIENTS_TAKE = 0.75
+"""How long a verdict takes to compile its gradients and to ask for them, as a share of what compiling the sampler took: measured of a Student-t
+regression, to tell a user what is left."""
 
 
 class Sampler:
@@ -71,6 +75,7 @@ class Sampler:
         self._alone = threading.Lock()
         """For what threads may not do at the same time: compiling, and functions of NumPy, which keep what they compute in one place."""
         self._by_rows: Optional[Runner] = None
+        self._compile_took = 0.0
         self._prior: Optional[Callable[..., Any]] = None
         self._known: Optional[_Known] = None
         self._scores: Optional[Scores] = None
@@ -85,7 +90,14 @@ class Sampler:
         """The log-likelihood, and the weighted model for its sampler; once."""
         self._compile_log_likelihood()
         if self._by_rows is None:
+            began = time.perf_counter()
             self._by_rows = runner(WeightedModel(self.free, self.rows), self.sampler, self.notes)
+            self._compile_took = time.perf_counter() - began
+
+    @property
+    def seconds_to_compile(self) -> float:
+        """About how long the gradients of the verdict will take, where they are not compiled yet."""
+        return GRADIENTS_TAKE * self._compile_took if self._all_rows is None and self.effects is None else 0.0
 
     def _compile_log_likelihood(self) -> None:
         with self._alone:
