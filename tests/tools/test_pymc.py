@@ -9,6 +9,7 @@ pm = pytest.importorskip("pymc")
 
 import corelet.pymc  # noqa: E402
 from corelet.adapters.pymc_chains import Nutpie  # noqa: E402
+from corelet.results.arviz import dataset_of  # noqa: E402
 
 
 def test_counts_by_group(agrees):
@@ -167,7 +168,10 @@ def test_censored_rows_and_a_deterministic_variable_of_each_row():
     posterior = fit.idata.posterior
     assert set(posterior.data_vars) == {"a", "b", "sigma"} and "diverging" in fit.idata.sample_stats
     assert abs(posterior["b"].values.mean() - 0.8) < 0.1 and abs(posterior["sigma"].values.mean() - 1.0) < 0.1
-    assert any("mu" in note and "2500 rows" in note for note in fit.notes)
+    said = "mu: one value for each row, so not in idata; pymc.compute_deterministics(posterior, var_names=['mu'], model=model) computes it"
+    assert said in fit.notes, fit.notes
+    some = dataset_of(fit.idata, "posterior").isel(draw=slice(0, 3))
+    assert pm.compute_deterministics(some, var_names=["mu"], model=model, progressbar=False)["mu"].shape == (2, 3, 2500)
 
 
 def parts(kind):

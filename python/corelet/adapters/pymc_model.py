@@ -84,7 +84,8 @@ class Sampler:
         """What the rows see of the free variables, where that is other than these and was looked for."""
         per_row = [variable.name for variable in self.model.deterministics if self.n in shape_of(variable)]
         if per_row and self.bambi is None:
-            self.notes.append(f"left out of idata, since it has a value for each of the {self.n} rows: {', '.join(per_row)}")
+            how = f"pymc.compute_deterministics(posterior, var_names={per_row}, model=model)"
+            self.notes.append(f"{', '.join(per_row)}: one value for each row, so not in idata; {how} computes it")
 
     def compile(self) -> None:
         """The log-likelihood, and the weighted model for its sampler; once."""

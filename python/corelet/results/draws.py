@@ -126,26 +126,3 @@ class Draws:
         table = np.concatenate(columns, axis=2, dtype=np.float64).transpose(2, 0, 1)
         spread = np.ptp(table.reshape(len(table), -1), axis=1)
         return np.ascontiguousarray(table[spread > 0])
-
-    def same_kind(self, other: Draws) -> bool:
-        """Whether both are draws of the same variables."""
-        shapes = [{name: array.shape[2:] for name, array in draws.values.items()} for draws in (self, other)]
-        return shapes[0] == shapes[1]
-
-    def moved_from(self, other: Draws) -> tuple[float, float]:
-        """The largest shift of a mean, in standard deviations of these draws, and the largest ratio of the two standard
-        deviations, at least 1."""
-        new, old = (_table(draws) for draws in (self, other))
-        sd, before = new.std(axis=0), old.std(axis=0)
-        moving = (sd > 0) & (before > 0)
-        if not moving.any():
-            return (0.0, 1.0)
-        shift = np.abs(new.mean(axis=0) - old.mean(axis=0))[moving] / sd[moving]
-        ratio = sd[moving] / before[moving]
-        return float(shift.max()), float(np.maximum(ratio, 1 / ratio).max())
-
-
-def _table(draws: Draws) -> NDArray[np.float64]:
-    """Draws × numbers."""
-    columns = [array.reshape(draws.count, -1) for array in draws.values.values()]
-    return np.concatenate(columns, axis=1, dtype=np.float64)
