@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 import corelet
-from corelet import _cluster
+from corelet.frames import cluster as _cluster
 
 MODELS = ("logistic", "poisson", "linear", "student", "negative-binomial", "gamma", "softmax", "ordinal")
 

@@ -15,6 +15,7 @@ from . import _lib
 from ._build import _count, build, given, native
 from ._progress import ProgressOption, reporter
 from ._types import Execution
+from .adapters.gaussian import names_of
 from .frames.formula import resolved
 from .results.certificate import Certificate, certificate_from
 from .results.draws import BARE, Draws
@@ -155,8 +156,7 @@ def named(draws: Any, scale: str = "original") -> Named:
     """Draws of a built-in family in any form in which somebody may have them."""
     if scale not in ("original", "standardised"):
         raise _lib.CoreletError(f"scale is '{scale}', but it must be one of original, standardised")
-    of_fit = getattr(draws, "_draws", None)
-    found = of_fit if isinstance(of_fit, Draws) else Draws.of(draws)
+    found = Draws.of(draws)
     values = found.values
     if "standardised" in values and values["standardised"].ndim == 3:
         # What corelet itself made.
@@ -250,13 +250,6 @@ def _by_functions(
         return values, gradients
 
     columns = [array.reshape(draws.count, -1) for array in draws.values.values()]
-    names = [name for key, array in draws.values.items() for name in entries(key or "theta", array.shape[2:])]
+    names = [name for key, array in draws.values.items() for name in names_of(key or "theta", array.shape[2:])]
     table = np.concatenate(columns, axis=1, dtype=np.float64)
     return claimed(draws, table, names, 0, density, log_density)
-
-
-def entries(name: str, shape: tuple[int, ...]) -> list[str]:
-    """The names of the numbers of a variable: beta[0], beta[1], …."""
-    if not shape:
-        return [name]
-    return [f"{name}[{', '.join(map(str, place))}]" for place in np.ndindex(*shape)]

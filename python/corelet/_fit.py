@@ -22,6 +22,7 @@ from .results.draws import BARE, Draws
 from .results.estimates import SHOWN, Estimates, plotted
 from .results.predict import Prediction
 from .adapters.bridge import Bridge, Sampler
+from .adapters.chains import SamplerFailed
 from .adapters.functions import Densities, Functions
 from ._progress import _watched
 from ._seeds import seeded
@@ -46,9 +47,10 @@ class FitProgress(NamedTuple):
     seconds: float
     """Seconds since the start."""
     remaining: Optional[float]
-    """Seconds that it will still take: as forecast at first, then by what the rounds so far took."""
+    """Seconds that it will still take: as forecast at first, then by what the rounds so far took; None where that is not known."""
     forecast: Optional[str] = None
-    """Parameters, rows, k, and what a round and a fit of all rows are expected to take; given once, where the stage is `forecast`."""
+    """Where the stage is `compiling`: parameters, rows and k. Where it is `forecast`: also what a round and a fit of all rows are expected
+    to take."""
 
 
 FitProgressOption = Union[bool, Callable[[FitProgress], object], None]
@@ -75,7 +77,7 @@ class Round:
     r_hat: float
     """The largest R̂."""
     seconds: dict[str, float]
-    """Seconds of `build`, `sample`, `look` (the pass over all rows), `final chains` and `verdict`."""
+    """Seconds of `build`, `sample`, `look` (the pass over all rows), `judge`, and of the `final chains` and their `verdict`."""
     full_length: bool
     """Whether its chains were as long as the final ones."""
     next: str
@@ -332,21 +334,6 @@ def plan_of(
     )
 
 
-class SamplerFailed(RuntimeError):
-    """A sampler that could not draw, in one line: the engine draws a larger pilot then, and the last one is what a user is told."""
-
-
-def lengths_of(draws: int, tune: int, chains: int) -> tuple[int, int, int]:
-    """Draws, warm-up and number of the final chains, where chains can have them."""
-    found = []
-    for name, value, least in (("draws", draws, 4), ("tune", tune, 0), ("chains", chains, 1)):
-        count = _count(name, value)
-        if count is None or count < least:
-            raise _lib.CoreletError(f"{name} = {count} cannot be used: it must be at least {least}")
-        found.append(count)
-    return found[0], found[1], found[2]
-
-
 def run_rounds(
     sampler: Sampler,
     plan: Plan,
@@ -361,7 +348,7 @@ def run_rounds(
     bridge = Bridge(sampler, units, int(getattr(sampler, "parameters", 0)))
     given = None if pilot is None else bridge.given(pilot)
     numbers = (plan.k, plan.max_k, plan.pilot, plan.max_rounds, plan.draws, plan.seed, plan.force)
-    report = reporting(progress, plan.began)
+    report = reporting(progress, plan.began, lambda: float(getattr(sampler, "seconds_to_compile", 0.0)))
     try:
         found = _lib.fit_target(bridge, units.codes, numbers, rest, given, Execution(report, plan.threads))
     except SamplerFailed as error:
@@ -400,8 +387,18 @@ def inference_data_of(draws: Draws, attributes: Mapping[str, str]) -> Any:
     return _arviz.inference_data({"posterior": posterior}, attributes=attributes)
 
 
-def reporting(progress: FitProgressOption, began: float) -> Callable[..., object]:
-    """What the engine calls: the user's callback, a line on the standard error stream, or nothing; and a warning of what does not pay."""
+def announce(progress: FitProgressOption, plan: Plan, units: Units, parameters: int) -> None:
+    """Says what is asked for before a model is compiled, which may take long."""
+    report = _reporter(progress)
+    if report is not None:
+        most = f", at most {plan.max_k}" if plan.max_k > plan.k else ""
+        words = f"{parameters} parameters, {units.count} {units.what}: k = {plan.k} points{most}; compiling the model"
+        report(FitProgress("compiling", 0, plan.k, None, None, time.perf_counter() - plan.began, None, words))
+
+
+def reporting(progress: FitProgressOption, began: float, besides: Callable[[], float] = lambda: 0.0) -> Callable[..., object]:
+    """What the engine calls: the user's callback, a line on the standard error stream, or nothing; and a warning of what does not pay.
+    `besides` are seconds that the engine does not know of."""
     report = _reporter(progress)
 
     def told(*step: Any) -> object:
@@ -413,6 +410,8 @@ def reporting(progress: FitProgressOption, began: float) -> Callable[..., object
             warnings.warn(advice, stacklevel=2)
         if report is None:
             return None
+        if remaining is not None:
+            remaining += besides()
         return report(FitProgress(stage, at, k, variance, shift, time.perf_counter() - began, remaining, words))
 
     return told

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from . import _lib
 from ._build import _count, build, given, native
-from ._certify import entries, named, settings_of
+from ._certify import named, settings_of
 from ._progress import ProgressOption, reporter
 from ._types import Execution
 from .adapters.bridge import Bridge
+from .adapters.gaussian import names_of
 from .adapters.outcomes import Simulated, checked
 from .frames.formula import resolved
 from .frames.units import Units, Which
@@ -138,8 +139,7 @@ def review_model(
     """
     if not callable(log_likelihood):
         raise TypeError("log_likelihood must be a function")
-    found = getattr(draws, "_draws", None)
-    found = found if isinstance(found, Draws) else Draws.of(draws)
+    found = Draws.of(draws)
     weights = weights_of(draws, log_weights, found)
     if (y is None) != (simulate is None):
         raise _lib.CoreletError("y and simulate are given together: what was observed, and what the model draws in its place")
@@ -180,7 +180,7 @@ def reviewed(
         log_weights = np.ascontiguousarray(weights.values[BARE].ravel())
     bridge = Bridge(tool, units)
     table, chained, _ = bridge.given(some)
-    names = [name for key, array in some.values.items() for name in entries(key or "theta", array.shape[2:])]
+    names = [name for key, array in some.values.items() for name in names_of(key or "theta", array.shape[2:])]
     given_review = dict(
         theta=table,
         names=names,

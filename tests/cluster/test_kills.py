@@ -12,7 +12,7 @@ import corelet.spark
 import dask.dataframe as dd
 import distributed
 import pytest
-from corelet import _cluster
+from corelet.frames import cluster as _cluster
 from test_spark import distributed as spark_frame
 from test_spark import spark  # noqa: F401
 

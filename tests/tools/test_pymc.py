@@ -8,6 +8,8 @@ import pytest
 pm = pytest.importorskip("pymc")
 
 import corelet.pymc  # noqa: E402
+from corelet.adapters.pymc_chains import Nutpie  # noqa: E402
+from corelet.results.arviz import dataset_of  # noqa: E402
 
 
 def test_counts_by_group(agrees):
@@ -143,7 +145,7 @@ def test_deviations_as_products_by_one_gaussian_of_the_products():
 
     fit = corelet.pymc.fit(written(True), k=60)
     assert fit.verdict.grade == "A" and len(fit.coreset) == 0 and fit.verdict.variance < 0.1, fit
-    assert fit.coreset.rest.names == ["slope", "middle", *(f"effect(spread, z)[{at}]" for at in range(40))]
+    assert fit.coreset.rest.names == ["slope", "middle", *(f"effect(spread, z)[{at}]" for at in range(20))]
     every = corelet.pymc.Sampler(written(False), 500, 500, 4, 1, None, {})
     every.check_slicing(0)
     full = every.sample(np.arange(4000), np.ones(4000), None, 1000, True).values
@@ -166,7 +168,10 @@ def test_censored_rows_and_a_deterministic_variable_of_each_row():
     posterior = fit.idata.posterior
     assert set(posterior.data_vars) == {"a", "b", "sigma"} and "diverging" in fit.idata.sample_stats
     assert abs(posterior["b"].values.mean() - 0.8) < 0.1 and abs(posterior["sigma"].values.mean() - 1.0) < 0.1
-    assert any("mu" in note and "2500 rows" in note for note in fit.notes)
+    said = "mu: one value for each row, so not in idata; pymc.compute_deterministics(posterior, var_names=['mu'], model=model) computes it"
+    assert said in fit.notes, fit.notes
+    some = dataset_of(fit.idata, "posterior").isel(draw=slice(0, 3))
+    assert pm.compute_deterministics(some, var_names=["mu"], model=model, progressbar=False)["mu"].shape == (2, 3, 2500)
 
 
 def parts(kind):
@@ -229,7 +234,7 @@ def test_settings_that_cannot_be_are_said(settings, words):
 
 
 def test_a_sampler_that_fails_once_is_said_and_one_that_always_does_is_an_error(monkeypatch):
-    sample, calls = corelet.pymc._Nutpie.__call__, []
+    sample, calls = Nutpie.__call__, []
 
     def failing(always):
         def call(self, *args):
@@ -240,12 +245,18 @@ def test_a_sampler_that_fails_once_is_said_and_one_that_always_does_is_an_error(
 
         return call
 
-    monkeypatch.setattr(corelet.pymc._Nutpie, "__call__", failing(False))
-    fit = corelet.pymc.fit(parts("plain"), k=20, draws=500, chains=2)
+    monkeypatch.setattr(Nutpie, "__call__", failing(False))
+    steps = []
+    fit = corelet.pymc.fit(parts("plain"), k=20, draws=500, chains=2, progress=steps.append)
+    assert steps[0].forecast == "2 parameters, 300 rows: k = 20 points, at most 80; compiling the model", steps[0]
+    first, again = (at for at, step in enumerate(steps) if step.stage == "pilot")
+    # Another pilot, and all that was still to come.
+    assert steps[first].remaining is None and steps[again].remaining > steps[again - 1].remaining
+    assert max(step.round for step in steps) == len(fit.rounds)
     said = "round 1: the sampler failed on the weighted rows .*nutpie cannot sample the weighted model.*bad initial energy"
     assert any(re.match(said, note) and "\n" not in note for note in fit.notes), fit.notes
     calls.clear()
-    monkeypatch.setattr(corelet.pymc._Nutpie, "__call__", failing(True))
+    monkeypatch.setattr(Nutpie, "__call__", failing(True))
     with pytest.raises(corelet.CoreletError, match="nutpie cannot sample the weighted model .RuntimeError: bad initial energy") as caught:
         corelet.pymc.fit(parts("plain"), k=20, draws=500, chains=2)
     assert "\n" not in str(caught.value)

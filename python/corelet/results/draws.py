@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Union
 
@@ -30,8 +30,11 @@ class Draws:
 
     @classmethod
     def of(cls, draws: Any) -> Draws:
-        """From an InferenceData or a DataTree, a mapping of names to chains × draws × …, an array of chains × draws × parameters, or,
-        of one chain, of draws × parameters."""
+        """From a `Fit`, an InferenceData or a DataTree, a mapping of names to chains × draws × …, an array of chains × draws × parameters,
+        or, of one chain, of draws × parameters."""
+        of_fit = getattr(draws, "_draws", None)
+        if isinstance(of_fit, Draws):
+            return of_fit
         if isinstance(draws, Draws):
             return draws
         if hasattr(draws, "posterior"):
@@ -92,6 +95,20 @@ class Draws:
         at = np.arange(wanted) * length // wanted + length // (2 * wanted)
         return Draws({name: array[:, at] for name, array in self.values.items()}, self.chained, self.diverged)
 
+    def only(self, names: Collection[str], kind: str = "variable") -> Draws:
+        """Of the variables of a model, in their order there."""
+        for name in names:
+            if name not in self.values:
+                raise CoreletError(f"the draws have no {kind} {name}, which the model has")
+        return Draws({name: self.values[name] for name in names}, self.chained, self.diverged)
+
+    def check_shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        """Refuses draws of variables that have other shapes in the model."""
+        for name, shape in shapes.items():
+            found = self.values[name].shape[2:]
+            if found != tuple(shape):
+                raise CoreletError(f"the draws of {name} have shape {found}, the model has {tuple(shape)}")
+
     def take(self, draws: NDArray[np.int64]) -> Draws:
         """Draws by their number among all, as one chain."""
         flat = {name: array.reshape(-1, *array.shape[2:])[draws][None] for name, array in self.values.items()}
@@ -109,26 +126,3 @@ class Draws:
         table = np.concatenate(columns, axis=2, dtype=np.float64).transpose(2, 0, 1)
         spread = np.ptp(table.reshape(len(table), -1), axis=1)
         return np.ascontiguousarray(table[spread > 0])
-
-    def same_kind(self, other: Draws) -> bool:
-        """Whether both are draws of the same variables."""
-        shapes = [{name: array.shape[2:] for name, array in draws.values.items()} for draws in (self, other)]
-        return shapes[0] == shapes[1]
-
-    def moved_from(self, other: Draws) -> tuple[float, float]:
-        """The largest shift of a mean, in standard deviations of these draws, and the largest ratio of the two standard
-        deviations, at least 1."""
-        new, old = (_table(draws) for draws in (self, other))
-        sd, before = new.std(axis=0), old.std(axis=0)
-        moving = (sd > 0) & (before > 0)
-        if not moving.any():
-            return (0.0, 1.0)
-        shift = np.abs(new.mean(axis=0) - old.mean(axis=0))[moving] / sd[moving]
-        ratio = sd[moving] / before[moving]
-        return float(shift.max()), float(np.maximum(ratio, 1 / ratio).max())
-
-
-def _table(draws: Draws) -> NDArray[np.float64]:
-    """Draws × numbers."""
-    columns = [array.reshape(draws.count, -1) for array in draws.values.values()]
-    return np.concatenate(columns, axis=1, dtype=np.float64)

@@ -79,8 +79,17 @@ struct UnderWay<'a, 'l, S: Scheme> {
     notes: Vec<String>,
     pilot_seconds: f64,
     pass_seconds: f64,
-    /// What was forecast, and when.
-    expected: Option<(Instant, Forecast)>,
+    expected: Option<Expected>,
+}
+
+/// What was forecast, until a round is known.
+struct Expected {
+    /// Since when.
+    since: Instant,
+    /// Seconds of the rounds.
+    call: f64,
+    /// Seconds of a pilot that is drawn again before them.
+    pilot: f64,
 }
 
 impl<S: Scheme> UnderWay<'_, '_, S> {
@@ -112,7 +121,9 @@ impl<S: Scheme> UnderWay<'_, '_, S> {
             let (looked, took) =
                 self.timed(Stage::Looking, |scheme, k| scheme.look(&new, Some(&coreset), k))?;
             seconds.push(("look", took));
+            let clock = Instant::now();
             let verdict = self.scheme.verdict(&coreset, &new, &looked, self.found())?;
+            seconds.push(("judge", clock.elapsed().as_secs_f64()));
             let round = self.recorded(&coreset, &new, from.as_ref(), &verdict, seconds);
             let (next, words) = self.next(&round, &verdict);
             self.made.push(Round { next: words, ..round });
@@ -161,7 +172,7 @@ impl<S: Scheme> UnderWay<'_, '_, S> {
             return Ok(());
         }
         let Some(forecast) = self.scheme.forecast(from, self.pilot_seconds)? else { return Ok(()) };
-        self.expected = Some((Instant::now(), forecast));
+        self.expected = Some(Expected { since: Instant::now(), call: forecast.call, pilot: 0.0 });
         let outlook = outlook(&forecast);
         if outlook != Outlook::Pays {
             self.notes.push(does_not_pay(&forecast));
@@ -352,6 +363,9 @@ impl<S: Scheme> UnderWay<'_, '_, S> {
         if self.pilot_rows >= self.scheme.units() / 2 {
             self.restarts_left = 0;
         }
+        if let Some(expected) = &mut self.expected {
+            (expected.since, expected.pilot) = (Instant::now(), LARGER_PILOT as f64 * self.pilot_seconds);
+        }
         let draws = self.pilot()?;
         let seen = self.look_from(draws.as_ref(), None)?;
         Ok((draws, seen))
@@ -400,11 +414,13 @@ impl<S: Scheme> UnderWay<'_, '_, S> {
         }
     }
 
-    /// A round more and one that only samples and looks, two where V is far off; from the pilot on where it is drawn again.
+    /// A round more and one that only samples and looks, two where V is far off; from the pilot on where it is drawn again. None where
+    /// the forecast has run out, or there is none.
     fn remaining(&self, stage: Stage) -> Option<f64> {
         let Some(last) = self.made.last() else {
-            if let Some((when, forecast)) = &self.expected {
-                return Some((forecast.call - when.elapsed().as_secs_f64()).max(0.0));
+            if let Some(Expected { since, call, pilot }) = &self.expected {
+                let left = call + pilot - since.elapsed().as_secs_f64();
+                return (left > 0.0).then_some(left);
             }
             let known = self.pass_seconds > 0.0 && stage != Stage::Pilot;
             return known.then_some(2.0 * (self.pilot_seconds + self.pass_seconds) + self.pass_seconds);
@@ -423,7 +439,12 @@ impl<S: Scheme> UnderWay<'_, '_, S> {
         };
         let again =
             if stage == Stage::Pilot { 2.0 * whole + LARGER_PILOT as f64 * self.pilot_seconds } else { 0.0 };
-        Some(again + more * whole + of("sample") + of("look"))
+        // Of final chains that were run before, it is known.
+        let known = of("verdict") > 0.0;
+        let sampling = if known { of("final chains") } else { of("sample") };
+        let judging = if known { of("verdict") } else { of("look") + of("judge") };
+        let sampled = stage == Stage::Verdict;
+        Some(again + more * whole + judging + if sampled { 0.0 } else { sampling })
     }
 }
 

@@ -208,7 +208,7 @@ pub struct Step {
     pub variance: Option<f64>,
     /// By how much the last round moved the means, at most, in posterior standard deviations.
     pub shift: Option<f64>,
-    /// Seconds that it will still take: as expected at first, then by what the rounds so far took.
+    /// Seconds that it will still take: as expected at first, then by what the rounds so far took; none where that is not known.
     pub remaining: Option<f64>,
     /// What it is expected to take, when that has just been found.
     pub forecast: Option<Forecast>,
@@ -237,7 +237,7 @@ pub struct Round {
     pub scale: f64,
     /// The largest R̂.
     pub r_hat: f64,
-    /// Seconds of `build`, `sample`, `look`, and of the `final chains` and their `verdict`.
+    /// Seconds of `build`, `sample`, `look`, `judge`, and of the `final chains` and their `verdict`.
     pub seconds: Vec<(&'static str, f64)>,
     /// Whether its chains were as long as the final ones.
     pub full_length: bool,
