@@ -251,7 +251,7 @@ def new_rows(
     paths = paths_of(new, None, given)
     if paths is not None:
         return (paths, None)
-    parts = [part for part in parts_of(new) if len(part[0]) != 1 or part[0][0] not in given]
+    parts = [part for part in parts_of(new, options) if len(part[0]) != 1 or part[0][0] not in given]
     for name, values in given.items():
         parts.append(column(name, values))
         if len(parts[-1][1]) != length(parts):
