@@ -225,7 +225,10 @@ def _notes(coreset: Coreset) -> dict[str, str]:
     if not coreset.metadata:
         raise CoreletError("all rows, as fit(..., full=True) has them, predict nothing here: build a coreset of them")
     if "corelet.encoding" not in coreset.metadata:
-        raise CoreletError("this coreset was built from log-likelihoods, so corelet has no model of its outcome")
+        raise CoreletError(
+            "this coreset was built from log-likelihoods, so corelet has no model of its outcome; predict in the tool that the model is "
+            "written in, from the draws (idata)"
+        )
     return dict(coreset.metadata)
 
 
