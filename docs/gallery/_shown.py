@@ -54,6 +54,7 @@ def marginals(name: str, ours: dict, full: dict) -> None:
         axis.plot(grid, density(mine, grid), color=CORESET, linewidth=1.6, label="coreset")
         axis.set(yticks=[], xlabel=parameter)
         axis.locator_params(axis="x", nbins=3)
+        axis.tick_params(axis="x", labelsize=8)
         axis.spines[["left", "right", "top"]].set_visible(False)
     axes[0][0].legend(frameon=False, fontsize=7, loc="upper left")
     save(name, figure)

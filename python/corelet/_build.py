@@ -9,7 +9,7 @@ from os import PathLike, fspath
 from typing import Any, Optional, Union
 
 from . import _lib
-from .frames.columns import column, first_missing, length, names_of, parts_of
+from .frames.columns import ROLES, column, first_missing, length, names_of, parts_of
 from .results.coreset import Coreset, coreset_from
 from .frames.formula import resolved
 from ._progress import ProgressOption, reporter
@@ -18,7 +18,7 @@ from .frames.spool import spooled
 from ._types import Data, Execution, Part
 
 
-BESIDE = ("exposure", "trials", "event", "weights", "offset", "groups")
+BESIDE = ROLES[1:]
 """What may stand beside the rows, as a column of them or as an array."""
 
 
@@ -277,7 +277,7 @@ def paths_of(X: Any, y: Any, beside: Mapping[str, Any]) -> Optional[list[str]]:
 
 def data_parts(X: Any, y: Any, beside: Mapping[str, Any], keywords: dict[str, object]) -> list[Part]:
     """The columns of X with the target and what else there is beside them, which `keywords` then name."""
-    parts = parts_of(X)
+    parts = parts_of(X, keywords)
     for name, values in arrays_in(beside).items():
         keywords[name] = _append(parts, name, values)
         missing = first_missing(parts[-1]) if name == "groups" else None

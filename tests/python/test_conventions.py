@@ -63,6 +63,13 @@ def test_names_that_are_nearly_right(table):
     dated = table.assign(day=pd.date_range("2024-01-01", periods=len(table)))
     with pytest.raises(corelet.CoreletError, match="column 'day' has type datetime64.*turn it into a number, such as days"):
         corelet.build(dated, target="y")
+    frames = [dated, pa.Table.from_pandas(dated), {name: dated[name].to_numpy() for name in dated}]
+    for frame in frames:
+        for keywords in ({"exclude": ["day"]}, {"features": ["a", "kind"]}):
+            cs = corelet.build(frame, target="y", k=40, **keywords)
+            assert not any("day" in name for name in cs.names)
+            assert np.isfinite(cs.predict(frame).mean).all()
+            assert cs.columns["day"][0][:10] == str(dated["day"][cs.rows[0]])[:10]
 
 
 def test_columns_that_are_not_what_they_seem(table):

@@ -76,8 +76,9 @@ def test_the_gallery_runs(example, tmp_path):
     assert (tmp_path / f"{example}.svg").exists()
 
 
-def test_the_page_of_figures_is_that_of_its_figures():
-    assert subprocess.run([sys.executable, ROOT / "docs" / "benchmarks.py", "--check"]).returncode == 0, "run docs/benchmarks.py"
+def test_pages_are_those_of_their_figures():
+    for page in ("benchmarks", "paper"):
+        assert subprocess.run([sys.executable, ROOT / "docs" / f"{page}.py", "--check"]).returncode == 0, f"run docs/{page}.py"
 
 
 def test_the_keywords_are_the_flags_of_the_command(command, tmp_path):

@@ -48,7 +48,7 @@ pub enum DataError {
     #[error("{file}: the text is UTF-16 or no text at all; convert the file to UTF-8")]
     Encoding { file: String },
 
-    #[error("{file}: {place} has {found} fields where the header has {expected}; fix or quote that line")]
+    #[error("{file}: {place} has {found} field{} where the header has {expected}; fix or quote that line", if *found == 1 { "" } else { "s" })]
     Ragged { file: String, place: Place, found: u64, expected: u64 },
 
     #[error(
@@ -125,6 +125,12 @@ pub enum DataError {
         value.replace(',', "")
     )]
     Thousands { file: String, column: String, place: Place, value: String },
+
+    #[error(
+        "{file}: column '{column}', {place}: '{value}' is a number with {}; write numbers alone, as {number}",
+        if value.contains('%') { "a per cent sign" } else { "a currency" }
+    )]
+    Unit { file: String, column: String, place: Place, value: String, number: String },
 
     #[error(
         "{file}: column '{column}' is stored as text, but every cell is a number, such as '{value}' ({place}); store it as numbers"
@@ -333,6 +339,7 @@ impl DataError {
             Self::NearlyNumeric { .. } => "nearly_numeric",
             Self::DecimalComma { .. } => "decimal_comma",
             Self::Thousands { .. } => "thousands",
+            Self::Unit { .. } => "unit",
             Self::NumbersAsText { .. } => "numbers_as_text",
             Self::Missing { .. } => "missing",
             Self::Codec { .. } => "codec",
@@ -389,7 +396,7 @@ impl DataError {
                 Hint::value("features", "COLUMNS", "chooses fewer")
             }
             Self::UnseenLevel { .. } => Hint::value("unseen", "baseline", "predicts it as the base level"),
-            Self::NumbersAsText { column, .. } => {
+            Self::NumbersAsText { column, .. } | Self::Unit { column, .. } => {
                 Hint::value("categories", column, "takes its values as levels")
             }
             Self::NotBinary { looks, .. } if *looks != Looks::TwoValues => {
@@ -431,6 +438,7 @@ impl DataError {
             | Self::NearlyNumeric { file, place, .. }
             | Self::DecimalComma { file, place, .. }
             | Self::Thousands { file, place, .. }
+            | Self::Unit { file, place, .. }
             | Self::NumbersAsText { file, place, .. }
             | Self::NotNumeric { file, place, .. }
             | Self::NotBinary { file, place, .. }

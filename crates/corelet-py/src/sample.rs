@@ -154,7 +154,7 @@ pub(crate) fn check<'py>(
     Ok(answer)
 }
 
-/// Rows as the data number them, their weights, what tells the observations that they were chosen from from others, and the Gaussian part.
+/// Rows as the data number them, their weights, the fingerprint of the data that they were chosen from, and the Gaussian part.
 pub(crate) type WeightedRows<'py> =
     (PyReadonlyArray1<'py, i64>, PyReadonlyArray1<'py, f64>, Option<String>, Option<String>);
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Optional
 
 import numpy as np
@@ -12,24 +13,40 @@ from numpy.typing import NDArray
 from .._lib import CoreletError
 from .._types import Part
 
+ROLES = ("target", "exposure", "trials", "event", "weights", "offset", "groups")
+"""The keywords that name a column which is no feature."""
 MISSING_TEXT = np.uint32(2**32 - 1)
 MISSING_BOOL = np.uint8(2)
 
 
-def parts_of(data: object) -> list[Part]:
-    """The columns of a matrix or a data frame, borrowed wherever their memory allows it."""
+def parts_of(data: object, options: Optional[Mapping[str, Any]] = None) -> list[Part]:
+    """The columns of a matrix or a data frame, borrowed wherever their memory allows it.
+
+    A column of a type that no model can use is an error, but text where `options` leave it out.
+    """
+    needed = _needed(options or {})
+
+    def part(name: str, convert: Callable[[], Part], cells: Callable[[], Iterable[Any]]) -> Part:
+        try:
+            return convert()
+        except CoreletError:
+            if needed(name):
+                raise
+            return _text(name, cells())
+
     if isinstance(data, np.ndarray):
         return _matrix(data)
     frame = _frame_kind(data)
     if frame == "pandas":
-        return [_pandas(str(name), data.iloc[:, j]) for j, name in enumerate(data.columns)]  # type: ignore[attr-defined]
+        columns = [(str(name), data.iloc[:, j]) for j, name in enumerate(data.columns)]  # type: ignore[attr-defined]
+        return [part(name, partial(_pandas, name, values), values.to_list) for name, values in columns]
     if frame == "polars":
         table: Any = data.collect() if hasattr(data, "collect") else data  # a LazyFrame
-        return [_polars(series) for series in table.get_columns()]
+        return [part(series.name, partial(_polars, series), series.to_list) for series in table.get_columns()]
     if frame == "arrow":
-        return _arrow_table(data)
+        return [part(name, partial(_arrow, name, values), values.to_pylist) for name, values in _arrow_table(data)]
     if isinstance(data, Mapping):
-        return [column(str(name), values) for name, values in data.items()]
+        return [part(str(name), partial(column, str(name), values), partial(list, values)) for name, values in data.items()]
     if hasattr(data, "toarray"):
         raise TypeError("X is a sparse matrix, which corelet cannot use; pass X.toarray()")
     if isinstance(data, Sequence) and not isinstance(data, (str, bytes)):
@@ -43,6 +60,13 @@ def parts_of(data: object) -> list[Part]:
         f"X is of type {type(data).__name__}; it must be a NumPy array, a pandas, polars or Arrow table, "
         "a mapping of columns, or the path of a file"
     )
+
+
+def _needed(options: Mapping[str, Any]) -> Callable[[str], bool]:
+    """Whether a column is a feature or has a role, by the keywords of `build`."""
+    left_out, features = set(options.get("exclude") or ()), options.get("features")
+    roles = {name for name in map(options.get, ROLES) if isinstance(name, str)}
+    return lambda name: name not in left_out and (features is None or name in features or name in roles)
 
 
 def is_in_memory(data: object) -> bool:
@@ -234,13 +258,13 @@ def _polars(series: Any, name: Optional[str] = None) -> Part:
     return [name], np.ascontiguousarray(numbers), integer or kind.is_integer(), None
 
 
-def _arrow_table(data: object) -> list[Part]:
+def _arrow_table(data: object) -> list[tuple[str, Any]]:
     try:
         import pyarrow as pa
     except ImportError:
         raise TypeError(f"X is of type {type(data).__name__}; install pyarrow so that corelet can read it") from None
     table = data if isinstance(data, pa.Table) else pa.table(data)
-    return [_arrow(name, table.column(j)) for j, name in enumerate(table.column_names)]
+    return [(name, table.column(j)) for j, name in enumerate(table.column_names)]
 
 
 def _arrow(name: str, values: Any) -> Part:
@@ -279,5 +303,5 @@ def order_of(values: Any) -> Optional[list[object]]:
 def _otherwise(kind: object) -> str:
     """What to do with a column of this type."""
     if any(word in str(kind).lower() for word in ("date", "time", "duration")):
-        return "leave it out of X, or turn it into a number, such as days"
-    return "leave it out of X"
+        return "leave it out (exclude), or turn it into a number, such as days"
+    return "leave it out (exclude)"

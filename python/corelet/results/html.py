@@ -32,7 +32,7 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     def line(cells: Sequence[str], tag: str) -> str:
         shown = []
         for at, cell in enumerate(cells):
-            side = "left" if at == 0 else "right"
+            side = "left" if at == 0 else "right;white-space:nowrap"
             shown.append(f'<{tag} style="text-align:{side};padding:.15em .6em;{RULE}">{html.escape(str(cell))}</{tag}>')
         return f"<tr>{''.join(shown)}</tr>"
 

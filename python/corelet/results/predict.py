@@ -225,7 +225,10 @@ def _notes(coreset: Coreset) -> dict[str, str]:
     if not coreset.metadata:
         raise CoreletError("all rows, as fit(..., full=True) has them, predict nothing here: build a coreset of them")
     if "corelet.encoding" not in coreset.metadata:
-        raise CoreletError("this coreset was built from log-likelihoods, so corelet has no model of its outcome")
+        raise CoreletError(
+            "this coreset was built from log-likelihoods, so corelet has no model of its outcome; predict in the tool that the model is "
+            "written in, from the draws (idata)"
+        )
     return dict(coreset.metadata)
 
 
@@ -251,7 +254,7 @@ def new_rows(
     paths = paths_of(new, None, given)
     if paths is not None:
         return (paths, None)
-    parts = [part for part in parts_of(new) if len(part[0]) != 1 or part[0][0] not in given]
+    parts = [part for part in parts_of(new, options) if len(part[0]) != 1 or part[0][0] not in given]
     for name, values in given.items():
         parts.append(column(name, values))
         if len(parts[-1][1]) != length(parts):

@@ -14,6 +14,8 @@ use crate::words::{count, number, plural};
 
 /// Parameters whose marginals are drawn, those that moved most.
 const SHOWN: usize = 6;
+/// Letters of a command that stands on one line.
+const LINE: usize = 72;
 
 /// Parameters in the table of estimates.
 const MOST: usize = 200;
@@ -220,15 +222,17 @@ fn marginals(subject: &Subject<'_>, full: &Gaussian, own: &Gaussian) -> anyhow::
     section.gallery(
         marginals.densities(shown)?,
         marginals.keys(),
-        format!(
-            "The {} of {} whose mean moved most, on the standardised scale.",
-            count(shown.len()),
-            plural(moved.len(), "parameter")
-        ),
+        match moved.len() - shown.len() {
+            0 => "All parameters, on the standardised scale.".to_owned(),
+            _ => format!(
+                "The {} of {} whose means differ most, on the standardised scale.",
+                count(shown.len()),
+                plural(moved.len(), "parameter")
+            ),
+        },
     );
     if let [first, second, ..] = *shown {
-        let caption =
-            "Ellipses of two standard deviations of the Gaussian fits, for the two that moved most.";
+        let caption = "Ellipses of two standard deviations of the Gaussian fits, for the two parameters whose means differ most.";
         section.figure(&marginals.ellipses(first, second)?.svg, caption);
     }
     Ok(section)
@@ -247,13 +251,13 @@ fn shifts(subject: &Subject<'_>, full: &Gaussian, own: &Gaussian) -> Section {
     let most = 4 * SHOWN;
     let more = match moved.len().saturating_sub(most) {
         0 => String::new(),
-        _ => format!(" The {most} of {} that moved most.", count(moved.len())),
+        _ => format!(" The {most} of {} parameters whose means differ most.", count(moved.len())),
     };
     let mut section = Section::new("Shifts");
     section.table(Table {
         caption: format!(
-            "How far each posterior mean of the coreset is from that of {reference}, in posterior standard deviations, and the ratio of \
-             the standard deviations; by Gaussian fits.{more}"
+            "Posterior means of the coreset less those of {reference}, in posterior standard deviations, and ratios of the standard \
+             deviations, both from Gaussian fits.{more}"
         ),
         header: ["parameter", "mean shift", "sd ratio"].map(str::to_owned).to_vec(),
         rows: moved.iter().take(most).map(row).collect(),
@@ -277,11 +281,10 @@ fn chosen_rows(subject: &Subject<'_>, full: &Gaussian) -> anyhow::Result<Section
     let weights = subject.chosen.weights.values();
     let total: f64 = weights.iter().sum();
     section.text(format!(
-        "{} with a total weight of {} where all {} would have {}.",
+        "{} with a total weight of {}; the data have {}.",
         plural(weights.len(), "row"),
         if total < 1000.0 { number(total) } else { count(total.round() as usize) },
-        count(study.all_rows()),
-        count(study.all_rows()),
+        plural(study.all_rows(), "row"),
     ));
     if let Some(leverages) = study.leverages(&coreset.rows, full)? {
         let drawing = pictures::leverages(leverages, weights)?;
@@ -338,7 +341,11 @@ pub(super) fn command_line(mut arguments: impl Iterator<Item = String>) -> Strin
             format!("'{}'", argument.replace('\'', "'\\''"))
         }
     };
-    std::iter::once("corelet".to_owned()).chain(arguments.map(quote)).collect::<Vec<_>>().join(" ")
+    let words: Vec<String> = arguments.map(quote).collect();
+    let is_long = words.iter().map(|word| word.chars().count() + 1).sum::<usize>() > LINE;
+    words.iter().fold("corelet".to_owned(), |line, word| {
+        line + if is_long && word.starts_with("--") { " \\\n    " } else { " " } + word
+    })
 }
 
 #[cfg(test)]
@@ -365,5 +372,21 @@ mod tests {
         let given = ["/usr/bin/corelet", "build", "my data.csv", "--target", "it's", "-k", "20", ""];
         let line = command_line(given.into_iter().map(str::to_owned));
         assert_eq!(line, r"corelet build 'my data.csv' --target 'it'\''s' -k 20 ''");
+        let given = [
+            "corelet",
+            "fit",
+            "a.csv",
+            "--target",
+            "-- y",
+            "--exclude",
+            "customer,signup",
+            "--report",
+            "report.html",
+        ];
+        let line = command_line(given.into_iter().map(str::to_owned).chain(["--drop-missing".to_owned()]));
+        assert_eq!(
+            line,
+            "corelet fit a.csv \\\n    --target '-- y' \\\n    --exclude customer,signup \\\n    --report report.html \\\n    --drop-missing"
+        );
     }
 }

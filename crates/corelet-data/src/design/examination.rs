@@ -7,7 +7,7 @@ use crate::design::roles::Roles;
 use crate::design::target::{Examined, TargetCode};
 use crate::error::DataError;
 use crate::listing::{excerpt, list};
-use crate::scan::levels::NotText;
+use crate::scan::levels::{NotText, without_unit};
 use crate::scan::source::Source;
 use crate::scan::sums::Size;
 use crate::scan::survey::{Found, Survey};
@@ -90,6 +90,11 @@ impl Examination<'_> {
                 }
                 Err(NotText::Thousands { place, value }) => {
                     return Err(DataError::Thousands { file, column, place, value: excerpt(&value) });
+                }
+                Err(NotText::Units { place, value }) => {
+                    let number = without_unit(&value).unwrap_or_default();
+                    let value = excerpt(&value);
+                    return Err(DataError::Unit { file, column, place, value, number });
                 }
                 Err(NotText::Quantities { place, value }) => {
                     return Err(DataError::NumbersAsText { file, column, place, value: excerpt(&value) });

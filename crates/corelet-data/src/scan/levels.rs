@@ -23,10 +23,14 @@ pub(crate) struct Levels {
     /// Cells of the column, by what they look like.
     numbers: usize,
     commas: usize,
+    #[serde(default)]
+    units: usize,
     others: usize,
-    /// The first cells that are no numbers, and that are numbers with a comma in them.
+    /// The first cells that are no numbers, that are numbers with a comma in them, and that are numbers with a unit.
     first_other: Option<(Place, String)>,
     first_comma: Option<(Place, String)>,
+    #[serde(default)]
+    first_unit: Option<(Place, String)>,
     /// Whether every comma stands before three digits, as between thousands.
     #[serde(default)]
     decimal_commas: bool,
@@ -51,6 +55,8 @@ pub(crate) enum NotText {
     DecimalCommas { place: Place, value: String },
     /// Nearly all of its cells are numbers, some with commas between thousands; the first of these.
     Thousands { place: Place, value: String },
+    /// Nearly all of its cells are numbers, some with a per cent sign or a currency; the first of these.
+    Units { place: Place, value: String },
     /// All of its cells are numbers, and not all of them whole ones without a sign, which may be codes; the first that is not.
     Quantities { place: Place, value: String },
 }
@@ -62,6 +68,7 @@ impl Levels {
         let (cells, earliest) = match look {
             Look::Number => (&mut self.numbers, None),
             Look::DecimalComma | Look::Thousands => (&mut self.commas, Some(&mut self.first_comma)),
+            Look::Unit => (&mut self.units, Some(&mut self.first_unit)),
             Look::Other => (&mut self.others, Some(&mut self.first_other)),
         };
         self.decimal_commas |= matches!(look, Look::DecimalComma);
@@ -83,13 +90,13 @@ impl Levels {
 
     /// Adds those of a later part of the file, which begins after `before`.
     pub(crate) fn append(&mut self, next: &Self, before: Extent) {
-        let (numbers, commas, others) = (next.numbers, next.commas, next.others);
-        let totals = (self.numbers + numbers, self.commas + commas, self.others + others);
+        let counts = |levels: &Self| [levels.numbers, levels.commas, levels.units, levels.others];
+        let (mine, theirs) = (counts(self), counts(next));
         for level in &next.levels {
             self.add(&level.text, &level.rows, level.first.after(before));
         }
         // Values that were not kept count as well.
-        (self.numbers, self.commas, self.others) = totals;
+        [self.numbers, self.commas, self.units, self.others] = std::array::from_fn(|i| mine[i] + theirs[i]);
         self.overflown |= next.overflown;
         self.decimal_commas |= next.decimal_commas;
         let earlier = |mine: &mut Option<(Place, String)>, theirs: &Option<(Place, String)>| {
@@ -98,6 +105,7 @@ impl Levels {
             }
         };
         earlier(&mut self.first_comma, &next.first_comma);
+        earlier(&mut self.first_unit, &next.first_unit);
         earlier(&mut self.first_other, &next.first_other);
     }
 
@@ -115,7 +123,7 @@ impl Levels {
 
     /// Whether every cell is a number.
     pub(crate) fn are_numbers(&self) -> bool {
-        self.numbers > 0 && self.commas + self.others == 0
+        self.numbers > 0 && self.commas + self.units + self.others == 0
     }
 
     /// Whether every value begins with a date, such as 2020-01-31 or 31.1.2020.
@@ -125,8 +133,12 @@ impl Levels {
 
     /// Whether this is a column of numbers: with some cells that are none, or with quantities in every cell.
     pub(crate) fn check_text(&self) -> Result<(), NotText> {
-        let total = (self.numbers + self.commas + self.others) as f64;
+        let total = (self.numbers + self.commas + self.units + self.others) as f64;
         let nearly = |cells: usize| cells as f64 >= NEARLY_ALL * total;
+        let quantities = self.numbers + self.commas + self.units;
+        if let Some((place, value)) = self.first_unit.clone().filter(|_| nearly(quantities)) {
+            return Err(NotText::Units { place, value });
+        }
         if let Some((place, value)) = self.first_comma.clone().filter(|_| nearly(self.numbers + self.commas))
         {
             return Err(match self.decimal_commas {
@@ -154,6 +166,7 @@ enum Look {
     Number,
     DecimalComma,
     Thousands,
+    Unit,
     Other,
 }
 
@@ -163,6 +176,9 @@ impl Look {
         if text.parse::<f64>().is_ok() {
             return Self::Number;
         }
+        if without_unit(text).is_some() {
+            return Self::Unit;
+        }
         let text = text.trim_start_matches(['-', '+']);
         match text.split_once(',') {
             Some(_) if has_thousands(text) => Self::Thousands,
@@ -170,6 +186,29 @@ impl Look {
             _ => Self::Other,
         }
     }
+}
+
+/// Signs and codes of currencies that tables have beside their numbers.
+const CURRENCIES: [&str; 15] =
+    ["$", "€", "£", "¥", "₹", "USD", "EUR", "GBP", "JPY", "CHF", "CAD", "AUD", "CNY", "INR", "%"];
+
+/// The plain number of a cell that is a percentage or an amount of money: 12.5 of `12.5%`, 1200.50 of `$1,200.50`.
+pub(crate) fn without_unit(text: &str) -> Option<String> {
+    let text = text.trim();
+    let (sign, rest) = text.strip_prefix('-').map_or(("", text), |rest| ("-", rest));
+    let amount = CURRENCIES.iter().find_map(|unit| {
+        let before = rest.strip_prefix(unit).filter(|_| *unit != "%");
+        before.or_else(|| rest.strip_suffix(unit)).map(str::trim)
+    })?;
+    let (inner, digits) = amount.strip_prefix('-').map_or(("", amount), |rest| ("-", rest));
+    let plain = match digits.rsplit_once(',') {
+        None => digits.to_owned(),
+        Some(_) if has_thousands(digits) => digits.replace(',', ""),
+        Some((whole, part)) => format!("{}.{part}", whole.replace('.', "")),
+    };
+    let (whole, part) = plain.split_once('.').unwrap_or((&plain, "0"));
+    (is_digits(whole) && is_digits(part) && (sign.is_empty() || inner.is_empty()))
+        .then(|| format!("{sign}{inner}{plain}"))
 }
 
 /// 1,234,567 and 1,234.5: groups of three digits between commas.
@@ -265,9 +304,34 @@ mod tests {
         for cells in [&["1,000", "12,345", "3"][..], &["999", "-1,234,567", "1,000.25"]] {
             assert!(matches!(found(cells), Err(NotText::Thousands { .. })), "{cells:?}");
         }
+        for cells in [&["5%", "12.5 %", "0"][..], &["$1,200.50", "-$3", "€5"], &["12,5 EUR", "7 EUR"]] {
+            let first = NotText::Units { place: at(0), value: cells[0].to_owned() };
+            assert_eq!(found(cells), Err(first), "{cells:?}");
+        }
+        assert_eq!(found(&["5%", "half", "third", "7%"]), Ok(()));
         let quantities = NotText::Quantities { place: at(1), value: "-0.130".to_owned() };
         assert_eq!(found(&["1", "-0.130", "2.5"]), Err(quantities));
         assert_eq!(found(&["1", "007", "2"]), Ok(()));
+    }
+
+    #[test]
+    fn a_number_is_known_beside_its_unit() {
+        let known = [
+            ("12.5%", "12.5"),
+            ("-3 %", "-3"),
+            ("$1,200.50", "1200.50"),
+            ("$-4", "-4"),
+            ("-€4", "-4"),
+            ("1.200,50 €", "1200.50"),
+            ("12,5%", "12.5"),
+            ("CHF 7", "7"),
+        ];
+        for (text, number) in known {
+            assert_eq!(without_unit(text).as_deref(), Some(number), "{text}");
+        }
+        for text in ["%", "$", "%5", "5", "a%", "5%%", "-$-5", "$1.2.3", "US5", "5 apples", "$1,2,3.4,5"] {
+            assert_eq!(without_unit(text), None, "{text}");
+        }
     }
 
     #[test]

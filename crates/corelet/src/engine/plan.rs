@@ -17,8 +17,8 @@ pub(super) const LARGER_PILOT: usize = 5;
 pub(super) const RESTARTS: usize = 2;
 /// How often the final chains are run on, as long again, where nothing is wrong but that they mix slowly.
 pub(super) const LONGER: usize = 3;
-/// With the upper bound of V below this share of what an A allows, chains of full length that certified a round need no confirmation
-/// by others: nearer to the limit, that this round was the first to pass could be chance.
+/// The confirmation run is skipped where chains of full length gave an upper bound of V below this share of the limit of an A. Nearer to the
+/// limit the first round to pass may have passed by chance.
 pub(super) const CONFIRMED: f64 = 0.5;
 /// What a step of a chain takes, in log-likelihoods of each of its rows: some ten gradients of five each.
 pub(super) const STEP_COSTS: usize = 50;

@@ -173,7 +173,7 @@ pub struct Study {
     target: TargetScale,
     /// The mean weight of a row, where rows have weights.
     weight: Option<f64>,
-    /// What is known before a draw is made, and keeps a grade from being an A.
+    /// Reasons, known before any draw is made, for which the grade is at most a B.
     #[cfg_attr(not(feature = "sampling"), allow(dead_code, reason = "what it forbids is a grade of draws"))]
     known: Vec<Reason>,
     warnings: Vec<String>,
@@ -357,7 +357,7 @@ impl Study {
         Ok(study)
     }
 
-    /// A prior that holds coefficients away from the data is said, and keeps a grade from being an A.
+    /// A prior that holds coefficients away from the data is reported, and the grade is then at most a B.
     fn judge_prior(&mut self) {
         if let Some(warning) = self.model.tight_prior(&self.target) {
             self.known.push(Reason::TightPrior);

@@ -23,10 +23,10 @@ const FEWEST_DRAWS: usize = 250;
 /// Log-likelihoods of all rows that the judge may compute before it makes do with fewer draws.
 const AFFORDABLE: usize = 100_000_000;
 
-/// Draws on which it is seen how much a sample of rows blurs the others.
+/// Draws on which the sampling variance of a sample of rows is estimated.
 const FEW_DRAWS: usize = 16;
 
-/// What a sample may add to a mean square, in nats, to be of use to anybody.
+/// The largest sampling variance, in nats, at which a sample of rows replaces a pass over all of them.
 const USEFUL: f64 = 1e-4;
 
 /// How many draws so many rows are worth: 1000, or 4D; of more than 10⁵ rows in proportion fewer, down to 250.

@@ -66,8 +66,8 @@ impl Gram {
         (room / 2).clamp(FEW, most)
     }
 
-    /// Computes the products of these columns with all others, where they are not known yet. Those with a column whose own are
-    /// all known are among these.
+    /// Computes the products of these columns with all others, where they are not known yet. A product with a column that was asked for
+    /// before is known by symmetry, and is reused.
     pub(super) fn ask(&mut self, columns: &[usize]) {
         self.complete(columns);
         let asked: Vec<usize> = columns.iter().copied().filter(|&at| self.places[at] == ABSENT).collect();

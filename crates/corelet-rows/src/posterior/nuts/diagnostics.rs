@@ -99,7 +99,9 @@ impl Diagnostics {
         if self.chains > 1 && (*r_hat > R_HAT_LIMIT || r_hat.is_nan()) {
             lines.push(format!("the chains have not mixed: R-hat is {r_hat:.3}; run more warm-up and draws"));
         } else if *r_hat > R_HAT_NOTICE {
-            lines.push(format!("R-hat is {r_hat:.3}, above {R_HAT_NOTICE}; more draws would tell"));
+            lines.push(format!(
+                "R-hat is {r_hat:.4}, above {R_HAT_NOTICE}: more draws would tell whether the chains agree"
+            ));
         }
         if *divergences > 0 {
             lines.push(format!(
