@@ -8,18 +8,24 @@ again, and gives the same bits.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Iterator, Mapping
 from typing import Any, Optional
 
 from ._certify import settings_of
+from ._mixed import MixedFit
 from .frames import cluster as _cluster
+from .frames import gathered
 from .results.certificate import Certificate
 from .results.coreset import Coreset
 from ._progress import ProgressOption
 from ._seeds import seeded
 from .results.verdict import Verdict
 
-__all__ = ["build", "certify", "check"]
+__all__ = ["build", "certify", "check", "fit"]
+
+AHEAD = 2
+"""Partitions that are made while one is written to the scratch file."""
 
 
 @seeded
@@ -90,6 +96,36 @@ def certify(
         return _cluster.certify_on(engine, engine.schema, draws, settings, (scale, log_density), progress, threads)
 
 
+@seeded
+def fit(ddf: Any, *, random: str, client: Any = None, **keywords: Any) -> MixedFit:
+    """Fit a mixed model to a Dask data frame: what `corelet.fit(random=…)` gives of the same rows in one table, bit for bit.
+
+    The rows of a group may lie in several partitions. They come to this process one partition after the other, where they are brought
+    together by group, in scratch files beyond `memory`, and where all passes over them are made. The workers compute the partitions.
+
+    Parameters
+    ----------
+    ddf
+        A Dask data frame with all columns, the target among them; it is read once. Where `features` are named no other columns travel.
+    random
+        The random effects, as for `corelet.fit`: `"customer"`, `"1 + price | customer"`.
+    client
+        The `distributed.Client` to work with; by default the current one.
+    **keywords
+        Those of `corelet.fit`: `target`, `k`, `model`, `memory`, `scratch`, …
+
+    Returns
+    -------
+    MixedFit
+        Its `rows` count from 0 through all partitions in their order.
+    """
+    asked = dict(random=random, **keywords)
+    with _Dask(ddf, client) as engine:
+        columns = gathered.needed([str(name) for name in engine.schema.columns], asked)
+        schema = gathered.schema_of(engine.schema[columns])
+        return gathered.fit_here(schema, engine.batches(columns, schema), asked)
+
+
 class _Dask:
     """Partitions as tasks, shards as futures: placement, retries and lineage are Dask's."""
 
@@ -134,6 +170,24 @@ class _Dask:
     def cells(self, rows: Mapping[int, list[int]]) -> list[dict[str, Any]]:
         return self._gathered(self._of_tables(_cluster.cells, rows))
 
+    def batches(self, columns: list[str], schema: Any) -> Iterator[Any]:
+        """The rows of all partitions, in their order."""
+        from dask.delayed import delayed
+
+        task, waiting = delayed(_arrow, pure=False), deque[Any]()
+        try:
+            for at in range(self.partitions + AHEAD):
+                if at < self.partitions:
+                    waiting.append(self.client.compute(task(self.tables[at], columns, schema, at)))
+                if at >= AHEAD:
+                    made = waiting.popleft()
+                    table = made.result()
+                    made.release()
+                    yield from table.to_batches()
+        finally:
+            for made in waiting:
+                made.cancel()
+
     def _of_tables(self, function: Any, arguments: Mapping[int, Any]) -> list[Any]:
         """Tasks on partitions as they come, each with an argument."""
         from dask.delayed import delayed
@@ -163,6 +217,10 @@ class _Dask:
 
 def _key(name: str) -> str:
     return f"corelet-{name.strip('_')}-{uuid.uuid4().hex}"
+
+
+def _arrow(table: Any, columns: list[str], schema: Any, partition: int) -> Any:
+    return gathered.batches_of(table[columns], schema, partition)
 
 
 def _itself(question: bytes) -> bytes:

@@ -14,12 +14,14 @@ from typing import Any, Optional
 from .frames import cluster as _cluster
 
 from . import _lib
+from ._mixed import MixedFit
+from .frames import gathered
 from .results.coreset import Coreset
 from ._progress import ProgressOption
 from ._seeds import seeded
 from .results.verdict import Verdict
 
-__all__ = ["build", "check"]
+__all__ = ["build", "check", "fit"]
 
 ANSWERS = "partition int, answer binary, error string"
 
@@ -58,6 +60,36 @@ def check(coreset: Coreset, sdf: Any, *, progress: ProgressOption = None, **sett
     """
     with _Spark(sdf) as engine:
         return _cluster.check_on(engine, engine.schema.empty_table(), coreset, settings, progress)
+
+
+@seeded
+def fit(sdf: Any, *, random: str, **keywords: Any) -> MixedFit:
+    """Fit a mixed model to a Spark data frame: what `corelet.fit(random=…)` gives of the same rows in one table, bit for bit.
+
+    The rows of a group may lie in several partitions. They come to the driver one partition after the other, where they are brought
+    together by group, in scratch files beyond `memory`, and where all passes over them are made. The executors compute the partitions.
+
+    Parameters
+    ----------
+    sdf
+        A Spark data frame with all columns, the target among them. Where `features` are named no other columns travel.
+    random
+        The random effects, as for `corelet.fit`: `"customer"`, `"1 + price | customer"`.
+    **keywords
+        Those of `corelet.fit`: `target`, `k`, `model`, `memory`, `scratch`, …
+
+    Returns
+    -------
+    MixedFit
+        Its `rows` count from 0 through all partitions in their order.
+    """
+    asked = dict(random=random, **keywords)
+    with _Spark(sdf) as engine:
+        columns = gathered.needed(engine.schema.names, asked)
+        import pyarrow as pa
+
+        schema = pa.schema([engine.schema.field(name) for name in columns])
+        return gathered.fit_here(schema, engine.batches(columns, schema), asked)
 
 
 class _Spark:
@@ -114,6 +146,14 @@ class _Spark:
 
         return [pickle.loads(answer) for answer in self._answers(self.tables, chosen, list(rows))]
 
+    def batches(self, columns: list[str], schema: Any) -> Iterator[Any]:
+        """The rows of all partitions, in their order."""
+        import pyarrow as pa
+
+        packed = self.tables.select(*[f"`{name}`" for name in columns]).mapInArrow(_packed, "rows binary")
+        for row in packed.toLocalIterator(prefetchPartitions=True):
+            yield from pa.ipc.open_stream(bytes(row["rows"])).read_all().cast(schema).to_batches()
+
     def _asked(self, question: Callable[[Any], bytes], partitions: list[int]) -> list[bytes]:
         def answer(partition: int, batches: Iterable[Any]) -> bytes:
             held = [row for batch in batches for row in batch.to_pylist()]
@@ -158,6 +198,17 @@ def _each(answer: _Answer, partitions: list[int]) -> Callable[[Iterator[Any]], I
         yield pa.RecordBatch.from_arrays(columns, names=["partition", "answer", "error"])
 
     return on_partition
+
+
+def _packed(batches: Iterator[Any]) -> Iterator[Any]:
+    """Each batch as bytes."""
+    import pyarrow as pa
+
+    for batch in batches:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema) as writer:
+            writer.write_batch(batch)
+        yield pa.RecordBatch.from_arrays([pa.array([sink.getvalue().to_pybytes()], pa.binary())], names=["rows"])
 
 
 def _table(batches: Iterable[Any], schema: Any) -> Any:

@@ -51,6 +51,14 @@ def test_the_coreset_of_one_machine(spark, frame, parts):
     assert not spark.sparkContext._jsc.getPersistentRDDs()
 
 
+def test_random_effects_over_partitions_are_those_of_one_table(spark, frame, parts):
+    sdf, asked = distributed(spark, frame, parts), dict(target="late", random="word", k=20, draws=100, seed=3)
+    whole, found = corelet.fit(frame, **asked), corelet.spark.fit(sdf, **asked)
+    assert found.groups == whole.groups and [rows.tolist() for rows in found.rows] == [rows.tolist() for rows in whole.rows]
+    assert all((found.draws[name] == values).all() for name, values in whole.draws.items())
+    assert not spark.sparkContext._jsc.getPersistentRDDs()
+
+
 def test_one_bad_row(spark, frame, parts):
     bad = [part.copy() for part in parts]
     bad[3].iloc[17, 1] = np.inf

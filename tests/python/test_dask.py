@@ -118,6 +118,28 @@ def test_groups_that_lie_in_several_partitions(client, frame, named):
     assert_nothing_left(client)
 
 
+def test_random_effects_over_partitions_are_those_of_one_table(client, frame):
+    patient = np.arange(len(frame)) // 7 * 11 % 200
+    table = frame.assign(patient=pd.Categorical([f"patient {p}" for p in patient]))
+    asked = dict(target="late", features=["a", "word"], random="patient", k=20, draws=200, seed=3)
+    whole, parts = corelet.fit(table, **asked), corelet.dask.fit(partitioned(table), memory="20KB", **asked)
+    assert parts.n_groups == 200 and parts.groups == whole.groups
+    assert all((one == other).all() for one, other in zip(parts.rows, whole.rows))
+    assert {name: values.tobytes() for name, values in parts.draws.items()} == {
+        name: values.tobytes() for name, values in whole.draws.items()
+    }
+    assert parts.predict(table.head(2)).mean.tolist() == whole.predict(table.head(2)).mean.tolist()
+    with pytest.raises(CoreletError, match="'nobody'"):
+        corelet.dask.fit(partitioned(table), target="late", random="nobody")
+    with pytest.raises(CoreletError, match="random must be text"):
+        corelet.dask.fit(partitioned(table), target="late", random=patient)
+    changed = [table.iloc[:100], table.iloc[100:200].assign(a="much")]
+    other = dd.from_map(lambda at: changed[at], range(2), meta=table.iloc[:0])
+    with pytest.raises(CoreletError, match="partition 1: its columns are not those of the table"):
+        corelet.dask.fit(other, target="late", random="patient")
+    assert_nothing_left(client)
+
+
 @pytest.mark.parametrize(
     "asked",
     [

@@ -10,7 +10,7 @@ use corelet::mixed::{GroupEffects, Quadrature};
 use corelet::posterior::{ArvizGroup, Chain, Chains, Marginal, ParameterSummary, Phase, write_arviz};
 use corelet::study::{FitSpecification, MixedFit, MixedStudy};
 use corelet::trust::Grade;
-use corelet::words::{count, duration, headline, lines};
+use corelet::words::{Estimate, count, duration, headline, lines};
 use serde::Serialize;
 
 use crate::args_sampling::FitArgs;
@@ -145,15 +145,12 @@ pub(crate) fn run(
         write_columns(&effect_columns(&study, effects), &written.metadata()?, path)?;
     }
     if let (Some(path), Some(effects)) = (&args.report, &effects) {
-        let all =
-            parameters.iter().map(|p| (&p.name, &p.marginal)).chain(natural.iter().map(|(n, m)| (n, m)));
-        let shown: Vec<_> = all.map(|(name, m)| (name.clone(), [m.mean, m.sd, m.q5, m.q95])).collect();
         let kept_variances = draws.kept_variances(&study);
         let subject = MixedSubject {
             study: &study,
             fit: &fit,
             effects,
-            parameters: &shown,
+            parameters: &estimates_of(&study, &parameters, &natural),
             kept_variances: &kept_variances,
         };
         output::write_text(path, &mixed_to_html(&subject)?)?;
@@ -284,6 +281,29 @@ impl Original {
     }
 }
 
+/// The estimates as tables have them: the intercept first, then slopes and dispersions, spreads, the effects of factors that are kept, and
+/// what has a natural scale of its own last.
+fn estimates_of(
+    study: &MixedStudy,
+    parameters: &[Parameter],
+    natural: &[(String, Marginal)],
+) -> Vec<Estimate> {
+    let intercept = study.frame().standardisation.intercept.map(|(at, _)| at);
+    let (first, others): (Vec<usize>, Vec<usize>) =
+        (0..parameters.len()).partition(|at| intercept == Some(*at));
+    let named = first.into_iter().chain(others).map(|at| {
+        let Parameter { name, marginal, r_hat, ess_bulk, ess_tail } = &parameters[at];
+        let chains = Some((*r_hat, ess_bulk.min(*ess_tail)));
+        Estimate { name: name.clone(), figures: posterior::figures_of(marginal), chains }
+    });
+    let natural = natural.iter().map(|(name, marginal)| Estimate {
+        name: name.clone(),
+        figures: posterior::figures_of(marginal),
+        chains: None,
+    });
+    named.chain(natural).collect()
+}
+
 fn summary_of<'a>(
     study: &MixedStudy,
     fit: &MixedFit,
@@ -388,8 +408,7 @@ fn show(
     terminal.say(&headline(&fit.verdict, points, study.rows()));
     lines(&fit.verdict, fit.groups.len(), study.groups()).iter().for_each(|line| terminal.say(line));
     study.lines(fit).iter().for_each(|line| terminal.say(line));
-    let each = parameters.iter().map(|p| (&p.name, &p.marginal)).chain(natural.iter().map(|(n, m)| (n, m)));
-    posterior::show_marginals(&each.collect::<Vec<_>>(), terminal);
+    posterior::show_estimates(&estimates_of(study, parameters, natural), natural.len(), terminal);
     fit::show_rounds(&fit.rounds, terminal);
     let Seconds { read, laplace, rounds, random_effects } = seconds;
     let [read, laplace, rounds, effects] = [read, laplace, rounds, random_effects].map(duration);

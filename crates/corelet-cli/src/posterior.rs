@@ -151,7 +151,6 @@ impl PosteriorSummary {
 impl PosteriorSummary {
     /// All estimates on the scale of the data, intercepts first and natural scales last.
     pub(crate) fn estimates(&self, study: &Study) -> Vec<Estimate> {
-        let figures = |Marginal { mean, sd, q5, q95, .. }: &Marginal| [*mean, *sd, *q5, *q95];
         let features = study.frame().features.max(1);
         let intercept = study.frame().standardisation.intercept.map(|(at, _)| at);
         let slopes = self.parameters.len() - study.resolved().dispersions().len();
@@ -161,17 +160,22 @@ impl PosteriorSummary {
             let parameter = &self.parameters[at];
             Estimate {
                 name: parameter.name.clone(),
-                figures: figures(&parameter.original),
+                figures: figures_of(&parameter.original),
                 chains: Some((parameter.r_hat, parameter.ess_bulk.min(parameter.ess_tail))),
             }
         });
         let natural = self.natural.iter().map(|parameter| Estimate {
             name: parameter.name.clone(),
-            figures: figures(&parameter.marginal),
+            figures: figures_of(&parameter.marginal),
             chains: None,
         });
         named.chain(natural).collect()
     }
+}
+
+/// What a table of estimates has of a parameter.
+pub(crate) fn figures_of(Marginal { mean, sd, q5, q95, .. }: &Marginal) -> [f64; 4] {
+    [*mean, *sd, *q5, *q95]
 }
 
 fn parameters(study: &Study, drawn: &Drawn) -> Vec<NamedParameter> {
@@ -318,31 +322,25 @@ fn columns(chains: &Chains, weights: Vec<f64>, study: &Study) -> Vec<(String, Ex
     columns
 }
 
-/// The estimates on the scale of the data: intercepts, the first of the others, and what has a natural scale of its own.
+/// The estimates on the scale of the data, intercepts first.
 fn show_parameters(study: &Study, summary: &PosteriorSummary, terminal: &Terminal) {
+    show_estimates(&summary.estimates(study), summary.natural.len(), terminal);
+}
+
+/// A table of estimates: the first of them, and the last so many, which are on natural scales of their own.
+pub(crate) fn show_estimates(all: &[Estimate], natural: usize, terminal: &Terminal) {
     const INDENT: &str = "    ";
-    let all = summary.estimates(study);
-    let (shown, left) = if all.len() > SHOWN + summary.natural.len() {
+    let (shown, left) = if all.len() > SHOWN + natural {
         let (first, rest) = all.split_at(SHOWN);
-        let natural = &rest[rest.len() - summary.natural.len()..];
+        let natural = &rest[rest.len() - natural..];
         ([first, natural].concat(), rest.len() - natural.len())
     } else {
-        (all, 0)
+        (all.to_vec(), 0)
     };
     terminal.say("  estimates");
     let width = terminal.width().map(|width| width - INDENT.len());
     table(&shown, width).iter().for_each(|line| terminal.say(&format!("{INDENT}{line}")));
     if left > 0 {
         terminal.say(&format!("{INDENT}and {} more, in the files of -o, --json and --report", count(left)));
-    }
-}
-
-/// A line for each parameter: mean, standard deviation and nine in ten of it.
-pub(crate) fn show_marginals(shown: &[(&String, &Marginal)], terminal: &Terminal) {
-    let width = shown.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
-    for (i, (name, Marginal { mean, sd, q5, q95, .. })) in shown.iter().enumerate() {
-        let label = if i == 0 { "  parameters     " } else { "                 " };
-        let [mean, sd, q5, q95] = [mean, sd, q5, q95].map(|x| number(*x));
-        terminal.say(&format!("{label}{name:width$}  {mean} ± {sd}  [{q5}, {q95}]"));
     }
 }

@@ -261,6 +261,20 @@ pub enum DataError {
         looks: Option<Looks>,
     },
 
+    #[error("{file}: {role} '{column}', {place}: {value} is neither 0 nor a positive number (1e-30 to 1e30)")]
+    NotExposure { file: String, column: String, role: &'static str, place: Place, value: f64 },
+
+    #[error(
+        "{file}: the target '{column}', {place}: {value} with an exposure of 0 in '{beside}', where nothing can be counted; correct the one or \
+         the other, or leave the row out"
+    )]
+    CountedNothing { file: String, column: String, place: Place, value: f64, beside: String },
+
+    #[error(
+        "{file}: the target '{column}', {place}: {value} successes are more than the {trials} trials in '{beside}'"
+    )]
+    MoreThanTrials { file: String, column: String, place: Place, value: f64, trials: f64, beside: String },
+
     #[error(
         "{file}: {what} need {}, but {} of memory are available",
         memory::size(*needed),
@@ -366,6 +380,9 @@ impl DataError {
             Self::NotCount { .. } => "not_count",
             Self::NotEvent { .. } => "not_event",
             Self::NotPositive { .. } => "not_positive",
+            Self::NotExposure { .. } => "not_exposure",
+            Self::CountedNothing { .. } => "counted_nothing",
+            Self::MoreThanTrials { .. } => "more_than_trials",
             Self::Memory { .. } => "memory",
             Self::Scratch { .. } => "scratch",
             Self::Partition(_) => "partition",

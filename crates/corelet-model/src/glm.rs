@@ -297,8 +297,13 @@ fn check(observations: &Observations, family: &dyn Family) -> Result<(), ModelEr
     check_column("target", &observations.target, n)?;
     if let Some(exposure) = &observations.exposure {
         check_column("exposure", exposure, n)?;
-        if let Some(row) = first(exposure, |&e| e <= 0.0) {
+        if let Some(row) = first(exposure, |&e| e < 0.0) {
             return Err(ModelError::Exposure { row, value: exposure[row] });
+        }
+        let counted = |row: &usize| exposure[*row] == 0.0 && observations.target[*row] != 0.0;
+        if let Some(row) = (0..n).find(counted) {
+            let (value, need) = (observations.target[row], "0 where the exposure is 0");
+            return Err(ModelError::Target { row, value, model: family.name(), need });
         }
     }
     check_weights(observations)?;

@@ -280,8 +280,8 @@ pub enum ModelError {
         /// Number of classes.
         classes: usize,
     },
-    /// An exposure that is not positive.
-    #[error("exposure of row {row} is {value}, but it must be positive")]
+    /// An exposure below 0.
+    #[error("exposure of row {row} is {value}, but it must be positive, or 0 where nothing is counted")]
     Exposure {
         /// The row.
         row: usize,

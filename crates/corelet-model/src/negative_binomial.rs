@@ -62,6 +62,11 @@ impl NegativeBinomial {
     }
 }
 
+/// log e. An exposure of 0, whose count is 0, is taken as the least number there is: ℓ and its derivatives are then 0 to rounding.
+fn log_exposure(exposure: f64) -> f64 {
+    exposure.max(f64::MIN_POSITIVE).ln()
+}
+
 /// Counts up to which Γ's recurrence gives the difference of its logarithms, term by term.
 const FEW: f64 = 12.0;
 
@@ -114,15 +119,15 @@ impl JointFamily for NegativeBinomial {
     }
 
     fn check_target(&self, (y, exposure): (f64, f64)) -> Result<(), &'static str> {
-        if y >= 0.0 && y.fract() == 0.0 && exposure > 0.0 {
+        if y >= 0.0 && y.fract() == 0.0 && (exposure > 0.0 || exposure == 0.0 && y == 0.0) {
             Ok(())
         } else {
-            Err("a count, 0, 1, 2, …, and a positive exposure")
+            Err("a count, 0, 1, 2, …, and a positive exposure, or 0 and 0")
         }
     }
 
     fn own_predictor(&self, (y, exposure): (f64, f64)) -> Option<f64> {
-        Some(((y + 0.5) / exposure).ln())
+        (exposure > 0.0).then(|| ((y + 0.5) / exposure).ln())
     }
 
     fn is_concave_in_first(&self) -> bool {
@@ -130,7 +135,7 @@ impl JointFamily for NegativeBinomial {
     }
 
     fn value(&self, zeta: &[f64], (y, exposure): (f64, f64)) -> f64 {
-        let (size, z) = (bounded_exp(zeta[1]), zeta[0] + exposure.ln() - zeta[1]);
+        let (size, z) = (bounded_exp(zeta[1]), zeta[0] + log_exposure(exposure) - zeta[1]);
         ln_gamma_rise(size, y) - ln_factorial(y) - y * softplus(-z) - size * softplus(z)
     }
 
@@ -141,7 +146,7 @@ impl JointFamily for NegativeBinomial {
         gradient: &mut [f64],
         hessian: &mut [f64],
     ) {
-        let (size, z) = (bounded_exp(zeta[1]), zeta[0] + exposure.ln() - zeta[1]);
+        let (size, z) = (bounded_exp(zeta[1]), zeta[0] + log_exposure(exposure) - zeta[1]);
         let (p, q) = (sigmoid(z), sigmoid(-z));
         let slope = y * q - size * p;
         let bend = (y + size) * p * q;
@@ -174,7 +179,7 @@ impl JointFamily for NegativeBinomial {
     }
 
     fn difference(&self, zeta: &[f64], delta: &[f64], (y, exposure): (f64, f64)) -> f64 {
-        let (size, z) = (bounded_exp(zeta[1]), zeta[0] + exposure.ln() - zeta[1]);
+        let (size, z) = (bounded_exp(zeta[1]), zeta[0] + log_exposure(exposure) - zeta[1]);
         let turn = delta[0] - delta[1];
         rise_difference(size, delta[1], y)
             + y * log_sigmoid_difference(z, turn)
@@ -204,7 +209,7 @@ impl JointFamily for NegativeBinomial {
         table: &[f64],
         out: &mut [f64],
     ) {
-        let (size, z) = (bounded_exp(zeta[1]), zeta[0] + exposure.ln() - zeta[1]);
+        let (size, z) = (bounded_exp(zeta[1]), zeta[0] + log_exposure(exposure) - zeta[1]);
         let (decay, of) = (softplus(z), (y, size));
         if z <= 0.0 {
             map_pairs(Change { fall: AboveZero::new(-z, -1.0), of, decay }, deltas, out);
@@ -245,7 +250,7 @@ impl JointFamily for NegativeBinomial {
         shifts: &NearShifts<'_>,
         sum: &mut [f32],
     ) -> bool {
-        let (size, z) = (bounded_exp(zeta[1]), zeta[0] + exposure.ln() - zeta[1]);
+        let (size, z) = (bounded_exp(zeta[1]), zeta[0] + log_exposure(exposure) - zeta[1]);
         let decay = softplus(z);
         if y > TABLED as f64
             || shifts.reach.iter().any(|reach| *reach > NEAR)
@@ -339,7 +344,7 @@ struct CountJet<const EXPOSED: bool> {
 impl<const EXPOSED: bool> Rowwise<3, 6> for CountJet<EXPOSED> {
     #[inline(always)]
     fn apply<const FMA: bool>(&self, [eta, y, exposure]: [f64; 3]) -> [f64; 6] {
-        let known = if EXPOSED { log::<FMA>(exposure) } else { 0.0 };
+        let known = if EXPOSED { log::<FMA>(exposure.max(f64::MIN_POSITIVE)) } else { 0.0 };
         let (size, z) = (self.size, eta + known - self.log_size);
         let small = exp_minus::<f64, FMA>(-z.abs(), 0.0);
         let (q, p) = sigmoids(z, small);

@@ -53,7 +53,7 @@ def parts_of(data: object, options: Optional[Mapping[str, Any]] = None) -> list[
         return _matrix(np.asarray(data))
     if hasattr(data, "map_partitions") or hasattr(data, "mapInArrow"):
         raise TypeError(
-            "X is a table in partitions; corelet.dask and corelet.spark take these (build and check, and Dask certify), and predict takes one "
+            "X is a table in partitions; corelet.dask and corelet.spark take these (build, check, fit with random, and Dask certify), and predict takes one "
             "partition at a time (map_partitions, mapInPandas)"
         )
     raise TypeError(

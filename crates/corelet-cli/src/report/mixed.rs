@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use corelet::mixed::GroupEffects;
 use corelet::study::{MixedFit, MixedStudy};
-use corelet::words::{headline, lines};
+use corelet::words::{Estimate, HEADS, cells, headline, lines};
 
 use super::coreset::{badge_of, command_line, trimmed};
 use crate::page::{Page, Section, Table};
@@ -22,8 +22,8 @@ pub(crate) struct MixedSubject<'a> {
     pub(crate) fit: &'a MixedFit,
     /// The random effects of every group.
     pub(crate) effects: &'a [GroupEffects],
-    /// Name, mean, sd, 5 % and 95 % of each parameter on the scale of the data.
-    pub(crate) parameters: &'a [(String, [f64; 4])],
+    /// The estimates on the scale of the data.
+    pub(crate) parameters: &'a [Estimate],
     /// Of each factor that is kept: the mean over draws of the variance of its effects.
     pub(crate) kept_variances: &'a [f64],
 }
@@ -54,13 +54,10 @@ pub(crate) fn to_html(subject: &MixedSubject<'_>) -> anyhow::Result<String> {
 
 fn estimates(subject: &MixedSubject<'_>) -> Section {
     let mut section = Section::new("Estimates");
-    let row = |(name, figures): &(String, [f64; 4])| {
-        std::iter::once(name.clone()).chain(figures.iter().map(|&x| number(x))).collect()
-    };
     section.table(Table {
-        caption: "Parameters on the scale of the data; 5 % and 95 % are quantiles.".to_owned(),
-        header: ["parameter", "mean", "sd", "5 %", "95 %"].map(str::to_owned).to_vec(),
-        rows: subject.parameters.iter().map(row).collect(),
+        caption: "All parameters on the scale of the data, by the draws.".to_owned(),
+        header: HEADS.map(|head| if head.is_empty() { "parameter" } else { head }.to_owned()).to_vec(),
+        rows: cells(subject.parameters).into_iter().map(Vec::from).collect(),
         numeric: true,
     });
     section.heading("Priors");
@@ -72,8 +69,7 @@ fn estimates(subject: &MixedSubject<'_>) -> Section {
 fn components(subject: &MixedSubject<'_>) -> Section {
     let MixedSubject { study, effects, parameters, kept_variances, .. } = subject;
     let mut section = Section::new("Variance components");
-    let sd_of =
-        |name: &str| parameters.iter().find(|(known, _)| known == name).map(|(_, figures)| figures[0]);
+    let sd_of = |name: &str| parameters.iter().find(|known| known.name == name).map(|known| known.figures[0]);
     let mut rows = Vec::new();
     let of_terms = study.random().terms().into_iter().zip(study.random().names());
     for (at, (term, name)) in of_terms.enumerate() {

@@ -90,6 +90,7 @@ pub(crate) fn design(
         features: &plan.features,
         storage,
         target,
+        beside: options.columns.beside().map(|(_, what)| what),
         singles: roles.single_positions(),
         groupings: roles.grouping_positions(),
     };

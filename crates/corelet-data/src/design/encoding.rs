@@ -232,6 +232,7 @@ impl Encoding {
             features: &features,
             storage: &Storage::default(),
             target: code.unwrap_or(TargetCode::None),
+            beside: self.beside.as_ref().map(|(_, what)| *what),
             // Weights are those of a fit, and a coreset's have them in them.
             singles: [columns.target, columns.beside, columns.weights, columns.offset],
             groupings: columns.groupings.clone(),

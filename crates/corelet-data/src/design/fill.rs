@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use crate::design::collinear::{ScaledColumns, mirror_lower};
 use crate::design::features::{Cells, Feature};
 use crate::design::groups::{Grouping, NamedGroups};
-use crate::design::options::Single;
+use crate::design::options::{Beside, Single};
 #[cfg(feature = "files")]
 use crate::design::shares::ScratchRows;
 use crate::design::shares::{Buffers, MemoryRows, Shape, Share};
@@ -38,6 +38,8 @@ pub(crate) struct Encoder<'a> {
     pub(crate) features: &'a [Feature],
     pub(crate) storage: &'a Storage,
     pub(crate) target: TargetCode,
+    /// What the numbers beside the target are.
+    pub(crate) beside: Option<Beside>,
     /// Where the single numbers and the groups are among the wanted columns.
     pub(crate) singles: [Option<usize>; Single::ALL.len()],
     pub(crate) groupings: Vec<usize>,
@@ -147,6 +149,30 @@ impl Encoder<'_> {
         Ok((gram, groups))
     }
 
+    /// Refuses a count that is impossible with what stands beside it: any where nothing was exposed, more successes than trials.
+    fn check_counts(&self, batch: &Batch<'_>, kept: &[usize]) -> Result<(), Fault> {
+        let what = self.beside.filter(|what| matches!(what, Beside::Exposure | Beside::Trials));
+        let [Some(target), Some(beside), ..] = self.singles else { return Ok(()) };
+        let [ValuesView::Number { values: counts, .. }, ValuesView::Number { values: most, .. }] =
+            [target, beside].map(|position| batch.columns[position].values)
+        else {
+            return Ok(());
+        };
+        let Some(what) = what else { return Ok(()) };
+        let possible = |&&i: &&usize| match what {
+            Beside::Trials => counts.get(i) <= most.get(i),
+            _ => most.get(i) != 0.0 || counts.get(i) == 0.0,
+        };
+        let Some(&i) = kept.iter().find(|i| !possible(i)) else { return Ok(()) };
+        let name = |position: usize| self.reader.columns()[self.wanted[position].column].name.clone();
+        let (file, column, beside) = (self.file.to_owned(), name(target), name(beside));
+        let (value, trials) = (counts.get(i), most.get(i));
+        Err(Fault::at(batch.place(i), move |place| match what {
+            Beside::Trials => DataError::MoreThanTrials { file, column, place, value, trials, beside },
+            _ => DataError::CountedNothing { file, column, place, value, beside },
+        }))
+    }
+
     /// The raw features of `kept` rows of a batch, row-major.
     fn encode(&self, batch: &Batch<'_>, codes: &Codes, kept: &[usize], raw: &mut Vec<f64>) {
         let dim = self.features.len();
@@ -251,6 +277,7 @@ impl BlockFill<'_, '_> {
         if rows.end > self.share.rows(dim) {
             return Err(self.changed());
         }
+        self.encoder.check_counts(batch, kept)?;
         standardisation.apply_to_rows(raw, dim);
         let out = self.share.room(rows.clone(), dim, &mut self.buffers);
         out.features.iter_mut().zip(&*raw).for_each(|(out, &value)| *out = value as f32);

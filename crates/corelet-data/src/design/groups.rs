@@ -43,6 +43,11 @@ impl Groups {
         codes
     }
 
+    /// The observations, group by group, and where each group begins among them and the last one ends.
+    pub fn into_order(self) -> (Vec<usize>, Vec<usize>) {
+        (self.members, self.starts)
+    }
+
     /// The observations of a group, ascending.
     pub fn members(&self, group: usize) -> &[usize] {
         &self.members[self.starts[group]..self.starts[group + 1]]

@@ -7,7 +7,7 @@ use crate::design::dataset::{Dataset, Fill, Planned};
 use crate::design::features::Feature;
 use crate::design::fill::{Encoder, Filled};
 use crate::design::groups::NamedGroups;
-use crate::design::options::{DesignOptions, Single};
+use crate::design::options::{Beside, DesignOptions, Single};
 use crate::design::roles::Roles;
 use crate::design::standardise::Standardisation;
 use crate::design::target::TargetCode;
@@ -51,6 +51,8 @@ pub struct PartEncoding {
     columns: PartColumns,
     features: Vec<Feature>,
     target: TargetCode,
+    /// What the numbers beside the target are.
+    beside: Option<Beside>,
     /// Where the single numbers and the groups are among the columns.
     singles: [Option<usize>; Single::ALL.len()],
     groupings: Vec<usize>,
@@ -114,6 +116,7 @@ impl Source<'_> {
             features: &encoding.features,
             storage: &storage,
             target: encoding.target.clone(),
+            beside: encoding.beside,
             singles: encoding.singles,
             groupings: encoding.groupings.clone(),
         };
@@ -260,6 +263,7 @@ pub fn design_partitions(
         columns: asked,
         features: plan.features.clone(),
         target: code.clone(),
+        beside: options.columns.beside().map(|(_, what)| what),
         singles: roles.single_positions(),
         groupings: roles.grouping_positions(),
         scaled: ScaledColumns { dim: 0, columns: Vec::new(), centre: Vec::new(), scale: Vec::new() },

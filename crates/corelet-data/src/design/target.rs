@@ -117,11 +117,15 @@ impl Examined<'_> {
         }
     }
 
-    /// The column beside the target: positive exposures, numbers of trials, or events that were seen or not.
+    /// The column beside the target: exposures and numbers of trials from 0 on, or events that were seen or not.
     pub(crate) fn beside(&self, what: Beside) -> Result<(), DataError> {
         match what {
-            Beside::Exposure => self.positive(what.role()),
-            Beside::Trials => self.positive(what.role()).and_then(|()| self.counts(what.role())),
+            Beside::Exposure => {
+                let (role, (file, column)) = (what.role(), self.names());
+                let error = |(place, value)| Err(DataError::NotExposure { file, column, role, place, value });
+                self.single(role)?.not_exposure.map_or(Ok(()), error)
+            }
+            Beside::Trials => self.counts(what.role()),
             Beside::Event if matches!(self.found, Found::Bools(_)) => Ok(()),
             Beside::Event => {
                 let values = &self.single(what.role())?.distinct;
@@ -184,7 +188,7 @@ impl Examined<'_> {
 
     pub(crate) fn single(&self, role: &'static str) -> Result<&SingleValues, DataError> {
         const NONE: &SingleValues =
-            &SingleValues { distinct: Vec::new(), not_count: None, not_positive: None };
+            &SingleValues { distinct: Vec::new(), not_count: None, not_positive: None, not_exposure: None };
         Ok(self.numbers(role)?.single.as_ref().unwrap_or(NONE))
     }
 

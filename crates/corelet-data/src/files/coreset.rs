@@ -57,8 +57,12 @@ type Cells = BTreeMap<String, Vec<Option<String>>>;
 /// Names the file, and the row that is no row or has no weight.
 pub fn read_coreset(path: &Path) -> Result<CoresetFile, DataError> {
     let file = source_name(path);
-    let written = read_written(path, &file, |_| true)?;
-    checked(written.unwrap_or_default(), file, WEIGHT)
+    let written = read_written(path, &file)?;
+    if written.is_of_groups() {
+        let reason = "its weights are those of groups with random effects integrated out, and no weights of rows; predict takes such a coreset";
+        return Err(DataError::NotCoreset { file, reason: reason.to_owned() });
+    }
+    checked(written, file, WEIGHT)
 }
 
 /// Reads a coreset of groups, which has a note under this key; none where the file has not.
@@ -67,17 +71,28 @@ pub fn read_coreset(path: &Path) -> Result<CoresetFile, DataError> {
 /// See [`read_coreset`].
 pub fn read_group_coreset(path: &Path, key: &str) -> Result<Option<CoresetFile>, DataError> {
     let file = source_name(path);
-    let written = read_written(path, &file, |notes| notes.contains_key(key))?;
-    written.map(|written| checked(written, file, GROUP_WEIGHT)).transpose()
+    let written = read_written(path, &file)?;
+    if written.notes.contains_key(key) {
+        return checked(written, file, GROUP_WEIGHT).map(Some);
+    }
+    if written.is_of_groups() {
+        let reason = "its weights are those of groups, and it does not say of which model: CSV has no place for it, write the coreset as \
+                      .parquet or .json";
+        return Err(DataError::NotCoreset { file, reason: reason.to_owned() });
+    }
+    Ok(None)
 }
 
-/// What is in a file, where its notes are wanted.
-fn read_written(
-    path: &Path,
-    file: &str,
-    wanted: impl Fn(&Notes) -> bool,
-) -> Result<Option<Written>, DataError> {
-    let written = match Output::from_path(path)? {
+impl Written {
+    /// Whether it has weights of groups alone.
+    fn is_of_groups(&self) -> bool {
+        self.cells.contains_key(GROUP_WEIGHT) && !self.cells.contains_key(WEIGHT)
+    }
+}
+
+/// What is in a file.
+fn read_written(path: &Path, file: &str) -> Result<Written, DataError> {
+    Ok(match Output::from_path(path)? {
         Output::Json => read_json(path, file)?,
         Output::Csv => read_table(&Source::open(path, None)?, Notes::new())?,
         Output::Parquet => {
@@ -85,8 +100,7 @@ fn read_written(
             let notes = parquet.notes();
             read_table(&Source::of_reader(file.to_owned(), Box::new(parquet)), notes)?
         }
-    };
-    Ok(Some(written).filter(|written| wanted(&written.notes)))
+    })
 }
 
 fn checked(written: Written, file: String, weight: &'static str) -> Result<CoresetFile, DataError> {
@@ -112,7 +126,6 @@ fn checked(written: Written, file: String, weight: &'static str) -> Result<Cores
 }
 
 /// What is in a coreset file, before it is looked at.
-#[derive(Default)]
 struct Written {
     rows: Vec<f64>,
     cells: Cells,

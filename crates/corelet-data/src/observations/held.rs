@@ -12,10 +12,11 @@ use super::scratch::{Mapped, ScratchFile};
 
 /// Numbers that are read as a slice wherever they are. Whoever changes them has them in memory from then on.
 #[derive(Clone)]
-pub struct Held<T>(Where<T>);
+pub struct Held<T>(pub(super) Where<T>);
 
+/// Where they are.
 #[derive(Clone)]
-enum Where<T> {
+pub(super) enum Where<T> {
     Memory(Vec<T>),
     #[cfg(feature = "files")]
     Scratch(std::sync::Arc<Mapped<T>>),

@@ -6,6 +6,7 @@ mod held;
 mod mapping;
 mod marks;
 mod moments;
+mod reorder;
 mod scale;
 #[cfg(feature = "files")]
 mod scratch;
@@ -51,7 +52,8 @@ pub struct Observations {
     pub dim: usize,
     /// The target of each row, or empty for a model without one.
     pub target: Held<f64>,
-    /// What stands beside the target of each row: the exposure of a count (> 0), the trials of successes, whether an event was seen.
+    /// What stands beside the target of each row: the exposure of a count (0 where nothing could be counted), the trials of successes, whether
+    /// an event was seen.
     pub exposure: Option<Held<f64>>,
     /// What the log-likelihood of each row is multiplied by (> 0).
     pub weights: Option<Held<f64>>,

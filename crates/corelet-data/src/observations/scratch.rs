@@ -38,6 +38,16 @@ impl ScratchFile {
         write_all_at(&self.file, bytes, offset).map_err(failed)
     }
 
+    /// Reads numbers from this byte on.
+    pub(super) fn read_at<T: Pod>(&self, offset: u64, numbers: &mut [T]) -> Result<(), ScratchError> {
+        let bytes: &mut [u8] = bytemuck::cast_slice_mut(numbers);
+        let failed = |e: io::Error| ScratchError {
+            folder: self.folder.clone(),
+            reason: format!("it cannot be read: {e}"),
+        };
+        read_exact_at(&self.file, bytes, offset).map_err(failed)
+    }
+
     /// The whole file, to be read.
     pub(super) fn map<T: Pod>(self) -> Result<Mapped<T>, ScratchError> {
         let Self { file, folder } = self;
@@ -112,6 +122,24 @@ fn reserve(file: &File, bytes: u64) -> io::Result<()> {
 #[cfg(unix)]
 fn write_all_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
     std::os::unix::fs::FileExt::write_all_at(file, bytes, offset)
+}
+
+#[cfg(unix)]
+fn read_exact_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+    std::os::unix::fs::FileExt::read_exact_at(file, bytes, offset)
+}
+
+#[cfg(windows)]
+fn read_exact_at(file: &File, mut bytes: &mut [u8], mut offset: u64) -> io::Result<()> {
+    while !bytes.is_empty() {
+        let count = std::os::windows::fs::FileExt::seek_read(file, bytes, offset)?;
+        if count == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        bytes = &mut bytes[count..];
+        offset += count as u64;
+    }
+    Ok(())
 }
 
 #[cfg(windows)]

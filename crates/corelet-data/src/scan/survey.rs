@@ -94,6 +94,9 @@ pub(crate) struct SingleValues {
     pub(crate) distinct: Vec<(f64, Tally, Place)>,
     pub(crate) not_count: Option<(Place, f64)>,
     pub(crate) not_positive: Option<(Place, f64)>,
+    /// The first that is neither 0 nor positive.
+    #[serde(default)]
+    pub(crate) not_exposure: Option<(Place, f64)>,
 }
 
 /// In fewer rows than this, whole numbers of their own are no wonder.
@@ -364,6 +367,7 @@ impl NumberSurvey {
                 .collect(),
             not_count: moved(single.not_count),
             not_positive: moved(single.not_positive),
+            not_exposure: moved(single.not_exposure),
         });
         Self { sums: self.sums, order: self.order, infinite: moved(self.infinite), single }
     }
@@ -389,6 +393,7 @@ impl NumberSurvey {
         if let (Some(mine), Some(next)) = (&mut self.single, &next.single) {
             mine.not_count = mine.not_count.or(next.not_count);
             mine.not_positive = mine.not_positive.or(next.not_positive);
+            mine.not_exposure = mine.not_exposure.or(next.not_exposure);
             next.distinct.iter().for_each(|(value, rows, place)| mine.add(*value, rows, || *place));
         }
     }
@@ -403,6 +408,9 @@ impl SingleValues {
             }
             if found.not_positive.is_none() && !EXPOSURES.contains(&value) {
                 found.not_positive = Some((place(row), value));
+            }
+            if found.not_exposure.is_none() && value != 0.0 && !EXPOSURES.contains(&value) {
+                found.not_exposure = Some((place(row), value));
             }
             found.add(value, &kept.tally(at), || place(row));
         }

@@ -94,6 +94,8 @@ fn fault(reasons: &[Reason]) -> &'static str {
         "the chains did not mix on unweighted rows either, so the model or its sampler is at fault, not the coreset"
     } else if found(&[Reason::SecondMode]) {
         "the posterior has several modes, so that no chain can speak for all of it"
+    } else if found(&[Reason::EffectModes, Reason::Integrals]) {
+        "the effects of some groups have several modes, which the nodes of one rule do not see"
     } else if found(&[Reason::Drifted, Reason::Uncertified]) {
         "what is known of the earlier rows does not reach so far"
     } else if found(&of_draws) {
@@ -301,6 +303,10 @@ pub(super) fn why(reason: Reason) -> &'static str {
             "the integrals over the random effects are wrong: they may move the posterior by more than half of its sd, as where an effect \
              has several modes given its group's rows"
         }
+        Reason::EffectModes => {
+            "given its group's rows an effect has several modes, as where an outlier is alone in its group, and integrals about one of them are \
+             not smooth in the parameters: the draws contradict their gradient"
+        }
         Reason::Drifted => {
             "with the new rows the posterior has moved beyond where the coreset of the earlier rows was certified: they may be of another \
              regime"
@@ -361,6 +367,10 @@ pub(super) fn remedy(reason: Reason, points: usize, rows: usize) -> String {
         Reason::Integrals => {
             "no fixed number of nodes, and a look at groups whose rows fall into two clusters far apart: a finer grouping, or noise with \
              lighter tails"
+        }
+        Reason::EffectModes => {
+            "groups of more rows (a coarser column), noise with lighter tails (more degrees of freedom), or a look at the outliers: corrected, or \
+             left out"
         }
         Reason::Drifted | Reason::Uncertified | Reason::Accumulated | Reason::Inherited => {
             "give the earlier rows too (--old), for a verdict on all of them; where that is no A either, fit all rows again"

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::StudyError;
-use crate::data::{Groups, NamedGroups};
+use crate::data::NamedGroups;
 use crate::mixed::{RandomEffects, RandomTerms};
 use crate::model::BuiltIn;
 use crate::model::mixed::{Kept, Mixed, Term};
@@ -73,11 +73,15 @@ impl Factors {
     pub(super) fn assign(
         random: &RandomTerms,
         columns: &[String],
-        named: &[NamedGroups],
+        named: Vec<NamedGroups>,
     ) -> Result<Assigned, StudyError> {
         let unread = || StudyError::Random("the data have no groups".to_owned());
-        let of = |effects: &RandomEffects| groups_of(effects, columns, named).ok_or_else(unread);
-        let mut all = random.terms().iter().map(of).collect::<Result<Vec<_>, _>>()?;
+        let of = |effects: &RandomEffects| groups_of(effects, columns, &named).ok_or_else(unread);
+        let mut all = match (random.terms(), &named[..]) {
+            // Of many groups there should be no second copy.
+            ([_], [_]) => named,
+            (terms, _) => terms.iter().map(of).collect::<Result<Vec<_>, _>>()?,
+        };
         let mut most = 0;
         for (at, groups) in all.iter().enumerate() {
             if groups.groups.len() > all[most].groups.len() {
@@ -94,10 +98,10 @@ impl Factors {
     }
 }
 
-impl Assigned {
-    /// Levels by row, for rows that stand group by group.
-    pub(super) fn kept(&self, order: &[usize]) -> Vec<Kept> {
-        let each = self.levels.iter().zip(&self.factors.kept);
+impl Factors {
+    /// Of each factor that is kept, its `levels` by row, for rows that stand group by group.
+    pub(super) fn levels_in(&self, order: &[usize], levels: &[Vec<u32>]) -> Vec<Kept> {
+        let each = levels.iter().zip(&self.kept);
         each.map(|(levels, kept)| Kept::new(order.iter().map(|&i| levels[i]).collect(), kept.labels.len()))
             .collect()
     }
@@ -155,16 +159,6 @@ fn check_kept<'a>(
         }
     }
     Ok(())
-}
-
-/// The observations group by group, and where each group begins among them.
-pub(super) fn in_order(groups: &Groups) -> (Vec<usize>, Vec<usize>) {
-    let (mut order, mut starts) = (Vec::new(), vec![0]);
-    for group in 0..groups.len() {
-        order.extend_from_slice(groups.members(group));
-        starts.push(order.len());
-    }
-    (order, starts)
 }
 
 /// Refuses groups that say nothing of the random effects.

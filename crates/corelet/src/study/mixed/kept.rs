@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::factors::{Assigned, groups_of, in_order};
+use super::factors::{Assigned, groups_of};
 use super::{Factors, MixedFit, MixedPosterior, MixedStudy, StudyError};
 use crate::data::{
     Besides, CoresetFile, DataError, Encoding, NamedGroups, Source, Standardisation, TextLevels, Unseen,
@@ -175,14 +175,15 @@ impl KeptMixed {
         )?;
         let (rows, named, _) = encoded;
         let assigned = self.assigned(&named)?;
-        let (order, starts) = in_order(&assigned.groups.groups);
+        let NamedGroups { groups, names } = assigned.groups;
+        let (order, starts) = groups.into_order();
         let model = self.resolved.bind(rows.select(&order))?;
-        let mut mixed =
-            Mixed::new(&*model, self.scale.effects.clone(), starts.clone())?.with_kept(assigned.kept(&order));
+        let mut mixed = Mixed::new(&*model, self.scale.effects.clone(), starts.clone())?
+            .with_kept(assigned.factors.levels_in(&order, &assigned.levels));
         for (kept, powers) in mixed.kept_mut().iter_mut().zip(&self.powers) {
             kept.powers.clone_from(powers);
         }
-        let labels = assigned.groups.names.into_iter().zip(0..).collect();
+        let labels = names.into_iter().zip(0..).collect();
         Ok((KnownGroups { mixed, labels }, order, starts))
     }
 

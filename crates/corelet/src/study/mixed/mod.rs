@@ -17,13 +17,13 @@ pub use kept::{KeptMixed, KnownGroups};
 pub use marginal::{Marginal, MarginalKept};
 pub use predict::{GroupPolicy, MixedPosterior, MixedPrediction, PredictedEffects};
 
-use self::factors::{check_groups, in_order};
+use self::factors::{Assigned, check_groups};
 use self::modes::{Starts, are_mixed};
 use super::assign::some_of;
 use super::{
     FitSpecification, Frame, Lineage, Listener, Parameters, Progress, Resolved, Specification, StudyError,
 };
-use crate::data::{Dataset, Outcome};
+use crate::data::{DataError, Dataset, NamedGroups, Outcome};
 use crate::engine::{
     Advice, Best, Fitted, Interrupted, Plan, PoolCoreset, Pooled, Round, Sample, Target, TargetError, Units,
     Wanted, rounds,
@@ -122,12 +122,16 @@ impl MixedStudy {
             return Err(MixedError::Model { model: model.name(), why }.into());
         }
         let columns = dataset.encoding.factors();
-        let assigned = Factors::assign(&random, columns, &std::mem::take(&mut dataset.factors))?;
-        let random = assigned.factors.integrated.clone();
+        let Assigned { factors, groups: NamedGroups { groups, names: labels }, levels } =
+            Factors::assign(&random, columns, std::mem::take(&mut dataset.factors))?;
+        let random = factors.integrated.clone();
         let observations = std::mem::take(&mut dataset.observations);
         let (target, fingerprint) = (TargetScale::of(&observations), observations.fingerprint());
-        let (order, starts) = in_order(&assigned.groups.groups);
-        let observations = if order.is_sorted() { observations } else { observations.select(&order) };
+        let (order, starts) = groups.into_order();
+        let observations = match order.is_sorted() {
+            true => observations,
+            false => observations.reordered(&order).map_err(DataError::from)?,
+        };
         let classes = specification.model.model.classes(&observations.target);
         let shape = (observations.dim, classes);
         let resolved =
@@ -141,7 +145,8 @@ impl MixedStudy {
             let (dropped, all) = (count(dataset.dropped), count(dataset.rows.total()));
             warnings.insert(0, format!("{dropped} of {all} rows have missing values and were left out"));
         }
-        let mixed = Mixed::new(&*rows, scale.effects.clone(), starts)?.with_kept(assigned.kept(&order));
+        let mixed =
+            Mixed::new(&*rows, scale.effects.clone(), starts)?.with_kept(factors.levels_in(&order, &levels));
         check_groups(&mixed, &random, specification.model.model)?;
         let predictor =
             if specification.model.model.is_scaled_by_target() { target.sd.max(1e-300) } else { 1.0 };
@@ -160,11 +165,11 @@ impl MixedStudy {
         Ok(Self {
             model: MixedModel { nodes: Nodes::new(1, random.len()), mixed, prior },
             nodes: specification.mixed.nodes,
-            labels: assigned.groups.names,
+            labels,
             resolved: fixed.resolved,
             known: fixed.known,
             frame,
-            factors: assigned.factors,
+            factors,
             scale,
             order,
             start,
@@ -297,7 +302,7 @@ impl MixedStudy {
         if modes.len() > 1 && !are_mixed(&modes, &draws) {
             known.push(Reason::SecondMode);
         }
-        let verdict = verdict.named(&self.names()).with(&known);
+        let verdict = self.explained(verdict.named(&self.names()).with(&known), &groups, &draws);
         let strays = verdict.reasons.iter().any(|reason| matches!(reason, Reason::Variance | Reason::Share));
         let resampled = verdict.grade == Grade::B && strays;
         let sample = match resampled {

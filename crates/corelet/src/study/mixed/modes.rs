@@ -10,7 +10,11 @@ use crate::posterior::{LaplaceSettings, effective_sample_size, laplace, modes};
 use crate::rows::{All, Memory};
 use crate::study::StudyError;
 use crate::trust::policy::PROPORTION_DRAWS;
+use crate::trust::{Reason, Verdict};
 use crate::words::another_mode;
+
+/// Modes of an effect with e to less this of the best one's mass say nothing.
+const LEAST_MASS: f64 = 10.0;
 
 /// Where fits and the search for modes begin.
 pub(super) struct Starts {
@@ -64,6 +68,29 @@ impl MixedStudy {
             another_mode(&names[most], here[most], there[most], mode.log_mass - best.log_mass)
         };
         others.iter().map(word).collect()
+    }
+}
+
+impl MixedStudy {
+    /// The verdict, with what explains draws that contradict their gradient where chosen groups have effects with several modes: the
+    /// integrals about one of these jump where another takes over.
+    pub(super) fn explained(&self, verdict: Verdict, groups: &[usize], sample: &Sample) -> Verdict {
+        let contradicts =
+            |reason: &Reason| matches!(reason, Reason::Shifted | Reason::Misscaled | Reason::Misshapen);
+        let mixed = &self.model.mixed;
+        if !mixed.may_have_modes() || !verdict.reasons.iter().any(contradicts) {
+            return verdict;
+        }
+        let (place, mut scratch) = (mixed.place(&sample.draws.mean()), mixed.scratch());
+        let mut several = |&group: &usize| {
+            let modes = mixed.modes(group, &place, &mut scratch);
+            matches!(modes[..], [(_, best), (_, next), ..] if next > best - LEAST_MASS)
+        };
+        if !groups.iter().any(&mut several) {
+            return verdict;
+        }
+        let reasons = verdict.reasons.iter().copied().filter(|reason| !contradicts(reason)).collect();
+        Verdict { reasons, ..verdict }.with(&[Reason::EffectModes])
     }
 }
 

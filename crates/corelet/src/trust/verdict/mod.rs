@@ -109,6 +109,8 @@ pub enum Reason {
     Quadrature,
     /// It moves the posterior by half of one and more, as where groups have several modes.
     Integrals,
+    /// The draws fail a test, and chosen groups have effects with several modes, of which the nodes see one.
+    EffectModes,
     /// The posterior has moved beyond where the coreset of earlier rows was certified.
     Drifted,
     /// Nothing certifies the coreset of earlier rows any more, or ever did.
