@@ -6,7 +6,7 @@ use super::gaussian::{Expanded, FarFromQuadratic};
 use super::plan::{MOST_BY_ROWS, STRAYED};
 use super::rounds;
 use super::unseen::{Unseen, unseen_mode};
-use super::whole::{has_sampler, instead, rather};
+use super::whole::{has_sampler, instead, rather, soon};
 use super::{
     Advice, Best, Fitted, Interrupted, NotWorthIt, Plan, PoolCoreset, Pooled, Round, Sample, Step,
     StepListener, Target, TargetError, Units,
@@ -115,8 +115,9 @@ fn in_rounds<T: Target + ?Sized>(
             // Its posterior is where a pilot would lead, unless it is nowhere.
             let given = if is_somewhere(&first) { Some(first.draws.clone()) } else { given };
             let before = first.rounds.len();
+            let plan = if gives_up { Plan { advice: Advice::Pressed, ..plan } } else { plan };
             let second = by_rows(target, units, plan, given, &mut |step| listener(&after(step, before)));
-            Ok(beyond(target, first, second, "in its place"))
+            beyond(target, first, second, (gives_up, "in its place"))
         }
     }
 }
@@ -188,9 +189,10 @@ fn by_gaussians<T: Target + ?Sized>(
         return Ok((first, interrupted));
     }
     let before = first.rounds.len();
+    let advice = if gives_up { Advice::Pressed } else { plan.advice };
     let second = by_gaussian(
         (target, units),
-        (plan.clone(), false),
+        (Plan { advice, ..plan.clone() }, false),
         variance,
         Some(first.draws.clone()),
         &mut |step| listener(&after(step, before)),
@@ -202,7 +204,7 @@ fn by_gaussians<T: Target + ?Sized>(
             (Err(error), interrupted)
         }
     };
-    Ok((beyond(target, first, second, "beside it"), interrupted))
+    Ok((beyond(target, first, second, (gives_up, "beside it"))?, interrupted))
 }
 
 /// A step of rounds that come after so many others.
@@ -212,16 +214,22 @@ fn after(step: &Step, before: usize) -> Step {
 }
 
 /// The better of a fit and another that went on from it; the first where the other came to nothing, with a note why.
+///
+/// # Errors
+/// That of the other, where it `gives_up` for all rows, which take less time, and little.
 fn beyond<T: Target + ?Sized>(
     target: &T,
     mut first: TargetFit,
     second: Result<TargetFit, TargetError>,
-    how: &str,
-) -> TargetFit {
+    (gives_up, how): (bool, &str),
+) -> Result<TargetFit, TargetError> {
     let error = match second {
-        Ok(second) => return better(first, second, how),
+        Ok(second) => return Ok(better(first, second, how)),
         Err(error) => error,
     };
+    if gives_up && soon(&error).is_some() {
+        return Err(error);
+    }
     first.notes.push(if stopped(target, &error) {
         "interrupted: the best so far".to_owned()
     } else if error.is::<NotWorthIt>() {
@@ -229,7 +237,7 @@ fn beyond<T: Target + ?Sized>(
     } else {
         format!("weighted rows {how} were tried, but {error}")
     });
-    first
+    Ok(first)
 }
 
 /// Whether it says that all rows had better be sampled.

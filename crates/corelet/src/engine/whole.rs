@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::fit::FAR;
-use super::forecast::{CALL_COSTS, LEAPS, LONG, PATIENCE, seconds};
+use super::forecast::{LONG, PATIENCE, Rate, full_fit};
 use super::gaussian::{Derivatives, FarFromQuadratic};
 use super::plan::{LONGER, VERDICT_DRAWS, WHOLE_DRAWS};
 use super::rounds::is_slow;
@@ -72,16 +72,19 @@ pub(super) fn rather<T: Target + ?Sized>(
     error: TargetError,
     listener: &mut StepListener<'_>,
 ) -> Result<TargetFit, TargetError> {
-    let expected = match (error.downcast_ref(), error.downcast_ref()) {
-        (Some(NotWorthIt(forecast)), _) => forecast.full.filter(|full| *full <= LONG),
-        (_, Some(FarFromQuadratic { full, .. })) => Some(*full),
-        _ => None,
-    };
+    let far = error.downcast_ref().map(|FarFromQuadratic { full, .. }| *full);
+    let expected = soon(&error).or(far);
     let (Some(model), Some(expected)) = (sampled_by_itself(target), expected) else { return Err(error) };
     let mut whole = Whole { target, model, listener, remaining: Some(expected), rounds: 0 };
     let mut found = whole.sampled(units, seed)?;
     found.notes.push(format!("{error}: all {} rows were sampled", count(units.rows())));
     Ok(found)
+}
+
+/// Seconds that all rows take by the forecast of this error, where it has one and these are few.
+pub(super) fn soon(error: &TargetError) -> Option<f64> {
+    let NotWorthIt(forecast) = error.downcast_ref()?;
+    forecast.full.filter(|full| *full <= LONG)
 }
 
 /// Whether a model has a sampler of its own, whose chains have a length.
@@ -97,9 +100,9 @@ fn sampled_by_itself<T: Target + ?Sized>(target: &T) -> Option<&dyn Derivatives>
 /// Seconds that the model's own sampler will take on all rows.
 fn sampling<T: Target + ?Sized>(target: &T, model: &dyn Derivatives) -> Result<f64, TargetError> {
     let at = model.starts(1)?;
-    let gradient = seconds(|| model.log_likelihood(&at, None).map(drop))?;
-    let prior = seconds(|| model.log_prior(&at).map(drop))?;
-    Ok(target.final_steps() as f64 * LEAPS * (gradient + prior + CALL_COSTS))
+    let gradient = Rate::of(&at, |at| model.log_likelihood(at, None).map(drop))?;
+    let prior = Rate::of(&at, |at| model.log_prior(at).map(drop))?;
+    Ok(full_fit(target.final_steps() as f64, gradient, prior))
 }
 
 struct Whole<'t, 'l, T: Target + ?Sized> {
