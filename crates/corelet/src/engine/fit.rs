@@ -6,7 +6,7 @@ use super::gaussian::{Expanded, FarFromQuadratic};
 use super::plan::{MOST_BY_ROWS, STRAYED};
 use super::rounds;
 use super::unseen::{Unseen, unseen_mode};
-use super::whole::{has_sampler, instead, rather, soon};
+use super::whole::{has_sampler, instead, rather};
 use super::{
     Advice, Best, Fitted, Interrupted, NotWorthIt, Plan, PoolCoreset, Pooled, Round, Sample, Step,
     StepListener, Target, TargetError, Units,
@@ -117,7 +117,7 @@ fn in_rounds<T: Target + ?Sized>(
             let before = first.rounds.len();
             let plan = if gives_up { Plan { advice: Advice::Pressed, ..plan } } else { plan };
             let second = by_rows(target, units, plan, given, &mut |step| listener(&after(step, before)));
-            beyond(target, first, second, (gives_up, "in its place"))
+            Ok(beyond(target, first, second, "in its place"))
         }
     }
 }
@@ -204,7 +204,7 @@ fn by_gaussians<T: Target + ?Sized>(
             (Err(error), interrupted)
         }
     };
-    Ok((beyond(target, first, second, (gives_up, "beside it"))?, interrupted))
+    Ok((beyond(target, first, second, "beside it"), interrupted))
 }
 
 /// A step of rounds that come after so many others.
@@ -214,30 +214,24 @@ fn after(step: &Step, before: usize) -> Step {
 }
 
 /// The better of a fit and another that went on from it; the first where the other came to nothing, with a note why.
-///
-/// # Errors
-/// That of the other, where it `gives_up` for all rows, which take less time, and little.
 fn beyond<T: Target + ?Sized>(
     target: &T,
     mut first: TargetFit,
     second: Result<TargetFit, TargetError>,
-    (gives_up, how): (bool, &str),
-) -> Result<TargetFit, TargetError> {
+    how: &str,
+) -> TargetFit {
     let error = match second {
-        Ok(second) => return Ok(better(first, second, how)),
+        Ok(second) => return better(first, second, how),
         Err(error) => error,
     };
-    if gives_up && soon(&error).is_some() {
-        return Err(error);
-    }
     first.notes.push(if stopped(target, &error) {
         "interrupted: the best so far".to_owned()
     } else if error.is::<NotWorthIt>() {
-        format!("weighted rows {how} were not tried: {error}")
+        format!("weighted rows {how} were not tried (force=True tries them): {error}")
     } else {
         format!("weighted rows {how} were tried, but {error}")
     });
-    Ok(first)
+    first
 }
 
 /// Whether it says that all rows had better be sampled.

@@ -72,19 +72,16 @@ pub(super) fn rather<T: Target + ?Sized>(
     error: TargetError,
     listener: &mut StepListener<'_>,
 ) -> Result<TargetFit, TargetError> {
-    let far = error.downcast_ref().map(|FarFromQuadratic { full, .. }| *full);
-    let expected = soon(&error).or(far);
+    let expected = match (error.downcast_ref(), error.downcast_ref()) {
+        (Some(NotWorthIt(forecast)), _) => forecast.full.filter(|full| *full <= LONG),
+        (_, Some(FarFromQuadratic { full, .. })) => Some(*full),
+        _ => None,
+    };
     let (Some(model), Some(expected)) = (sampled_by_itself(target), expected) else { return Err(error) };
     let mut whole = Whole { target, model, listener, remaining: Some(expected), rounds: 0 };
     let mut found = whole.sampled(units, seed)?;
     found.notes.push(format!("{error}: all {} rows were sampled", count(units.rows())));
     Ok(found)
-}
-
-/// Seconds that all rows take by the forecast of this error, where it has one and these are few.
-pub(super) fn soon(error: &TargetError) -> Option<f64> {
-    let NotWorthIt(forecast) = error.downcast_ref()?;
-    forecast.full.filter(|full| *full <= LONG)
 }
 
 /// Whether a model has a sampler of its own, whose chains have a length.
