@@ -67,6 +67,30 @@ def test_from_a_pilot_to_an_a():
     assert "A - exact" in repr(fit) and "draws of its own posterior" in repr(fit.coreset)
 
 
+def test_a_log_likelihood_without_a_term_is_refused():
+    """The coreset would be one of another model, whose draws the gradient alone cannot tell."""
+    model = Regression(n=5000)
+
+    def gradient(theta, rows, weights):
+        X, error = model.X[rows], model.y[rows] - theta["beta"] @ model.X[rows].T
+        precision = np.exp(-2 * theta["log_sd"])
+        beta, total = theta["beta"], weights.sum()
+        prior = 0.01 * precision[:, None] * beta
+        # σ² ~ IG(1, 1) with the Jacobian of log σ; β | σ² brings σ⁻ᵖ and its quadratic.
+        quadratic = weights @ (error**2).T + 0.01 * (beta**2).sum(axis=1) + 2
+        return {
+            "beta": precision[:, None] * ((weights * error) @ X) - prior,
+            "log_sd": precision * quadratic - total - beta.shape[1] - 2,
+        }
+
+    def without_the_scale(theta, rows):
+        return model.log_likelihood(theta, rows) + theta["log_sd"][:, None]
+
+    assert model.fit(gradient=gradient).verdict.grade == "A"
+    with pytest.raises(corelet.CoreletError, match="gradient is not that of the log-likelihood: its derivative by log_sd"):
+        corelet.fit_model(model.sample, without_the_scale, n=model.n, k=60, gradient=gradient)
+
+
 def test_a_pilot_far_off_takes_more_rounds():
     model = Regression(heavy=True)
     mean = np.array([5.0, 5.0, 5.0, 5.0])

@@ -17,6 +17,8 @@ struct Product {
     x: Vec<[f64; 2]>,
     y: Vec<f64>,
     says: Says,
+    /// Prior standard deviation of u₀: of a wide one the posterior bends more.
+    spread: f64,
 }
 
 /// What it says that its likelihood sees.
@@ -49,7 +51,7 @@ impl Product {
             .enumerate()
             .map(|(i, row)| f64::from(u8::from(noise(29 * i + 11) < chance(row))))
             .collect();
-        Self { x, y, says }
+        Self { x, y, says, spread: 0.4 }
     }
 
     fn seen(u: &[f64]) -> [f64; 2] {
@@ -80,51 +82,70 @@ impl Product {
 
     /// Draws of a density that is known on a grid, independent.
     fn draws_of(&self, rows: &[(usize, f64)], count: usize) -> Vec<f64> {
-        let (points, masses) = self.grid(rows);
-        let mut sums = Vec::with_capacity(masses.len());
+        let grid = self.grid(rows);
+        let mut sums = Vec::with_capacity(grid.masses.len());
         let mut sum = 0.0;
-        masses.iter().for_each(|mass| {
+        grid.masses.iter().for_each(|mass| {
             sum += mass;
             sums.push(sum);
         });
         let draw = |s: usize| {
             let at = sums.partition_point(|sum| *sum < noise(s * 31 + 17) * 0.999_999);
-            let jitter = |j: usize, step: f64| step * (noise(s * 7 + j * 3 + 1) - 0.5);
-            let point = points[at.min(points.len() - 1)];
-            [point[0] + jitter(0, WIDE), point[1] + jitter(1, WIDE), point[2] + jitter(2, NARROW)]
+            let jitter = |j: usize| noise(s * 7 + j * 3 + 1) - 0.5;
+            let [scale, v, slope] = grid.cells[at.min(grid.cells.len() - 1)];
+            unseen([scale + STEP * jitter(0), v + grid.step * jitter(1), slope + grid.step * jitter(2)])
         };
         (0..count).flat_map(draw).collect()
     }
 
-    /// Points of the posterior of these rows and the mass at each.
-    fn grid(&self, rows: &[(usize, f64)]) -> (Vec<[f64; 3]>, Vec<f64>) {
-        let mut points = Vec::new();
-        for i in -30..=30 {
-            for j in -30..=42 {
-                for k in -12..=12 {
-                    points.push([WIDE * f64::from(i), WIDE * f64::from(j), -0.4 + NARROW * f64::from(k)]);
-                }
+    /// The posterior of these rows on a grid of the log scale and of the two numbers that rows see, about where these are likely: in u₁
+    /// itself it is a ridge that is too thin for a grid.
+    fn grid(&self, rows: &[(usize, f64)]) -> Grid {
+        let total: f64 = rows.iter().map(|(_, weight)| weight).sum();
+        let mut top = [0.0; 2];
+        for _ in 0..200 {
+            let slope = self.by_effects(&top, rows).gradients;
+            top.iter_mut().zip(slope).for_each(|(x, s)| *x += 4.0 * (s - *x / 4.0) / (total + 1.0));
+        }
+        let step = 0.5 / total.sqrt();
+        let seen: Vec<[f64; 2]> = (-HALF..=HALF)
+            .flat_map(|i| (-HALF..=HALF).map(move |j| [step * f64::from(i), step * f64::from(j)]))
+            .map(|[v, slope]| [top[0] + v, top[1] + slope])
+            .collect();
+        let likelihood = self.by_effects(&seen.concat(), rows).values;
+        let mut cells = Vec::new();
+        let mut density = Vec::new();
+        for i in -50..=50 {
+            let scale = STEP * f64::from(i);
+            for (&[v, slope], value) in seen.iter().zip(&likelihood) {
+                let cell = [scale, v, slope];
+                // du₁ = e^{−u₀} dv.
+                density.push(value + self.prior(&unseen(cell), &mut [0.0; 3]) - scale);
+                cells.push(cell);
             }
         }
-        // The likelihood is a function of two numbers: a quadratic about its top would do, but it is computed as it is.
-        let flat: Vec<f64> = points.iter().flatten().copied().collect();
-        let prior = flat.chunks_exact(3).map(|u| prior(u, &mut [0.0; 3]));
-        let effects: Vec<f64> = flat.chunks_exact(3).flat_map(Self::seen).collect();
-        let likelihood = self.by_effects(&effects, rows).values;
-        let density: Vec<f64> = likelihood.iter().zip(prior).map(|(a, b)| a + b).collect();
         let most = density.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let masses: Vec<f64> = density.iter().map(|x| (x - most).exp()).collect();
         let whole: f64 = masses.iter().sum();
-        (points, masses.iter().map(|mass| mass / whole).collect())
+        Grid { cells, masses: masses.iter().map(|mass| mass / whole).collect(), step }
     }
 }
 
-const WIDE: f64 = 0.1;
-const NARROW: f64 = 0.1;
+/// Cells of the log scale, of the coefficient and of the slope, with the mass of each.
+struct Grid {
+    cells: Vec<[f64; 3]>,
+    masses: Vec<f64>,
+    /// Distance of cells in the last two.
+    step: f64,
+}
 
-/// u ~ N(0, 0.7²), N(0, 1), N(0, 1).
-fn prior(u: &[f64], slope: &mut [f64]) -> f64 {
-    normal_prior(&u[..1], 0.7, &mut slope[..1]) + normal_prior(&u[1..], 1.0, &mut slope[1..])
+/// Distance of cells in the log scale, and cells on either side of the likeliest numbers that rows see.
+const STEP: f64 = 0.05;
+const HALF: i32 = 20;
+
+/// The parameters at which rows see these numbers.
+fn unseen([scale, v, slope]: [f64; 3]) -> [f64; 3] {
+    [scale, v * (-scale).exp(), slope]
 }
 
 impl Model for Product {
@@ -143,8 +164,9 @@ impl Model for Product {
         values[0]
     }
 
+    /// u ~ N(0, spread²), N(0, 1), N(0, 1).
     fn prior(&self, u: &[f64], slope: &mut [f64]) -> f64 {
-        prior(u, slope)
+        normal_prior(&u[..1], self.spread, &mut slope[..1]) + normal_prior(&u[1..], 1.0, &mut slope[1..])
     }
 
     fn sample(&self, rows: &[usize], weights: &[f64]) -> Option<Sample> {
@@ -218,7 +240,8 @@ fn a_gaussian_in_the_effects_stands_for_rows_that_see_a_product() {
     assert!(found.verdict.divergence.variance < 0.02, "{:?}", found.verdict.divergence);
     let Some((names, rest)) = &found.coreset.rest else { panic!("no Gaussian") };
     assert_eq!((names.join(", ").as_str(), rest.dim()), ("coefficient, slope", 2));
-    let (points, masses) = model.grid(&model.all());
+    let Grid { cells, masses, .. } = model.grid(&model.all());
+    let points: Vec<[f64; 3]> = cells.into_iter().map(unseen).collect();
     let theta = &found.draws.draws.theta;
     let share = 3.0 / theta.len() as f64;
     for j in 0..3 {
@@ -251,7 +274,8 @@ fn all_rows_are_sampled_where_nothing_smaller_stands_for_them() {
 /// Where the first Gaussian is far off, nothing more is tried.
 #[test]
 fn all_rows_are_sampled_at_once_where_the_log_likelihood_is_far_from_quadratic() {
-    let found = advised(&Product::new(400, Says::Nothing), RestChoice::Auto, 1, Advice::Heeded).unwrap();
+    let model = Product { spread: 0.7, ..Product::new(400, Says::Nothing) };
+    let found = advised(&model, RestChoice::Auto, 1, Advice::Heeded).unwrap();
     assert_eq!((found.coreset.rows.len(), found.rounds.len()), (400, 0), "{:?}", found.notes);
     assert_eq!(found.verdict.grade, Grade::A, "{:?}", found.verdict.reasons);
     assert!(found.notes.iter().any(|note| note.contains("far from quadratic")), "{:?}", found.notes);

@@ -133,3 +133,71 @@ fn many_other_modes_are_no_a() {
     assert_eq!((fit.verdict.grade, &fit.verdict.reasons[..]), (Grade::B, &[Reason::ManyModes][..]));
     assert!(fit.notes.iter().any(|note| note.contains("other modes were found")), "{:?}", fit.notes);
 }
+
+/// Independent means, one for each of so many kinds of rows, under a flat prior.
+struct Means {
+    dim: usize,
+    y: Vec<f64>,
+}
+
+impl Means {
+    fn new(dim: usize) -> Self {
+        let rng = ChaCha8Rng::seed_from_u64(3);
+        Self { dim, y: StandardNormal.sample_iter(rng).take(10 * dim).collect() }
+    }
+}
+
+impl Model for Means {
+    fn rows(&self) -> usize {
+        self.y.len()
+    }
+
+    fn dim(&self) -> usize {
+        self.dim
+    }
+
+    fn row(&self, row: usize, theta: &[f64], weight: f64, slope: &mut [f64]) -> f64 {
+        let left = self.y[row] - theta[row % self.dim];
+        slope[row % self.dim] += weight * left;
+        -0.5 * left * left
+    }
+
+    fn prior(&self, _: &[f64], _: &mut [f64]) -> f64 {
+        0.0
+    }
+
+    /// Independent draws.
+    fn sample(&self, rows: &[usize], weights: &[f64]) -> Option<Sample> {
+        let (mut totals, mut sums) = (vec![1e-9; self.dim], vec![0.0; self.dim]);
+        for (&row, weight) in rows.iter().zip(weights) {
+            totals[row % self.dim] += weight;
+            sums[row % self.dim] += weight * self.y[row];
+        }
+        let mut noise = StandardNormal.sample_iter(ChaCha8Rng::seed_from_u64(11));
+        let mut draw = |(total, sum): (&f64, &f64)| -> f64 {
+            let noise: f64 = noise.next().unwrap_or_default();
+            sum / total + noise / total.sqrt()
+        };
+        let theta: Vec<f64> =
+            (0..4000).flat_map(|_| totals.iter().zip(&sums).map(&mut draw).collect::<Vec<_>>()).collect();
+        Some(Sample::new(theta, self.dim, 4, true, 0))
+    }
+}
+
+/// Of more parameters than can be searched, by a sampler whose chains may have begun anywhere: not an A, and it is said why.
+#[test]
+fn what_cannot_be_searched_is_no_a() {
+    for (dim, grade) in [(12, Grade::A), (101, Grade::B)] {
+        let model = Means::new(dim);
+        let target = AnyModel { model: &model, begin: Begin::Apart, gives: Gives::Gradient, seed: 0 };
+        let k = model.y.len();
+        let plan =
+            Plan { k, max_k: k, pilot: k, max_rounds: 4, draws: None, seed: 3, advice: Advice::Silent };
+        let go_on = &mut |_: &_| ControlFlow::Continue(());
+        let fit = fit(&target, Units::of_rows(k), plan, RestChoice::None, None, go_on).unwrap();
+        assert_eq!(fit.verdict.grade, grade, "{:?}", fit.verdict.reasons);
+        let said = fit.notes.iter().any(|note| note.contains("no other modes were looked for"));
+        assert_eq!(said, fit.verdict.reasons.contains(&Reason::Unsearched), "{:?}", fit.notes);
+        assert_eq!(said, dim > 100);
+    }
+}

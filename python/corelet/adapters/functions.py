@@ -12,16 +12,8 @@ from .. import _lib
 from ..results.draws import BARE, Draws
 from ..frames.units import Which
 from .bridge import Layout, checked
-from .gaussian import Numbers, names_of
-
-COMPARED = 3
-"""Draws at which gradients are compared with differences."""
-COMPARED_ROWS = 500
-"""Rows whose log-likelihood is."""
-STEP = 1e-2
-"""Of the differences, in standard deviations of the pilot: large enough for single precision."""
-SHARE, NATS = 0.03, 3e-3
-"""By which share of it, and by how many nats a standard deviation, a gradient may miss a difference."""
+from .differences import COMPARED, COMPARED_ROWS, wrong_derivatives
+from .gaussian import Numbers
 
 
 class Functions:
@@ -38,6 +30,7 @@ class Functions:
         self._sample = sample
         self._log_likelihood = log_likelihood
         self._gradient = gradient
+        self._compared = False
 
     @property
     def last_steps(self) -> int:
@@ -67,7 +60,36 @@ class Functions:
         if self._gradient is None:
             return None
         some = draws.thin(most)
+        if not self._compared:
+            self._compare_weighted(some, rows, weights)
+            self._compared = True
         return self.gradient_at(some.flat(), some.count, rows, weights)
+
+    def _compare_weighted(self, draws: Draws, rows: NDArray[np.int64], weights: NDArray[np.float64]) -> None:
+        """Refuses a gradient of another log-likelihood than the one that rows are chosen and judged by."""
+        layout = Layout.of(draws)
+        points = layout.table(draws).reshape(draws.count, -1)
+        at = points[np.arange(COMPARED) * len(points) // COMPARED]
+
+        def density(points: Numbers) -> tuple[Numbers, Numbers]:
+            theta, count = layout.draws(points[None]).flat(), len(points)
+            with np.errstate(all="ignore"):
+                values = checked(self._log_likelihood(theta, rows), count, rows) @ weights
+                # Twice the weights less once: what the prior adds is in both.
+                twice, once = (self.gradient_at(theta, count, rows, times * weights)[1] for times in (2.0, 1.0))
+            return values, twice - once
+
+        self._refuse(wrong_derivatives(density, at, points.std(axis=0)), layout, "log-likelihood")
+
+    @staticmethod
+    def _refuse(wrong: Optional[list[int]], layout: Layout, what: str) -> None:
+        if wrong is None:
+            return
+        by = f" by {layout.entries()[wrong[0]]}" if wrong else ""
+        function = "log_prior" if what == "prior" else "log_likelihood"
+        raise _lib.CoreletError(
+            f"gradient is not that of the {what}: its derivative{by} is not what differences of {function} say, at some of the draws"
+        )
 
     def gradient_at(
         self, theta: Any, count: int, rows: NDArray[np.int64], weights: NDArray[np.float64]
@@ -141,8 +163,7 @@ class Densities(Functions):
 
     def coordinates(self) -> list[str]:
         """The name of each number of θ."""
-        parts = zip(self._layout.names, self._layout.shapes)
-        return [name for variable, shape in parts for name in names_of(variable or "theta", shape)]
+        return self._layout.entries()
 
     def places(self, count: int) -> Numbers:
         """Draws of the pilot, evenly spaced."""
@@ -194,28 +215,8 @@ class Densities(Functions):
 
     def _compare(self) -> None:
         """Refuses functions that do not belong together."""
-        at = self.places(COMPARED)
-        sds = self._starts.std(axis=0)
+        at, sds = self.places(COMPARED), self._starts.std(axis=0)
         rows = np.linspace(0, self.n - 1, min(self.n, COMPARED_ROWS)).astype(np.int64)
-        for what, some in (("prior", rows[:0]), ("log-likelihood", rows)):
-
-            def density(points: Numbers) -> tuple[Numbers, Numbers]:
-                return self.slopes(points, some) if len(some) else self.log_prior(points)  # noqa: B023
-
-            signs = np.where(np.arange(self.dimension) % 2, 1.0, -1.0) * np.random.default_rng(0).choice([-1.0, 1.0], self.dimension)
-            along = sds * signs / np.sqrt(self.dimension)
-            if self._agrees(density, at, along).all():
-                continue
-            each = (self._agrees(density, at, np.where(np.arange(self.dimension) == j, sds[j], 0.0)) for j in range(self.dimension))
-            wrong = [name for name, right in zip(self.coordinates(), each) if not right.all()]
-            by = f" by {wrong[0]}" if wrong else ""
-            raise _lib.CoreletError(
-                f"gradient is not that of the {what}: its derivative{by} is not what differences of "
-                f"{'log_prior' if what == 'prior' else 'log_likelihood'} say, at draws of the pilot"
-            )
-
-    @staticmethod
-    def _agrees(density: Callable[[Numbers], tuple[Numbers, Numbers]], at: Numbers, along: Numbers) -> NDArray[np.bool_]:
-        said = density(at)[1] @ along
-        found = (density(at + STEP * along)[0] - density(at - STEP * along)[0]) / (2 * STEP)
-        return ~(np.abs(said - found) > SHARE * np.maximum(np.abs(said), np.abs(found)) + NATS)
+        self._refuse(wrong_derivatives(self.log_prior, at, sds), self._layout, "prior")
+        self._refuse(wrong_derivatives(lambda points: self.slopes(points, rows), at, sds), self._layout, "log-likelihood")
+        self._compared = True

@@ -60,7 +60,11 @@ pub(super) fn unseen_mode<T: Target + ?Sized>(
     seed: u64,
 ) -> Result<Option<Unseen>, TargetError> {
     let chains = sample.chains();
-    let Some((land, draws)) = Landscape::new(target, sample, seed)? else { return Ok(None) };
+    let (land, draws) = match Ground::of(target, sample, seed)? {
+        Ground::Known(land, draws) => (land, draws),
+        Ground::TooWide(dim) => return Ok(Some(unsearched(dim))),
+        Ground::None => return Ok(None),
+    };
     let mut known = apart(land.ends(land.drawn(&draws))?);
     if known.is_empty() {
         // Draws of a ridge without a top are compared at their mean.
@@ -89,6 +93,15 @@ fn rugged(others: usize) -> Unseen {
     Unseen { reason: Reason::ManyModes, words }
 }
 
+/// Of more parameters than places apart mean anything for, drawn by a sampler that may have begun anywhere.
+fn unsearched(dim: usize) -> Unseen {
+    let words = format!(
+        "no other modes were looked for: {dim} parameters are too many for that without the density itself; chains begun far apart from \
+         each other show more"
+    );
+    Unseen { reason: Reason::Unsearched, words }
+}
+
 /// Each of these ends once.
 fn apart(ends: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
     let mut kept: Vec<Vec<f64>> = Vec::new();
@@ -101,9 +114,18 @@ fn apart(ends: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
     kept
 }
 
-impl<'t, T: Target + ?Sized> Landscape<'t, T> {
-    /// With the draws in its coordinates; none where they do not move, are too many or have no gradient.
-    fn new(target: &'t T, sample: &Sample, seed: u64) -> Result<Option<(Self, Vec<f64>)>, TargetError> {
+/// What can be climbed on.
+enum Ground<'t, T: Target + ?Sized> {
+    /// A landscape, with the draws in its coordinates.
+    Known(Landscape<'t, T>, Vec<f64>),
+    /// So many parameters are too many.
+    TooWide(usize),
+    /// The draws do not move; or the tool's own chains begin apart and are of too many parameters.
+    None,
+}
+
+impl<'t, T: Target + ?Sized> Ground<'t, T> {
+    fn of(target: &'t T, sample: &Sample, seed: u64) -> Result<Self, TargetError> {
         let rows = sample_of_size(target.rows(), SEARCHED_ROWS, seed)
             .unwrap_or_else(|| (0..target.rows()).collect());
         let weights = vec![target.rows() as f64 / rows.len().max(1) as f64; rows.len()];
@@ -112,18 +134,21 @@ impl<'t, T: Target + ?Sized> Landscape<'t, T> {
             None => (By::Scores, sample.draws.theta.clone()),
         };
         let dim = points.len() / sample.len().max(1);
-        if dim == 0 || dim > MOST_SEARCHED || points.iter().any(|x| !x.is_finite()) {
-            return Ok(None);
+        if dim == 0 || points.iter().any(|x| !x.is_finite()) {
+            return Ok(Self::None);
+        }
+        if dim > MOST_SEARCHED {
+            return Ok(if by == By::Density { Self::None } else { Self::TooWide(dim) });
         }
         let moments: Vec<(f64, f64)> = (0..dim).map(|j| moments(&points, dim, j)).collect();
         if moments.iter().any(|(_, sd)| *sd <= 0.0) {
-            return Ok(None);
+            return Ok(Self::None);
         }
         let (mean, sds) = moments.into_iter().unzip();
-        let mut land = Self { target, rows, weights, by, mean, sds };
+        let mut land = Landscape { target, rows, weights, by, mean, sds };
         if by == By::Scores && land.gradients(&vec![0.0; dim])?.is_none() {
             if dim > MOST_SEARCHED_BY_DIFFERENCES {
-                return Ok(None);
+                return Ok(Self::TooWide(dim));
             }
             land.by = By::Likelihood;
         }
@@ -131,9 +156,11 @@ impl<'t, T: Target + ?Sized> Landscape<'t, T> {
             .chunks_exact(dim)
             .flat_map(|row| row.iter().zip(&land.mean).zip(&land.sds).map(|((x, m), s)| (x - m) / s))
             .collect();
-        Ok(Some((land, draws)))
+        Ok(Self::Known(land, draws))
     }
+}
 
+impl<T: Target + ?Sized> Landscape<'_, T> {
     fn places(&self, points: &[f64]) -> Vec<f64> {
         let dim = self.mean.len();
         let of = |(i, u): (usize, &f64)| self.mean[i % dim] + self.sds[i % dim] * u;

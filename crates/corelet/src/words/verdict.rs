@@ -276,6 +276,9 @@ pub(super) fn why(reason: Reason) -> &'static str {
         Reason::ManyModes => {
             "the posterior has several modes besides its best; a search finds some of them, and may miss one that has more mass"
         }
+        Reason::Unsearched => {
+            "other modes of the posterior were not looked for: that takes the density, of so many parameters"
+        }
         Reason::SecondMode => {
             "the posterior has several modes, and the chains do not pass between them: how much mass each has is not known"
         }
@@ -333,7 +336,7 @@ pub(super) fn remedy(reason: Reason, points: usize, rows: usize) -> String {
         Reason::Shifted | Reason::Misscaled | Reason::Misshapen | Reason::Wide | Reason::Narrow => {
             "check that the sampler multiplies the log-likelihood of each row by its weight, in the order of the rows given"
         }
-        Reason::ManyModes => {
+        Reason::ManyModes | Reason::Unsearched => {
             "begin chains at places where each mode could be, and compare; or narrow the prior to the one that is meant"
         }
         Reason::OnTrust | Reason::PriorDominates => {

@@ -95,6 +95,8 @@ pub enum Reason {
     SecondMode,
     /// The posterior has several modes besides its best, more than a search can be sure to have found all of.
     ManyModes,
+    /// Other modes could not be looked for: there are too many parameters, and the density is not known.
+    Unsearched,
     /// The posterior of the weighted rows has a mode that all rows have not.
     OwnMode,
     /// A tail of a parameter with more mass, or less, than draws.
@@ -128,6 +130,7 @@ impl Reason {
             | Self::OtherData
             | Self::OnTrust
             | Self::ManyModes
+            | Self::Unsearched
             | Self::Disagrees
             | Self::NoChains
             | Self::NoDensity
