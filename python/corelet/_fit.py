@@ -37,7 +37,7 @@ class FitProgress(NamedTuple):
     stage: str
     """What it does now."""
     round: int
-    """Which round; 0 is the pilot."""
+    """Which round; 0 for the pilot, and for all rows where nothing smaller is tried."""
     k: int
     """Most points at present."""
     variance: Optional[float]
@@ -432,5 +432,5 @@ def _line(step: FitProgress) -> None:
         return
     known = "" if step.variance is None else f", last V {step.variance:.2g} nats², moved {step.shift:.2g} sd"
     left = "" if step.remaining is None else f", about {step.remaining:.0f} s more"
-    where = "pilot" if step.round == 0 else f"round {step.round}, {step.k} points: {step.stage}"
+    where = step.stage if step.round == 0 else f"round {step.round}, {step.k} points: {step.stage}"
     print(f"corelet {step.seconds:6.1f} s  {where}{known}{left}", file=sys.stderr)

@@ -103,6 +103,25 @@ def test_other_models_and_other_partitions(client, frame):
         same(whole, corelet.dask.build(partitioned(frame, sizes), **asked))
 
 
+@pytest.mark.parametrize(("rest", "k"), [("gaussian", 0), ("gaussian", 25), ("auto", 8)])
+def test_a_gaussian_of_all_partitions(client, frame, rest, k):
+    """Alone, with rows beside it, and where it is tried first; on one machine, from scratch files and from partitions."""
+    few = frame.iloc[:400] if k == 25 else frame
+    asked = dict(target="late", k=k, exclude=["size"], rest=rest)
+    whole = corelet.build(few, **asked)
+    assert whole.rest is not None and (len(whole) > 0) == (k == 25), whole
+    held = dict(asked, memory="4kB")
+    with pytest.raises(CoreletError, match="nowhere"):
+        corelet.build(few, **held, scratch="/nowhere")
+    sizes = [len(few) - 130, 1, 129] if k == 25 else SIZES
+    for other in (corelet.build(few, **held), corelet.dask.build(partitioned(few, sizes), **asked), corelet.dask.build(partitioned(few, sizes), **held)):
+        same(whole, other)
+        for part in ("centre", "gradient", "curvature"):
+            np.testing.assert_allclose(getattr(other.rest, part), getattr(whole.rest, part), rtol=1e-8, atol=1e-8)
+        assert corelet.dask.check(other, partitioned(few, sizes), draws=500, seed=1).grade == corelet.check(whole, few, draws=500, seed=1).grade
+    assert_nothing_left(client)
+
+
 @pytest.mark.parametrize("named", [False, True])
 def test_groups_that_lie_in_several_partitions(client, frame, named):
     patient = np.arange(len(frame)) // 7 * 11 % 200

@@ -45,9 +45,6 @@ fn add_rows(rows: &[f32], sum: &mut [f64]) {
     }
 }
 
-/// Rows that the tile product takes at once.
-const TILE: usize = 4;
-
 /// Rows that go by a block of shifts in f64.
 pub const WIDE_TILE: usize = 16;
 
@@ -62,7 +59,8 @@ impl<F: Family + 'static> Glm<F> {
     ) {
         let count = shifts.len().max(1);
         let observations = self.observations();
-        for (ids, out) in ids.chunks(TILE).zip(out.chunks_mut(TILE * count)) {
+        let rows = shifts.rows_at_once();
+        for (ids, out) in ids.chunks(rows).zip(out.chunks_mut(rows * count)) {
             scratch.clear();
             ids.iter().for_each(|&i| scratch.extend_from_slice(observations.row(i)));
             shifts.products(scratch, out);

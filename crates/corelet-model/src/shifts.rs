@@ -12,8 +12,8 @@ pub struct Shifts {
     count: usize,
     dim: usize,
     rows: Vec<f64>,
-    /// D × padded(S), so that a register full of shifts is contiguous.
-    columns: Vec<f32>,
+    /// In f32, panels of [`PAD`] shifts one after the other, each D × [`PAD`]: what a register tile reads is contiguous.
+    panels: Vec<f32>,
     /// The same in f64, D × S.
     wide_columns: Vec<f64>,
 }
@@ -37,22 +37,27 @@ impl From<Shifts> for Rows {
     }
 }
 
-/// f32 numbers in the widest register, by which the transposed copy is padded.
-const PAD: usize = 16;
+/// f32 numbers in two of the widest registers: shifts of a panel, of which the last is filled up with zeros.
+const PAD: usize = 32;
+
+/// Bytes of a cache of one core in which all panels had better be while few rows go by; rows that go by otherwise.
+const CACHE: usize = 1 << 19;
+const MANY_ROWS: usize = 32;
 
 impl Shifts {
     /// From S × D numbers, row-major; a last incomplete row is dropped.
     pub fn new(rows: Vec<f64>, dim: usize) -> Shifts {
         let count = rows.len() / dim.max(1);
         let padded = count.next_multiple_of(PAD);
-        let (mut columns, mut wide_columns) = (vec![0.0; dim * padded], vec![0.0; dim * count]);
+        let (mut panels, mut wide_columns) = (vec![0.0; dim * padded], vec![0.0; dim * count]);
         for (s, row) in rows.chunks_exact(dim.max(1)).enumerate() {
+            let panel = &mut panels[s / PAD * PAD * dim..];
             for (j, &x) in row.iter().enumerate() {
-                columns[j * padded + s] = x as f32;
+                panel[j * PAD + s % PAD] = x as f32;
                 wide_columns[j * count + s] = x;
             }
         }
-        Shifts { count, dim, rows, columns, wide_columns }
+        Shifts { count, dim, rows, panels, wide_columns }
     }
 
     /// Number of shifts, S.
@@ -83,6 +88,11 @@ impl Shifts {
         }
     }
 
+    /// How many rows [`products`](Self::products) takes at once with the least reading: few where all shifts stay in a cache meanwhile.
+    pub(super) fn rows_at_once(&self) -> usize {
+        if size_of_val(&self.panels[..]) > CACHE { MANY_ROWS } else { ROWS }
+    }
+
     /// xᵀΔₛ for each row x of `features` (m × D, row-major) and each s, into `out` (m × S, row-major), in f32.
     pub fn products(&self, features: &[f32], out: &mut [f32]) {
         if self.count > 0 && self.dim > 0 {
@@ -94,8 +104,13 @@ impl Shifts {
 impl Shifts {
     /// The largest |Δₛⱼ| of each parameter j: |xᵀΔₛ| is at most their products with |xⱼ|, added up.
     pub(super) fn reach(&self) -> Vec<f32> {
-        let columns = self.columns.chunks_exact(self.count.next_multiple_of(PAD).max(1));
-        columns.map(|column| column.iter().fold(0.0, |most, x| x.abs().max(most))).collect()
+        let mut reach = vec![0.0_f32; self.dim];
+        for panel in self.panels.chunks_exact((PAD * self.dim).max(1)) {
+            for (most, line) in reach.iter_mut().zip(panel.chunks_exact(PAD)) {
+                *most = line.iter().fold(*most, |most, x| x.abs().max(most));
+            }
+        }
+        reach
     }
 
     /// Adds Σᵢ Σₖ cᵢₖ(xᵢᵀΔₛ)ᵏ to each of the S sums, for the rows xᵢ of `features` (m × D, row-major) and their series, in f32; the
@@ -119,49 +134,61 @@ impl WithSimd for SeriesSum<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let SeriesSum { shifts: Shifts { count, dim, columns, .. }, features, series, sum } = self;
-        let padded = count.next_multiple_of(PAD);
-        // The padding is a multiple of a register, and of two of all but the widest.
-        let step = (2 * S::F32_LANES).min(PAD);
-        for at in (0..padded).step_by(step) {
-            let mut total = [simd.splat_f32s(0.0); 2];
-            let tiles = features.chunks(ROWS * dim).zip(series.chunks(ROWS));
-            for (rows, series) in tiles {
-                if series.len() == ROWS {
-                    total = add_tile::<S, ROWS>(simd, (*dim, padded, at), columns, rows, series, total);
-                    continue;
+        let SeriesSum { shifts: Shifts { dim, panels, .. }, features, series, sum } = self;
+        let step = 2 * S::F32_LANES;
+        for (panel, sum) in panels.chunks_exact(PAD * dim).zip(sum.chunks_mut(PAD)) {
+            for at in (0..sum.len()).step_by(step) {
+                let mut total = [simd.splat_f32s(0.0); 2];
+                let tiles = features.chunks(ROWS * dim).zip(series.chunks(ROWS));
+                for (rows, series) in tiles {
+                    if series.len() == ROWS {
+                        total = add_tile::<S, ROWS>(simd, (*dim, at), panel, rows, series, total);
+                        continue;
+                    }
+                    for (row, series) in rows.chunks_exact(*dim).zip(series.chunks_exact(1)) {
+                        total = add_tile::<S, 1>(simd, (*dim, at), panel, row, series, total);
+                    }
                 }
-                for (row, series) in rows.chunks_exact(*dim).zip(series.chunks_exact(1)) {
-                    total = add_tile::<S, 1>(simd, (*dim, padded, at), columns, row, series, total);
-                }
+                let total = pulp::bytemuck::cast_slice::<S::f32s, f32>(&total);
+                sum[at..].iter_mut().zip(total).for_each(|(sum, &x)| *sum += f64::from(x));
             }
-            let total = pulp::bytemuck::cast_slice::<S::f32s, f32>(&total);
-            let from = at.min(*count);
-            sum[from..].iter_mut().zip(&total[..step]).for_each(|(sum, &x)| *sum += f64::from(x));
         }
     }
 }
 
-/// Adds the series of M rows at the shifts of two registers from `at` on; of one register where there is no second.
+/// xᵀΔₛ of M rows x for the shifts of two registers, from `at` on in a panel.
+#[inline(always)]
+fn tile<S: Simd, const M: usize>(
+    simd: S,
+    (dim, at): (usize, usize),
+    panel: &[f32],
+    rows: &[f32],
+) -> [[S::f32s; 2]; M] {
+    let mut sums = [[simd.splat_f32s(0.0); 2]; M];
+    for j in 0..dim {
+        let (shifts, _) = S::as_simd_f32s(&panel[j * PAD + at..][..2 * S::F32_LANES]);
+        for m in 0..M {
+            let x = simd.splat_f32s(rows[m * dim + j]);
+            sums[m] = [
+                simd.mul_add_e_f32s(x, shifts[0], sums[m][0]),
+                simd.mul_add_e_f32s(x, shifts[1], sums[m][1]),
+            ];
+        }
+    }
+    sums
+}
+
+/// Adds the series of M rows at these shifts.
 #[inline(always)]
 fn add_tile<S: Simd, const M: usize>(
     simd: S,
-    (dim, padded, at): (usize, usize, usize),
-    columns: &[f32],
+    place: (usize, usize),
+    panel: &[f32],
     rows: &[f32],
     series: &[[f32; 7]],
     mut total: [S::f32s; 2],
 ) -> [S::f32s; 2] {
-    let second = if 2 * S::F32_LANES <= PAD { S::F32_LANES } else { 0 };
-    let mut deltas = [[simd.splat_f32s(0.0); 2]; M];
-    for j in 0..dim {
-        let column = &columns[j * padded + at..];
-        let (a, b) = (S::as_simd_f32s(column).0[0], S::as_simd_f32s(&column[second..]).0[0]);
-        for m in 0..M {
-            let x = simd.splat_f32s(rows[m * dim + j]);
-            deltas[m] = [simd.mul_add_e_f32s(x, a, deltas[m][0]), simd.mul_add_e_f32s(x, b, deltas[m][1])];
-        }
-    }
+    let deltas = tile::<S, M>(simd, place, panel, rows);
     for m in 0..M {
         let mut sums = [simd.splat_f32s(series[m][6]); 2];
         for k in (0..6).rev() {
@@ -221,58 +248,37 @@ impl WithSimd for Products<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Products { shifts: Shifts { count, dim, columns, .. }, features, out } = self;
-        for (rows, out) in features.chunks(ROWS * dim).zip(out.chunks_mut(ROWS * count)) {
-            if rows.len() == ROWS * dim {
-                tile_product::<S, ROWS>(simd, *dim, *count, columns, rows, out);
-                continue;
-            }
-            for (row, out) in rows.chunks_exact(*dim).zip(out.chunks_exact_mut(*count)) {
-                tile_product::<S, 1>(simd, *dim, *count, columns, row, out);
+        let Products { shifts: Shifts { count, dim, panels, .. }, features, out } = self;
+        for (first, panel) in (0..*count).step_by(PAD).zip(panels.chunks_exact(PAD * dim)) {
+            for (rows, out) in features.chunks(ROWS * dim).zip(out.chunks_mut(ROWS * count)) {
+                if rows.len() == ROWS * dim {
+                    tile_product::<S, ROWS>(simd, *dim, panel, rows, (out, *count, first));
+                    continue;
+                }
+                for (row, out) in rows.chunks_exact(*dim).zip(out.chunks_exact_mut(*count)) {
+                    tile_product::<S, 1>(simd, *dim, panel, row, (out, *count, first));
+                }
             }
         }
     }
 }
 
-/// M rows times all shifts, two registers of shifts at a time.
+/// M rows times the shifts of a panel, into the columns of `out` from `first` on.
 #[inline(always)]
 fn tile_product<S: Simd, const M: usize>(
     simd: S,
     dim: usize,
-    count: usize,
-    columns: &[f32],
+    panel: &[f32],
     rows: &[f32],
-    out: &mut [f32],
+    (out, count, first): (&mut [f32], usize, usize),
 ) {
-    let padded = count.next_multiple_of(PAD);
     let lanes = S::F32_LANES;
-    let mut at = 0;
-    while at + 2 * lanes <= padded {
-        let mut sums = [[simd.splat_f32s(0.0); 2]; M];
-        for j in 0..dim {
-            let (shifts, _) = S::as_simd_f32s(&columns[j * padded + at..][..2 * lanes]);
-            for m in 0..M {
-                let x = simd.splat_f32s(rows[m * dim + j]);
-                sums[m][0] = simd.mul_add_e_f32s(x, shifts[0], sums[m][0]);
-                sums[m][1] = simd.mul_add_e_f32s(x, shifts[1], sums[m][1]);
-            }
-        }
+    for at in (0..PAD.min(count - first)).step_by(2 * lanes) {
+        let sums = tile::<S, M>(simd, (dim, at), panel, rows);
         for (m, sum) in sums.iter().enumerate() {
-            store(simd, sum[0], &mut out[m * count..][..count], at);
-            store(simd, sum[1], &mut out[m * count..][..count], at + lanes);
+            store(simd, sum[0], &mut out[m * count..][..count], first + at);
+            store(simd, sum[1], &mut out[m * count..][..count], first + at + lanes);
         }
-        at += 2 * lanes;
-    }
-    while at < padded {
-        for m in 0..M {
-            let mut sum = simd.splat_f32s(0.0);
-            for j in 0..dim {
-                let (shifts, _) = S::as_simd_f32s(&columns[j * padded + at..][..lanes]);
-                sum = simd.mul_add_e_f32s(simd.splat_f32s(rows[m * dim + j]), shifts[0], sum);
-            }
-            store(simd, sum, &mut out[m * count..][..count], at);
-        }
-        at += lanes;
     }
 }
 
@@ -293,9 +299,16 @@ mod tests {
 
     #[test]
     fn products_equal_plain_sums() {
-        for (dim, count, rows) in
-            [(1, 1, 1), (3, 16, 4), (5, 17, 6), (10, 100, 9), (2, 47, 3), (7, 64, 8), (3, 600, 5)]
-        {
+        for (dim, count, rows) in [
+            (1, 1, 1),
+            (3, 16, 4),
+            (5, 17, 6),
+            (10, 100, 9),
+            (2, 47, 3),
+            (7, 64, 8),
+            (3, 600, 5),
+            (40, 70, 37),
+        ] {
             let values: Vec<f64> = (0..dim * count).map(|i| (i as f64 * 0.7).sin()).collect();
             let features: Vec<f32> = (0..dim * rows).map(|i| (i as f32 * 1.3).cos()).collect();
             let shifts = Shifts::new(values, dim);

@@ -282,6 +282,23 @@ fn all_rows_are_sampled_at_once_where_the_log_likelihood_is_far_from_quadratic()
 }
 
 /// Effects without the scale, from which the log-likelihood does not follow.
+/// Two effects that rows see only in a sum: their difference is left to the prior, and that is said.
+#[test]
+fn effects_that_rows_do_not_tell_apart_are_left_to_the_prior() {
+    let mut model = Product::new(1500, Says::Truth);
+    model.x.iter_mut().for_each(|x| x[1] = 2.0 * x[0]);
+    let fit = fitted(&model, RestChoice::Gaussian, 20).unwrap();
+    let said = fit.coreset.summary.warnings().join(" ");
+    assert!(said.contains("do not inform 1 direction"), "{said}");
+    let (_, rest) = fit.coreset.rest.as_ref().unwrap();
+    let curved = |a: f64, b: f64| {
+        let [aa, ab, ba, bb] = rest.curvature[..] else { panic!("two effects") };
+        a * a * aa + a * b * (ab + ba) + b * b * bb
+    };
+    assert!(curved(1.0, 2.0) < -100.0, "{:?}", rest.curvature);
+    assert!(curved(2.0, -1.0).abs() < 1e-6, "{:?}", rest.curvature);
+}
+
 #[test]
 fn wrong_effects_are_refused() {
     let error = match fitted(&Product::new(1000, Says::WithoutScale), RestChoice::Gaussian, 1) {

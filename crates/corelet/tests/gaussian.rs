@@ -8,14 +8,25 @@ use std::ops::ControlFlow;
 
 use any_model::{AnyModel, Begin, Gives, Model, normal_prior};
 use corelet::coreset::RestChoice;
-use corelet::engine::{Advice, Derivatives, Plan, TargetError, TargetFit, Units, fit};
+use corelet::engine::{Advice, Derivatives, Plan, Sample, TargetError, TargetFit, Units, fit};
 use corelet::trust::{Grade, Reason};
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+use rand_distr::{Distribution, StandardNormal};
 
 fn fitted(model: &dyn Model, rest: RestChoice, k: usize) -> Result<TargetFit, TargetError> {
     let plan =
         Plan { k, max_k: 2 * k, pilot: 500, max_rounds: 6, draws: None, seed: 3, advice: Advice::Heeded };
     let units = Units::of_rows(model.rows());
     fit(&target(model), units, plan, rest, None, &mut |_| ControlFlow::Continue(()))
+}
+
+/// By a Gaussian from these draws.
+fn begun(model: &dyn Model, pilot: Sample) -> Result<TargetFit, TargetError> {
+    let plan =
+        Plan { k: 20, max_k: 20, pilot: 500, max_rounds: 10, draws: None, seed: 3, advice: Advice::Heeded };
+    let units = Units::of_rows(model.rows());
+    fit(&target(model), units, plan, RestChoice::Gaussian, Some(pilot), &mut |_| ControlFlow::Continue(()))
 }
 
 fn target(model: &dyn Model) -> AnyModel<'_> {
@@ -289,6 +300,85 @@ fn a_posterior_far_from_gaussian_is_a_c_that_says_so() {
     assert_eq!(fit.verdict.grade, Grade::C);
     assert!(fit.rounds.len() <= 3, "{:?}", fit.rounds.len());
     assert!(fit.notes.iter().any(|note| note.contains("far from quadratic")), "{:?}", fit.notes);
+}
+
+/// Means of coordinates, with their standard deviations.
+fn moments(fit: &TargetFit) -> Vec<(f64, f64)> {
+    let (draws, dim) = (&fit.draws.draws.theta, fit.draws.draws.dim);
+    let count = fit.draws.len() as f64;
+    let of = |j: usize| {
+        let values = || draws.iter().skip(j).step_by(dim);
+        let mean = values().sum::<f64>() / count;
+        (mean, (values().map(|x| (x - mean).powi(2)).sum::<f64>() / count).sqrt())
+    };
+    (0..dim).map(of).collect()
+}
+
+/// Draws with these moments, but every mean off by so many standard deviations, up or down.
+fn far_from(moments: &[(f64, f64)], off: f64) -> Sample {
+    let mut rng = ChaCha8Rng::seed_from_u64(5);
+    let mut theta = Vec::new();
+    for _ in 0..400 {
+        for (j, (mean, sd)) in moments.iter().enumerate() {
+            let z: f64 = StandardNormal.sample(&mut rng);
+            let side = if j % 3 == 0 { -off } else { off };
+            theta.push(mean + sd * (side + z));
+        }
+    }
+    Sample::new(theta, moments.len(), 2, true, 0)
+}
+
+/// Draws to begin with that are 100 standard deviations off in every coordinate lead to the posterior that the search for the mode leads to.
+#[test]
+fn a_pilot_far_off_leads_to_the_same_place() {
+    let counts = Counts::new(3000, 15, 4.0);
+    let near = fitted(&counts, RestChoice::Gaussian, 60).unwrap();
+    let pilot = far_from(&moments(&near), 100.0);
+    let far = begun(&counts, pilot).unwrap();
+    assert_eq!((near.verdict.grade, far.verdict.grade), (Grade::A, Grade::A), "{:?}", far.verdict.reasons);
+    for (j, ((mean, sd), (own, _))) in moments(&near).into_iter().zip(moments(&far)).enumerate() {
+        assert!((own - mean).abs() < 0.15 * sd, "coordinate {j}: {own} and {mean}, sd {sd}");
+    }
+}
+
+/// Rows whose log-likelihood has slope and next to no curvature far away: a Newton step from there goes a hundred times too far.
+struct Flat(Vec<f64>);
+
+impl Model for Flat {
+    fn rows(&self) -> usize {
+        self.0.len()
+    }
+
+    fn dim(&self) -> usize {
+        2
+    }
+
+    fn prior(&self, theta: &[f64], slope: &mut [f64]) -> f64 {
+        normal_prior(theta, 200.0, slope)
+    }
+
+    fn row(&self, row: usize, theta: &[f64], weight: f64, slope: &mut [f64]) -> f64 {
+        let x = if row.is_multiple_of(2) { 1.0 } else { -1.0 };
+        let left = theta[0] + x * theta[1] - self.0[row];
+        let push = weight * left.tanh();
+        slope[0] -= push;
+        slope[1] -= push * x;
+        // −log cosh, without the exponential that would overflow.
+        std::f64::consts::LN_2 - left.abs() - (-2.0 * left.abs()).exp().ln_1p()
+    }
+}
+
+/// Steps that make the log posterior worse are shortened until they do not.
+#[test]
+fn a_step_that_goes_too_far_is_damped() {
+    let rows: Vec<f64> = (0..600).map(|row| 1.0 + ((row * 37 % 101) as f64 - 50.0) / 30.0).collect();
+    let near = fitted(&Flat(rows.clone()), RestChoice::Gaussian, 20).unwrap();
+    let pilot = far_from(&moments(&near), 100.0);
+    let far = begun(&Flat(rows), pilot).unwrap();
+    assert_eq!((near.verdict.grade, far.verdict.grade), (Grade::A, Grade::A), "{:?}", far.verdict.reasons);
+    for ((mean, sd), (own, _)) in moments(&near).into_iter().zip(moments(&far)) {
+        assert!((own - mean).abs() < 0.15 * sd, "{own} and {mean}, sd {sd}");
+    }
 }
 
 /// Rounds are numbered through, whatever scheme they are of, and groups beside the Gaussian are whole.

@@ -115,6 +115,7 @@ fn in_rounds<T: Target + ?Sized>(
             // Its posterior is where a pilot would lead, unless it is nowhere.
             let given = if is_somewhere(&first) { Some(first.draws.clone()) } else { given };
             let before = first.rounds.len();
+            let plan = if gives_up { Plan { advice: Advice::Pressed, ..plan } } else { plan };
             let second = by_rows(target, units, plan, given, &mut |step| listener(&after(step, before)));
             Ok(beyond(target, first, second, "in its place"))
         }
@@ -188,9 +189,10 @@ fn by_gaussians<T: Target + ?Sized>(
         return Ok((first, interrupted));
     }
     let before = first.rounds.len();
+    let advice = if gives_up { Advice::Pressed } else { plan.advice };
     let second = by_gaussian(
         (target, units),
-        (plan.clone(), false),
+        (Plan { advice, ..plan.clone() }, false),
         variance,
         Some(first.draws.clone()),
         &mut |step| listener(&after(step, before)),
@@ -225,7 +227,7 @@ fn beyond<T: Target + ?Sized>(
     first.notes.push(if stopped(target, &error) {
         "interrupted: the best so far".to_owned()
     } else if error.is::<NotWorthIt>() {
-        format!("weighted rows {how} were not tried: {error}")
+        format!("weighted rows {how} were not tried (force=True tries them): {error}")
     } else {
         format!("weighted rows {how} were tried, but {error}")
     });

@@ -50,8 +50,8 @@ pub(super) const CENTRED_DRAWS: usize = 1000;
 /// A centre may be worse than the last one by so many nats of log-likelihood, and one for every two coordinates, before the step to it
 /// is shortened: a mean is not a mode.
 pub(super) const WORSE: f64 = 10.0;
-/// Halvings of such a step: with the last it is a sixty-fourth of itself, and no step at all.
-pub(super) const HALVINGS: usize = 6;
+/// Halvings of such a step: with the last it is none at all.
+pub(super) const HALVINGS: usize = 50;
 /// Acceptance rates of chains that are made again, since some diverged.
 pub(super) const CAREFUL: [f64; 2] = [0.95, 0.99];
 

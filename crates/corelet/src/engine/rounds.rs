@@ -173,11 +173,10 @@ impl<S: Scheme> UnderWay<'_, '_, S> {
         }
         let Some(forecast) = self.scheme.forecast(from, self.pilot_seconds)? else { return Ok(()) };
         self.expected = Some(Expected { since: Instant::now(), call: forecast.call, pilot: 0.0 });
-        let outlook = outlook(&forecast);
-        if outlook != Outlook::Pays {
+        if outlook(&forecast) != Outlook::Pays {
             self.notes.push(does_not_pay(&forecast));
         }
-        if outlook == Outlook::Wasteful && self.plan.advice == Advice::Heeded {
+        if self.plan.advice.refuses(&forecast) {
             return Err(Box::new(NotWorthIt(forecast)));
         }
         self.tell(Stage::Forecast, Some(forecast))

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::fit::FAR;
-use super::forecast::{CALL_COSTS, LEAPS, LONG, PATIENCE, seconds};
+use super::forecast::{LONG, PATIENCE, Rate, full_fit};
 use super::gaussian::{Derivatives, FarFromQuadratic};
 use super::plan::{LONGER, VERDICT_DRAWS, WHOLE_DRAWS};
 use super::rounds::is_slow;
@@ -97,9 +97,9 @@ fn sampled_by_itself<T: Target + ?Sized>(target: &T) -> Option<&dyn Derivatives>
 /// Seconds that the model's own sampler will take on all rows.
 fn sampling<T: Target + ?Sized>(target: &T, model: &dyn Derivatives) -> Result<f64, TargetError> {
     let at = model.starts(1)?;
-    let gradient = seconds(|| model.log_likelihood(&at, None).map(drop))?;
-    let prior = seconds(|| model.log_prior(&at).map(drop))?;
-    Ok(target.final_steps() as f64 * LEAPS * (gradient + prior + CALL_COSTS))
+    let gradient = Rate::of(&at, |at| model.log_likelihood(at, None).map(drop))?;
+    let prior = Rate::of(&at, |at| model.log_prior(at).map(drop))?;
+    Ok(full_fit(target.final_steps() as f64, gradient, prior))
 }
 
 struct Whole<'t, 'l, T: Target + ?Sized> {

@@ -1,6 +1,6 @@
 //! What the rounds of a Gaussian in place of all rows will take, from one timed gradient of all rows and one of the prior.
 
-use super::super::forecast::{CALL_COSTS, GRADIENT_COSTS, LEAPS, choosing, seconds};
+use super::super::forecast::{GRADIENT_COSTS, Rate, choosing, full_fit, seconds};
 use super::super::plan::{FIRST_PAIRS, PAIRS};
 use super::super::{Plan, TargetError, Units};
 use super::beside::pairs;
@@ -33,27 +33,27 @@ pub(super) fn forecast(
     if at.len() != dim {
         return Ok(None);
     }
-    let gradient = seconds(|| model.log_likelihood(&at, None).map(drop))?;
-    let prior = seconds(|| model.log_prior(&at).map(drop))?;
+    let gradient = Rate::of(&at, |at| model.log_likelihood(at, None).map(drop))?;
+    let prior = Rate::of(&at, |at| model.log_prior(at).map(drop))?;
     let some: Vec<usize> = (0..(k * rows / units.len().max(1)).min(rows)).collect();
     let own =
         if k == 0 { 0.0 } else { seconds(|| model.weighted(&at, &some, &vec![1.0; some.len()]).map(drop))? };
     let Length { chains, warmup, draws, .. } = model.length();
     let steps = (chains * (warmup + draws)) as f64;
     let wide = dim as f64;
-    let chained = steps * WHITE_LEAPS * (prior + own + PRODUCT * wide * wide);
-    let look = (2 * PAIRS + HESSIAN_GRADIENTS) as f64 * gradient;
+    let chained = steps * WHITE_LEAPS * (prior.alone + own + PRODUCT * wide * wide);
+    let look = (2 * PAIRS + HESSIAN_GRADIENTS) as f64 * gradient.each;
     let rows_beside = if k == 0 {
         0.0
     } else {
         let (pairs, pool) = (pairs(k, dim), plan.pool_at(k).min(units.len()));
         let hat = PRODUCT * (pairs * pairs) as f64 * (pool + dim) as f64;
-        2.0 * pairs as f64 * gradient / GRADIENT_COSTS + hat + choosing(k, pool, pairs)
+        2.0 * pairs as f64 * gradient.each / GRADIENT_COSTS + hat + choosing(k, pool, pairs)
     };
     let round = look + rows_beside + chained;
     let share = (SAMPLE as f64 / rows.max(1) as f64).min(1.0);
     let climbs = if k > 0 { 0.0 } else { CLIMB * (1.0 + share * (2 * STARTS - 1) as f64) };
-    let before = climbs + 2.0 * share * wide + (2 * FIRST_PAIRS + HESSIAN_GRADIENTS) as f64;
+    let first = 2.0 * share * wide + (2 * FIRST_PAIRS + HESSIAN_GRADIENTS) as f64;
     Ok(Some(Forecast {
         parameters: dim,
         units: units.len(),
@@ -61,7 +61,7 @@ pub(super) fn forecast(
         k,
         max_k: plan.max_k,
         round,
-        call: before * gradient + ROUNDS * round,
-        full: Some(steps * LEAPS * (gradient + prior + CALL_COSTS)),
+        call: climbs * gradient.alone + first * gradient.each + ROUNDS * round,
+        full: Some(full_fit(steps, gradient, prior)),
     }))
 }

@@ -312,8 +312,7 @@ impl<'m> Expander<'m> {
         let known_to =
             |under: &Gaussian| Rest::known_to(under, about.gradient.clone(), about.hessian.clone(), KNOWN_TO);
         if self.argument.is_derived() {
-            let precision: Vec<f64> = about.hessian.iter().map(|h| -h).collect();
-            let (rest, undetermined) = known_to(&positive(&about.centre, &precision)?)?;
+            let (rest, undetermined) = known_to(&by_its_diagonal(&about.centre, &about.hessian)?)?;
             let near = positive(&about.place, &self.precision(about, &rest)?)?;
             return Ok((rest, near, undetermined));
         }
@@ -405,6 +404,15 @@ impl About {
         let finite = rest.gradient.iter().chain(&rest.curvature).all(|x| x.is_finite());
         finite.then_some((rest, scale))
     }
+}
+
+/// The Gaussian with the conditional standard deviations that this curvature gives each coordinate: what is flat beside these is not known.
+fn by_its_diagonal(centre: &[f64], curvature: &[f64]) -> Result<Gaussian, TargetError> {
+    let dim = centre.len();
+    let sizes: Vec<f64> = curvature.iter().step_by(dim + 1).map(|h| h.abs()).collect();
+    let least = FLAT * sizes.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
+    let precision = row_major(dim, |i, j| if i == j { sizes[i].max(least) } else { 0.0 });
+    Ok(Gaussian::from_precision(centre.to_vec(), precision)?)
 }
 
 /// The Gaussian of this precision; where that is not positive, of one with the same size in every direction.

@@ -235,7 +235,8 @@ impl<'t, T: Target + ?Sized> Expanded<'t, T> {
     }
 
     /// Chains of the posterior that the Gaussian makes. They cost next to nothing without rows beside it: where more draws of the final ones
-    /// diverge than an A allows, they are made again with smaller steps.
+    /// diverge than an A allows, they are made again with smaller steps; not where their energy moves too slowly for any certificate, which
+    /// smaller steps do not mend.
     fn chains(&mut self, expansion: &Expansion, wanted: Wanted) -> Result<Sample, TargetError> {
         let surrogate = Surrogate::new(self.model, expansion.rows(), &expansion.rest);
         let coordinates = Whitened::new(&expansion.near.mean, &expansion.near.precision)?;
@@ -245,9 +246,12 @@ impl<'t, T: Target + ?Sized> Expanded<'t, T> {
             let seed = self.plan.seed.wrapping_add(self.runs);
             let found = chains(self.target, &surrogate, &coordinates, (wanted, self.acceptance), seed)?;
             let many = found.diverged as f64 > MOST_DIVERGED * found.len() as f64;
+            let slow = found.e_bfmi.is_some_and(|fraction| fraction < E_BFMI_LIMIT);
             let smaller = CAREFUL.into_iter().find(|rate| *rate > self.acceptance);
             match smaller {
-                Some(rate) if many && is_final && expansion.beside.is_none() => self.acceptance = rate,
+                Some(rate) if many && !slow && is_final && expansion.beside.is_none() => {
+                    self.acceptance = rate
+                }
                 _ => return Ok(found),
             }
         }
