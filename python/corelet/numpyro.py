@@ -21,9 +21,10 @@ from ._certify import claimed, entries
 from .adapters.compiled import MUCH, Compiled
 from ._review import reviewed, weights_of
 from .results.certificate import Certificate
-from .results.review import Review
+from .results.review import KFold, Review
 from .results.draws import Draws
 from ._fit import Fit, FitProgressOption, Plan, SamplerFailed, lengths_of, plan_of, run_rounds
+from ._k_fold_model import folded
 from ._lib import CoreletError, block_size, gaussian_first
 from ._seeds import seeded
 from .adapters.numpyro_chains import Chains, padded_weights, sample_stats
@@ -225,6 +226,47 @@ def review(
     weights = weights_of(draws, log_weights, some)
     drawn = checked(outcomes_of(table, seed) if outcomes else None, tool.log_likelihood, some, weights, outcomes, seed)
     return reviewed(tool, some, Units(table.n, groups), weights, most, pointwise, outcomes=drawn)
+
+
+@seeded
+def k_fold(
+    model: Any,
+    fitted: Any,
+    args: Sequence[Any] = (),
+    kwargs: Optional[Mapping[str, Any]] = None,
+    *,
+    folds: int = 10,
+    k: int = 300,
+    groups: Any = None,
+    draws: int = 1000,
+    tune: int = 500,
+    chains: int = 4,
+    seed: int = 0,
+    kernel: Optional[Mapping[str, Any]] = None,
+) -> KFold:
+    """Say how well the rows of each of K folds of a NumPyro model are predicted by the others: see `corelet.k_fold_model`.
+
+    Parameters
+    ----------
+    model, args, kwargs
+        The model and its arguments, as for `corelet.numpyro.fit`.
+    fitted
+        Draws of the posterior of all rows: a `Fit`, a mapping of names to chains × draws × …, an InferenceData or a DataTree.
+    folds, groups
+        As for `corelet.k_fold_model`.
+    k, draws, tune, chains, seed, kernel
+        Of the coreset of each fold, as for `corelet.numpyro.fit`.
+    """
+    table = Rows(model, tuple(args), dict(kwargs or {}))
+    units = Units(table.n, groups)
+    plan = plan_of(units, k, None, 1000, None, 10, seed, None)
+    warn_of_precision(table.n)
+    tool = Sampler(table, Steps(*lengths_of(draws, tune, chains)), plan, plan.k, dict(kernel or {}))
+    tool.check(plan.draws_at(plan.k, table.parameters), seed)
+    found = getattr(fitted, "_draws", None)
+    some = tool.only_latent(found if isinstance(found, Draws) else Draws.of(fitted))
+    observed = getattr(outcomes_of(table, seed), "observed", None)
+    return folded(tool, some, units, plan, _count("folds", folds), observed)
 
 
 class ByEffects:

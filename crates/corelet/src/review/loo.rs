@@ -1,6 +1,9 @@
 //! Leave-one-out by Pareto-smoothed importance sampling (Vehtari, Gelman and Gabry 2017), and WAIC, row by row.
 
+use serde::{Deserialize, Serialize};
+
 use super::Asked;
+use crate::data::Twofold;
 use crate::trust::pareto_threshold;
 
 /// Weights that differ by less, as a share, have no tail to fit: smoothing a thousand of them moves a log density by 2·10⁻⁶ nats at
@@ -59,7 +62,7 @@ pub struct Loo {
 }
 
 /// One entry a row.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Pointwise {
     /// log p(yᵢ | the other rows).
     pub elpd: Vec<f64>,
@@ -77,8 +80,7 @@ pub(super) fn of_row(asked: &Asked, log_likelihoods: &[f64]) -> Predictive {
     let weights = &asked.weights;
     let mean: f64 = weights.iter().zip(log_likelihoods).map(|(w, x)| w * x).sum();
     let variance: f64 = weights.iter().zip(log_likelihoods).map(|(w, x)| w * (x - mean).powi(2)).sum();
-    let lppd =
-        high + weights.iter().zip(log_likelihoods).map(|(w, x)| w * (x - high).exp()).sum::<f64>().ln();
+    let lppd = lppd(weights, log_likelihoods);
     if asked.equal && high - low < FLAT {
         // Σ w e^ℓ e^{−ℓ} / Σ w e^{−ℓ}.
         let inverse: f64 = weights.iter().zip(log_likelihoods).map(|(w, x)| w * (low - x).exp()).sum();
@@ -91,37 +93,50 @@ pub(super) fn of_row(asked: &Asked, log_likelihoods: &[f64]) -> Predictive {
     Predictive { lppd, elpd, pareto_k, variance }
 }
 
-/// Sums over rows so far; means and squares by Welford's updates, since 10⁷ rows are many.
-#[derive(Debug)]
+/// log Σₛ wₛ e^{ℓ(θₛ)}.
+pub(super) fn lppd(weights: &[f64], log_likelihoods: &[f64]) -> f64 {
+    let high = log_likelihoods.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    high + weights.iter().zip(log_likelihoods).map(|(w, x)| w * (x - high).exp()).sum::<f64>().ln()
+}
+
+/// Sums over rows so far, with twice the digits of a number: 10⁷ rows are many, and sums of parts are the same in whatever parts rows are.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Sums {
     elpd: Moments,
     waic: Moments,
-    lppd: f64,
-    variance: f64,
+    lppd: Twofold,
+    variance: Twofold,
     doubtful: usize,
     by_k: [usize; 3],
     worst: Vec<(usize, f64)>,
     pointwise: Option<Pointwise>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 struct Moments {
     count: usize,
-    mean: f64,
-    squares: f64,
+    sum: Twofold,
+    squares: Twofold,
 }
 
 impl Moments {
     fn add(&mut self, x: f64) {
         self.count += 1;
-        let before = x - self.mean;
-        self.mean += before / self.count as f64;
-        self.squares += before * (x - self.mean);
+        self.sum = self.sum.plus(x.into());
+        self.squares = self.squares.plus((x * x).into());
+    }
+
+    fn append(&mut self, other: Self) {
+        self.count += other.count;
+        self.sum = self.sum.plus(other.sum);
+        self.squares = self.squares.plus(other.squares);
     }
 
     /// The sum, and its standard error √(n Var).
     fn sum(&self) -> (f64, f64) {
-        (self.mean * self.count as f64, self.squares.sqrt())
+        let sum = self.sum.value();
+        let centre = sum * (sum / self.count.max(1) as f64);
+        (sum, self.squares.plus((-centre).into()).value().max(0.0).sqrt())
     }
 }
 
@@ -130,8 +145,8 @@ impl Sums {
         Self {
             elpd: Moments::default(),
             waic: Moments::default(),
-            lppd: 0.0,
-            variance: 0.0,
+            lppd: Twofold::default(),
+            variance: Twofold::default(),
             doubtful: 0,
             by_k: [0; 3],
             worst: Vec::new(),
@@ -143,9 +158,9 @@ impl Sums {
         self.elpd.count
     }
 
-    pub(super) fn add(&mut self, row: &Predictive, draws: usize) {
+    pub(super) fn add(&mut self, at: usize, row: &Predictive, draws: usize) {
         let Predictive { lppd, elpd, pareto_k, variance } = *row;
-        let (at, good) = (self.rows(), pareto_threshold(draws));
+        let good = pareto_threshold(draws);
         let class = if pareto_k <= good { 0 } else { 1 + usize::from(pareto_k > KHAT_LIMITS.1) };
         self.by_k[class] += 1;
         if class > 0 {
@@ -156,13 +171,30 @@ impl Sums {
         }
         self.elpd.add(elpd);
         self.waic.add(lppd - variance);
-        self.lppd += lppd;
-        self.variance += variance;
+        self.lppd = self.lppd.plus(lppd.into());
+        self.variance = self.variance.plus(variance.into());
         self.doubtful += usize::from(variance > WAIC_LIMIT);
         if let Some(pointwise) = &mut self.pointwise {
             pointwise.elpd.push(elpd);
             pointwise.pareto_k.push(pareto_k);
             pointwise.waic.push(lppd - variance);
+        }
+    }
+
+    /// Further rows.
+    pub(super) fn append(&mut self, other: Self) {
+        self.elpd.append(other.elpd);
+        self.waic.append(other.waic);
+        self.lppd = self.lppd.plus(other.lppd);
+        self.variance = self.variance.plus(other.variance);
+        self.doubtful += other.doubtful;
+        self.by_k.iter_mut().zip(other.by_k).for_each(|(sum, rows)| *sum += rows);
+        self.worst.extend(other.worst);
+        self.cut();
+        if let (Some(all), Some(other)) = (&mut self.pointwise, other.pointwise) {
+            all.elpd.extend(other.elpd);
+            all.pareto_k.extend(other.pareto_k);
+            all.waic.extend(other.waic);
         }
     }
 
@@ -178,10 +210,10 @@ impl Sums {
             rows: self.rows(),
             elpd,
             se,
-            p: self.lppd - elpd,
+            p: self.lppd.value() - elpd,
             waic,
             waic_se,
-            p_waic: self.variance,
+            p_waic: self.variance.value(),
             waic_doubtful: self.doubtful,
             good_k: pareto_threshold(draws),
             by_k: self.by_k,
