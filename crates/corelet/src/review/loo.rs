@@ -74,18 +74,19 @@ pub struct Pointwise {
 
 /// Of one row.
 pub(super) fn of_row(asked: &Asked, log_likelihoods: &[f64]) -> Predictive {
-    let (low, high) = log_likelihoods
-        .iter()
-        .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), &x| (low.min(x), high.max(x)));
     let weights = &asked.weights;
+    if range(log_likelihoods) < FLAT
+        && (asked.equal || range_of(asked.log_weights.iter().zip(log_likelihoods).map(|(w, x)| w - x)) < FLAT)
+    {
+        // The weights that leave the row out have no tail.
+        let [mean, second, third, fourth] = cumulants(weights, log_likelihoods);
+        let (even, odd) = (second / 2.0 + fourth / 24.0, mean + third / 6.0);
+        let (lppd, elpd) = (odd + even, odd - even);
+        return Predictive { lppd, elpd, pareto_k: f64::NEG_INFINITY, variance: second };
+    }
     let mean: f64 = weights.iter().zip(log_likelihoods).map(|(w, x)| w * x).sum();
     let variance: f64 = weights.iter().zip(log_likelihoods).map(|(w, x)| w * (x - mean).powi(2)).sum();
     let lppd = lppd(weights, log_likelihoods);
-    if asked.equal && high - low < FLAT {
-        // Σ w e^ℓ e^{−ℓ} / Σ w e^{−ℓ}.
-        let inverse: f64 = weights.iter().zip(log_likelihoods).map(|(w, x)| w * (low - x).exp()).sum();
-        return Predictive { lppd, elpd: low - inverse.ln(), pareto_k: f64::NEG_INFINITY, variance };
-    }
     let (smoothed, pareto_k) = asked.without(log_likelihoods);
     let terms = || smoothed.iter().zip(log_likelihoods).map(|(w, x)| w + x);
     let largest = terms().fold(f64::NEG_INFINITY, f64::max);
@@ -95,8 +96,36 @@ pub(super) fn of_row(asked: &Asked, log_likelihoods: &[f64]) -> Predictive {
 
 /// log Σₛ wₛ e^{ℓ(θₛ)}.
 pub(super) fn lppd(weights: &[f64], log_likelihoods: &[f64]) -> f64 {
+    if range(log_likelihoods) < FLAT {
+        let [mean, second, third, fourth] = cumulants(weights, log_likelihoods);
+        return mean + second / 2.0 + third / 6.0 + fourth / 24.0;
+    }
     let high = log_likelihoods.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     high + weights.iter().zip(log_likelihoods).map(|(w, x)| w * (x - high).exp()).sum::<f64>().ln()
+}
+
+fn range(values: &[f64]) -> f64 {
+    range_of(values.iter().copied())
+}
+
+fn range_of(values: impl Iterator<Item = f64>) -> f64 {
+    let (low, high) =
+        values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| (low.min(x), high.max(x)));
+    high - low
+}
+
+/// The first four cumulants, weights summing to 1: of what lies within a tenth, log Σ w e^x is κ₁ + κ₂/2 + κ₃/6 + κ₄/24 to 10⁻⁸.
+fn cumulants(weights: &[f64], values: &[f64]) -> [f64; 4] {
+    let first = values.first().copied().unwrap_or_default();
+    let off: f64 = weights.iter().zip(values).map(|(w, x)| w * (x - first)).sum();
+    let mean = first + off;
+    let moments = weights.iter().zip(values).fold([0.0; 3], |[second, third, fourth], (w, x)| {
+        let d = x - mean;
+        let square = w * d * d;
+        [second + square, third + square * d, fourth + square * d * d]
+    });
+    let [second, third, fourth] = moments;
+    [mean, second, third, fourth - 3.0 * second * second]
 }
 
 /// Sums over rows so far, with twice the digits of a number: 10⁷ rows are many, and sums of parts are the same in whatever parts rows are.
@@ -219,6 +248,39 @@ impl Sums {
             by_k: self.by_k,
             worst: self.worst,
             pointwise: self.pointwise,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of log-likelihoods that hardly differ no exponential is taken, and nothing is lost.
+    #[test]
+    fn flat_rows_are_those_of_exponentials() {
+        let values = |width: f64| -> Vec<f64> {
+            (0..500).map(|s| -3.2 + width * 0.5 * (0.7 * f64::from(s)).sin().powi(3)).collect()
+        };
+        for uneven in [0.0, 0.02] {
+            let logs: Vec<f64> = (0..500).map(|s| uneven * (1.3 * f64::from(s)).cos()).collect();
+            let asked = Asked::new(500, Some(&logs), &[], 1.0);
+            let sum = |values: &[f64], sign: f64| -> f64 {
+                asked.weights.iter().zip(values).map(|(w, x)| w * (sign * x).exp()).sum::<f64>().ln()
+            };
+            for width in [1e-6, 0.01, 0.05] {
+                let values = values(width);
+                let found = of_row(&asked, &values);
+                assert!((found.lppd - sum(&values, 1.0)).abs() < 1e-8, "{width}");
+                assert!((found.elpd + sum(&values, -1.0)).abs() < 1e-8, "{width}");
+                assert!(
+                    found.pareto_k == f64::NEG_INFINITY
+                        && (lppd(&asked.weights, &values) - found.lppd).abs() < 1e-12
+                );
+            }
+            let wide = values(0.5);
+            assert!((lppd(&asked.weights, &wide) - sum(&wide, 1.0)).abs() < 1e-12);
+            assert!(of_row(&asked, &wide).pareto_k > f64::NEG_INFINITY);
         }
     }
 }

@@ -70,7 +70,7 @@ impl Study {
     ) -> Result<Option<&'static str>, StudyError> {
         let first = self.model.coefficients();
         let (fit, others) = (&self.full(listener)?.posterior, first..draws.dim);
-        let sds = fit.sds();
+        let sds: Vec<f64> = fit.sds().collect();
         let far = |read: &dyn Fn(&[f64]) -> Vec<f64>| -> f64 {
             let mut mean = vec![0.0; draws.dim];
             for s in 0..draws.len() {
