@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from ._build import build
 from ._certify import certify
 from ._k_fold import k_fold
+from ._k_fold_model import k_fold_model
 from ._review import review, review_model
 from .results.certificate import Certificate
 from .results.review import Compared, Evidence, Fold, Influence, KFold, Loo, Review, compare
@@ -69,6 +70,7 @@ __all__ = [
     "fit",
     "fit_model",
     "k_fold",
+    "k_fold_model",
     "read_draws",
     "review",
     "review_model",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from ._progress import ProgressOption, reporter
 from ._types import Execution
 from .adapters.gaussian import names_of
 from .frames.formula import resolved
+from .results.arviz import dataset_of
 from .results.certificate import Certificate, certificate_from
 from .results.draws import BARE, Draws
 
@@ -122,9 +124,24 @@ def settings_of(draws: Any, model: Optional[str], keywords: Mapping[str, Any]) -
     if coreset is not None and "model" not in known:
         known["model"] = coreset.summary.get("model")
     asked = {name: known[name] for name in OF_FIT if known.get(name) is not None}
-    asked.update(keywords)
     asked["model"] = model or asked.get("model") or "logistic"
+    changed = [name for name, value in dict(keywords, model=asked["model"]).items() if name in OF_DESIGN and value != known.get(name)]
+    asked.update(keywords)
+    if not changed and coreset is not None:
+        asked["like"] = design_of(coreset.metadata)
     return asked
+
+
+OF_DESIGN = ("model", "positive", "levels", "standardise", "intercept")
+"""What decides how rows are encoded, besides which columns are features."""
+
+
+def design_of(metadata: Mapping[str, str]) -> Optional[dict[str, Any]]:
+    """How the rows of a coreset were encoded and on which scale, which other rows are to become; None where its metadata do not say it."""
+    names = ("encoding", "levels", "standardisation")
+    if "corelet.encoding" not in metadata:
+        return None
+    return {name: json.loads(metadata[f"corelet.{name}"]) for name in names}
 
 
 @dataclass(frozen=True)
@@ -158,9 +175,12 @@ def named(draws: Any, scale: str = "original") -> Named:
         raise _lib.CoreletError(f"scale is '{scale}', but it must be one of original, standardised")
     found = Draws.of(draws)
     values = found.values
-    if "standardised" in values and values["standardised"].ndim == 3:
-        # What corelet itself made.
-        return Named(Draws({BARE: values["standardised"]}, found.chained, found.diverged), None, False)
+    if {"original", "standardised"} <= values.keys() and values["original"].ndim == 3:
+        # What corelet itself made. Its features may be on the scale of other rows, as after an update; those of the data are the same.
+        return Named(Draws({BARE: values["original"]}, found.chained, found.diverged), _parameters(draws), True)
+    chains, length = found.shape
+    if chains > length:
+        raise _lib.CoreletError(f"these are {chains} chains of {length} draws: chains come first, then draws; have the two been exchanged?")
     original = scale == "original"
     if BARE in values:
         return Named(found, None, original)
@@ -173,6 +193,15 @@ def named(draws: Any, scale: str = "original") -> Named:
             "array of chains × draws × parameters"
         )
     return Named(found, list(values), original)
+
+
+def _parameters(draws: Any) -> Optional[list[str]]:
+    """The names of the parameters of what corelet itself made, where they are at hand."""
+    if hasattr(draws, "posterior"):
+        coordinates = dataset_of(draws, "posterior")["original"].coords
+        return [str(name) for name in coordinates["parameter"].values] if "parameter" in coordinates else None
+    names = getattr(getattr(draws, "coreset", None), "names", None)
+    return list(names) if names else None
 
 
 def densities(log_density: Any, draws: Draws) -> Optional[NDArray[np.float64]]:

@@ -62,6 +62,21 @@ class Shard:
 def certify_partitions(
     schema: Data, engine: object, keywords: Mapping[str, object], draws: Mapping[str, object], execution: Execution
 ) -> dict[str, Any]: ...
+def review_partitions(
+    schema: Data,
+    engine: object,
+    keywords: Mapping[str, object],
+    draws: Mapping[str, object],
+    settings: tuple[tuple[int, int, bool, int, Optional[str], bool], Execution],
+) -> dict[str, Any]: ...
+def k_folded(elpd: float, se: float, rows: int, folds: list[tuple[int, str]]) -> list[str]: ...
+def k_fold_partitions(
+    schema: Data,
+    engine: object,
+    keywords: Mapping[str, object],
+    settings: tuple[int, Optional[int]],
+    chains: tuple[Mapping[str, object], Execution],
+) -> dict[str, Any]: ...
 def build_partitions(
     schema: Data, engine: object, keywords: Mapping[str, object], execution: Execution
 ) -> dict[str, Any]: ...
@@ -69,7 +84,7 @@ def check_partitions(
     schema: Data,
     engine: object,
     build: Mapping[str, object],
-    coreset: tuple[NDArray[np.int64], NDArray[np.float64], Optional[str], Optional[str]],
+    coreset: tuple[NDArray[np.int64], NDArray[np.float64], Mapping[str, str]],
     settings: tuple[Mapping[str, object], Execution],
 ) -> dict[str, Any]: ...
 def solve_dense(
@@ -117,7 +132,7 @@ def original_scale(model: str, standardisation: str, theta: NDArray[np.float64])
 def check(
     data: Data,
     build: Mapping[str, object],
-    coreset: Optional[tuple[NDArray[np.int64], NDArray[np.float64], Optional[str], Optional[str]]],
+    coreset: Optional[tuple[NDArray[np.int64], NDArray[np.float64], Mapping[str, str]]],
     keywords: Mapping[str, object],
     execution: Execution,
 ) -> dict[str, Any]: ...

@@ -12,17 +12,17 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any, Optional
 
-from ._certify import settings_of
 from ._mixed import MixedFit
 from .frames import cluster as _cluster
 from .frames import gathered
 from .results.certificate import Certificate
 from .results.coreset import Coreset
+from .results.review import KFold, Review
 from ._progress import ProgressOption
 from ._seeds import seeded
-from .results.verdict import Verdict
+from .results.verdict import Verdict, chain_settings
 
-__all__ = ["build", "certify", "check", "fit"]
+__all__ = ["build", "certify", "check", "fit", "k_fold", "review", "update"]
 
 AHEAD = 2
 """Partitions that are made while one is written to the scratch file."""
@@ -88,11 +88,10 @@ def certify(
 ) -> Certificate:
     """Say whether draws that somebody made are of the posterior of all rows of a Dask data frame.
 
-    Arguments are those of `corelet.certify`, with columns named. All partitions are asked for a gradient at each of some 1000 draws, a
-    small task for each.
+    Arguments are those of `corelet.certify`, with columns named. All partitions are asked for gradients at 250 draws at a time.
     """
     with _Dask(ddf, client) as engine:
-        settings = dict(k=None, rest="none", **settings_of(draws, model, keywords))
+        settings = dict(model=model, **keywords)
         return _cluster.certify_on(engine, engine.schema, draws, settings, (scale, log_density), progress, threads)
 
 
@@ -124,6 +123,72 @@ def fit(ddf: Any, *, random: str, client: Any = None, **keywords: Any) -> MixedF
         columns = gathered.needed([str(name) for name in engine.schema.columns], asked)
         schema = gathered.schema_of(engine.schema[columns])
         return gathered.fit_here(schema, engine.batches(columns, schema), asked)
+
+
+@seeded
+def review(
+    draws: Any,
+    ddf: Any,
+    *,
+    model: Optional[str] = None,
+    log_weights: Any = None,
+    scale: str = "original",
+    most: int = 1000,
+    outcomes: int = 100,
+    pointwise: bool = False,
+    evidence: bool = False,
+    seed: int = 0,
+    client: Any = None,
+    threads: Optional[int] = None,
+    progress: ProgressOption = None,
+    **keywords: Any,
+) -> Review:
+    """Leave-one-out, WAIC, checks of the model's fit and the influence of rows, from one pass over all rows of a Dask data frame.
+
+    Arguments are those of `corelet.review`, with columns named. Each partition sums its own rows; `pointwise=True` brings three numbers of
+    each row, which `corelet.compare` needs. `by` is for tables on one machine. Rows count from 0 through all partitions in their order.
+    """
+    own = dict(log_weights=log_weights, scale=scale, most=most, outcomes=outcomes, pointwise=pointwise, evidence=evidence, seed=seed)
+    own["by"] = keywords.pop("by", None)
+    with _Dask(ddf, client) as engine:
+        return _cluster.review_on(engine, engine.schema, draws, dict(model=model, **keywords), own, progress, threads)
+
+
+@seeded
+def k_fold(
+    ddf: Any,
+    *,
+    folds: int = 10,
+    k: Optional[int] = None,
+    model: str = "logistic",
+    draws: int = 1000,
+    tune: int = 500,
+    chains: int = 4,
+    target_accept: float = 0.8,
+    max_depth: int = 10,
+    seed: int = 0,
+    client: Any = None,
+    threads: Optional[int] = None,
+    progress: ProgressOption = None,
+    **keywords: Any,
+) -> KFold:
+    """K-fold cross-validation of the rows of a Dask data frame: see `corelet.k_fold`, whose arguments it takes, with columns named.
+
+    The rows of one fold at a time come to this process.
+    """
+    settings = chain_settings(draws, tune, chains, target_accept, max_depth, seed)
+    counts = (_cluster.counted("folds", folds), None if k is None else _cluster.counted("k", k))
+    with _Dask(ddf, client) as engine:
+        return _cluster.k_fold_on(engine, engine.schema, dict(model=model, **keywords), counts, settings, progress, threads)
+
+
+def update(coreset: Coreset, ddf: Any, *, client: Any = None, **keywords: Any) -> Coreset:
+    """A coreset of the rows that it stands for and of those of a Dask data frame: `Coreset.update`, whose keywords it takes.
+
+    Partitions are added one after the other, each as rows that arrive, and one at a time comes to this process.
+    """
+    with _Dask(ddf, client) as engine:
+        return _cluster.update_on(engine.each(), coreset, keywords)
 
 
 class _Dask:
@@ -187,6 +252,15 @@ class _Dask:
         finally:
             for made in waiting:
                 made.cancel()
+
+    def each(self) -> Iterator[Any]:
+        """The tables, one at a time."""
+        for table in self.tables:
+            future = self.client.compute(table)
+            try:
+                yield future.result()
+            finally:
+                future.release()
 
     def _of_tables(self, function: Any, arguments: Mapping[int, Any]) -> list[Any]:
         """Tasks on partitions as they come, each with an argument."""

@@ -17,6 +17,7 @@ from ._certify import claimed
 from ._fit import Fit, FitProgressOption, announce, plan_of, run_rounds
 from ._lib import CoreletError, gaussian_first
 from ._review import reviewed, weights_of
+from ._k_fold_model import folded
 from ._seeds import seeded
 from .adapters.chains import Steps, lengths_of
 from .adapters.numpyro_model import Sampler
@@ -26,7 +27,7 @@ from .adapters.outcomes import checked
 from .frames.units import Units
 from .results.certificate import Certificate
 from .results.draws import Draws
-from .results.review import Review
+from .results.review import KFold, Review
 
 FELT = 0.02
 """An error of the log-density, in nats, that makes NUTS take smaller steps."""
@@ -203,6 +204,47 @@ def review(
     weights = weights_of(draws, log_weights, some)
     drawn = checked(outcomes_of(table, seed) if outcomes else None, tool.log_likelihood, some, weights, outcomes, seed)
     return reviewed(tool, some, Units(table.n, groups), weights, most, pointwise, outcomes=drawn)
+
+
+@seeded
+def k_fold(
+    model: Any,
+    fitted: Any,
+    args: Sequence[Any] = (),
+    kwargs: Optional[Mapping[str, Any]] = None,
+    *,
+    folds: int = 10,
+    k: int = 300,
+    groups: Any = None,
+    draws: int = 1000,
+    tune: int = 500,
+    chains: int = 4,
+    seed: int = 0,
+    kernel: Optional[Mapping[str, Any]] = None,
+) -> KFold:
+    """Say how well the rows of each of K folds of a NumPyro model are predicted by the others: see `corelet.k_fold_model`.
+
+    Parameters
+    ----------
+    model, args, kwargs
+        The model and its arguments, as for `corelet.numpyro.fit`.
+    fitted
+        Draws of the posterior of all rows: a `Fit`, a mapping of names to chains × draws × …, an InferenceData or a DataTree.
+    folds, groups
+        As for `corelet.k_fold_model`.
+    k, draws, tune, chains, seed, kernel
+        Of the coreset of each fold, as for `corelet.numpyro.fit`.
+    """
+    table = Rows(model, tuple(args), dict(kwargs or {}))
+    units = Units(table.n, groups)
+    plan = plan_of(units, k, None, 1000, None, 10, seed, None)
+    warn_of_precision(table.n)
+    tool = Sampler(table, lengths_of(draws, tune, chains), plan, plan.k, dict(kernel or {}))
+    tool.check(plan.draws_at(plan.k, table.parameters), seed)
+    found = getattr(fitted, "_draws", None)
+    some = (found if isinstance(found, Draws) else Draws.of(fitted)).only(table.latent, "site")
+    observed = getattr(outcomes_of(table, seed), "observed", None)
+    return folded(tool, some, units, plan, _count("folds", folds), observed)
 
 
 def warn_of_precision(n: int) -> None:

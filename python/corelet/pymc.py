@@ -16,6 +16,7 @@ from ._certify import claimed
 from ._fit import Fit, FitProgressOption, announce, plan_of, run_rounds
 from ._lib import gaussian_first
 from ._review import reviewed, weights_of
+from ._k_fold_model import folded
 from ._seeds import seeded
 from .adapters.outcomes import checked
 from .adapters.pymc_model import Sampler
@@ -23,7 +24,7 @@ from .adapters.pymc_outcomes import outcomes_of
 from .frames.units import Units
 from .results.certificate import Certificate
 from .results.draws import Draws
-from .results.review import Review
+from .results.review import KFold, Review
 
 
 @seeded
@@ -175,6 +176,46 @@ def review(
         simulator = outcomes_of(tool.model, tool.free, tool.n, seed) if outcomes else None
         drawn = checked(simulator, tool.log_likelihood, some, weights, outcomes, seed)
         return reviewed(tool, some, Units(tool.n, groups), weights, most, pointwise, outcomes=drawn)
+
+
+@seeded
+def k_fold(
+    model: Any,
+    fitted: Any,
+    *,
+    folds: int = 10,
+    k: int = 300,
+    groups: Any = None,
+    draws: int = 1000,
+    tune: int = 500,
+    chains: int = 4,
+    seed: int = 0,
+    sampler: Optional[str] = None,
+    options: Optional[Mapping[str, Any]] = None,
+) -> KFold:
+    """Say how well the rows of each of K folds of a PyMC or bambi model are predicted by the others: see `corelet.k_fold_model`.
+
+    Parameters
+    ----------
+    model
+        As for `corelet.pymc.fit`.
+    fitted
+        Draws of the posterior of all rows: a `Fit`, an InferenceData or DataTree, or a mapping of names to chains × draws × ….
+    folds, groups
+        As for `corelet.k_fold_model`.
+    k, draws, tune, chains, seed, sampler, options
+        Of the coreset of each fold, as for `corelet.pymc.fit`.
+    """
+    found = getattr(fitted, "_draws", None)
+    given = found if isinstance(found, Draws) else Draws.of(fitted)
+    with _at_work():
+        tool = Sampler(model, draws, tune, chains, seed, sampler, dict(options or {}))
+        tool.check_slicing(seed)
+        tool.compile()
+        units = Units(tool.n, groups)
+        plan = plan_of(units, k, None, 1000, None, 10, seed, None)
+        observed = getattr(outcomes_of(tool.model, tool.free, tool.n, seed), "observed", None)
+        return folded(tool, given.only(tool.free.names), units, plan, _count("folds", folds), observed)
 
 
 @contextmanager

@@ -16,12 +16,14 @@ from .frames import cluster as _cluster
 from . import _lib
 from ._mixed import MixedFit
 from .frames import gathered
+from .results.certificate import Certificate
 from .results.coreset import Coreset
+from .results.review import KFold, Review
 from ._progress import ProgressOption
 from ._seeds import seeded
-from .results.verdict import Verdict
+from .results.verdict import Verdict, chain_settings
 
-__all__ = ["build", "check", "fit"]
+__all__ = ["build", "certify", "check", "fit", "k_fold", "review", "update"]
 
 ANSWERS = "partition int, answer binary, error string"
 
@@ -92,6 +94,86 @@ def fit(sdf: Any, *, random: str, **keywords: Any) -> MixedFit:
         return gathered.fit_here(schema, engine.batches(columns, schema), asked)
 
 
+@seeded
+def certify(
+    draws: Any,
+    sdf: Any,
+    *,
+    model: Optional[str] = None,
+    log_density: Any = None,
+    scale: str = "original",
+    threads: Optional[int] = None,
+    progress: ProgressOption = None,
+    **keywords: Any,
+) -> Certificate:
+    """Say whether draws that somebody made are of the posterior of all rows of a Spark data frame.
+
+    Arguments are those of `corelet.certify`, with columns named. All partitions are asked for gradients at 250 draws at a time.
+    """
+    with _Spark(sdf) as engine:
+        settings, schema = dict(model=model, **keywords), engine.schema.empty_table()
+        return _cluster.certify_on(engine, schema, draws, settings, (scale, log_density), progress, threads)
+
+
+@seeded
+def review(
+    draws: Any,
+    sdf: Any,
+    *,
+    model: Optional[str] = None,
+    log_weights: Any = None,
+    scale: str = "original",
+    most: int = 1000,
+    outcomes: int = 100,
+    pointwise: bool = False,
+    evidence: bool = False,
+    seed: int = 0,
+    threads: Optional[int] = None,
+    progress: ProgressOption = None,
+    **keywords: Any,
+) -> Review:
+    """Leave-one-out, WAIC, checks of the model's fit and the influence of rows, from one pass over all rows of a Spark data frame.
+
+    Arguments are those of `corelet.dask.review`.
+    """
+    own = dict(log_weights=log_weights, scale=scale, most=most, outcomes=outcomes, pointwise=pointwise, evidence=evidence, seed=seed)
+    own["by"] = keywords.pop("by", None)
+    with _Spark(sdf) as engine:
+        settings, schema = dict(model=model, **keywords), engine.schema.empty_table()
+        return _cluster.review_on(engine, schema, draws, settings, own, progress, threads)
+
+
+@seeded
+def k_fold(
+    sdf: Any,
+    *,
+    folds: int = 10,
+    k: Optional[int] = None,
+    model: str = "logistic",
+    draws: int = 1000,
+    tune: int = 500,
+    chains: int = 4,
+    target_accept: float = 0.8,
+    max_depth: int = 10,
+    seed: int = 0,
+    threads: Optional[int] = None,
+    progress: ProgressOption = None,
+    **keywords: Any,
+) -> KFold:
+    """K-fold cross-validation of the rows of a Spark data frame: see `corelet.dask.k_fold`."""
+    settings = chain_settings(draws, tune, chains, target_accept, max_depth, seed)
+    counts = (_cluster.counted("folds", folds), None if k is None else _cluster.counted("k", k))
+    with _Spark(sdf) as engine:
+        schema = engine.schema.empty_table()
+        return _cluster.k_fold_on(engine, schema, dict(model=model, **keywords), counts, settings, progress, threads)
+
+
+def update(coreset: Coreset, sdf: Any, **keywords: Any) -> Coreset:
+    """A coreset of the rows that it stands for and of those of a Spark data frame: see `corelet.dask.update`."""
+    with _Spark(sdf) as engine:
+        return _cluster.update_on(engine.each(), coreset, keywords)
+
+
 class _Spark:
     """Partitions and shards as cached data frames: placement, retries and lineage are Spark's."""
 
@@ -153,6 +235,17 @@ class _Spark:
         packed = self.tables.select(*[f"`{name}`" for name in columns]).mapInArrow(_packed, "rows binary")
         for row in packed.toLocalIterator(prefetchPartitions=True):
             yield from pa.ipc.open_stream(bytes(row["rows"])).read_all().cast(schema).to_batches()
+
+    def each(self) -> Iterator[Any]:
+        """The tables, one at a time."""
+        schema = self.schema
+
+        def whole(partition: int, batches: Iterable[Any]) -> bytes:
+            return pickle.dumps(_table(batches, schema), protocol=5)
+
+        for partition in range(self.partitions):
+            (table,) = self._answers(self.tables, whole, [partition])
+            yield pickle.loads(table)
 
     def _asked(self, question: Callable[[Any], bytes], partitions: list[int]) -> list[bytes]:
         def answer(partition: int, batches: Iterable[Any]) -> bytes:

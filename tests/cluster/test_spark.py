@@ -59,6 +59,24 @@ def test_random_effects_over_partitions_are_those_of_one_table(spark, frame, par
     assert not spark.sparkContext._jsc.getPersistentRDDs()
 
 
+def test_what_comes_after_the_fit_is_that_of_one_machine(spark, frame, parts):
+    sdf, asked = distributed(spark, frame, parts), dict(target="late")
+    fit = corelet.fit(frame, k=80, **asked)
+    here, there = corelet.review(fit, frame, **asked), corelet.spark.review(fit, sdf, pointwise=True, **asked)
+    assert there.loo.elpd == here.loo.elpd and there.fits.misfits == here.fits.misfits
+    np.testing.assert_array_equal(there.loo.elpd_i, here.loo.elpd_i)
+    for name, of in here.influence.items():
+        assert there.influence[name].jackknife_se == of.jackknife_se
+    assert corelet.spark.certify(fit, sdf, **asked).grade == corelet.certify(fit, frame, **asked).grade == "A"
+    chains = dict(draws=300, tune=200)
+    folds = [corelet.k_fold(frame, folds=3, k=60, **asked, **chains), corelet.spark.k_fold(sdf, folds=3, k=60, **asked, **chains)]
+    assert folds[0].elpd == pytest.approx(folds[1].elpd, abs=1e-3)
+    new = [part.assign(a=part.a + 0.5) for part in parts[1:3]]
+    updated = corelet.spark.update(fit.coreset, distributed(spark, frame, new), **chains)
+    assert updated.summary["n"] == len(frame) + 3001 and updated.quality.verdict.certified
+    assert not spark.sparkContext._jsc.getPersistentRDDs()
+
+
 def test_one_bad_row(spark, frame, parts):
     bad = [part.copy() for part in parts]
     bad[3].iloc[17, 1] = np.inf

@@ -193,6 +193,60 @@ def test_influence_is_that_of_refits(reviewed):
         assert np.sign(change) == -np.sign(found.mean)
 
 
+def test_the_jackknife_of_groups_is_the_sandwich_of_groups():
+    """Of a linear model with flat priors: (XᵀX)⁻¹ Σ (X_gᵀe_g)(X_gᵀe_g)ᵀ (XᵀX)⁻¹ by hand, row by row and group by group."""
+    Z = np.column_stack([X[:, 0], np.ones(N)])
+    group = np.arange(N) % 50
+    y = Z @ [1.0, -0.5] + rng.normal(size=50)[group] + rng.normal(size=N)
+    asked = dict(model="linear", sigma=1.0, prior_sd=1000.0)
+    fit = corelet.fit(X[:, :1], y, full=True, draws=4000, **asked)
+    bread = np.linalg.inv(Z.T @ Z)
+    scores = Z * (y - Z @ (bread @ Z.T @ y))[:, None]
+    for groups, meat in ((None, scores.T @ scores), (group, sum(np.outer(s, s) for s in (scores[group == g].sum(0) for g in range(50))))):
+        expected = np.sqrt(np.diag(bread @ meat @ bread))
+        found = corelet.review(fit, X[:, :1], y, groups=groups, most=4000, **asked)
+        ours = [found.influence[name].jackknife_se for name in ("x1", "(intercept)")]
+        np.testing.assert_allclose(ours, expected, rtol=0.08)
+
+
+def test_draws_on_another_scale_are_told_which():
+    counts = rng.negative_binomial(2.0, 2.0 / (2.0 + np.exp(0.4 * X[:, 0] + 0.1 * X[:, 1])))
+    fit = corelet.fit(X, counts, model="negative-binomial", k=100)
+    names = fit.coreset.names
+    assert names[-1] == "log_size"
+    original, standardised = fit.draws["original"], fit.draws["standardised"]
+
+    def said(draws, **keywords):
+        certificate = corelet.certify(draws, X, counts, model="negative-binomial", **keywords)
+        assert certificate.grade == "C"
+        return repr(certificate)
+
+    assert "taken as draws of the standardised features" in said(standardised)
+    assert "taken as draws of the features of the data" in said(original, scale="standardised")
+    by = {name: original[:, :, at] for at, name in enumerate(names)}
+    assert "taken as draws of what logarithms were taken of" in said({**by, "log_size": np.exp(by["log_size"])})
+    del by["log_size"]
+    assert "taken as draws of logarithms" in said({**by, "size": original[:, :, -1]})
+    other = original.copy()
+    other[:, :, 0] += 30 * other[:, :, 0].std()
+    assert "taken as draws" not in said(other)
+    with pytest.raises(corelet.CoreletError, match="1000 chains of 4 draws.*have the two been exchanged"):
+        corelet.certify(np.swapaxes(original, 0, 1), X, counts, model="negative-binomial")
+
+
+def test_columns_in_another_order_are_found_by_name(fit):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": Y})
+    named = corelet.fit(frame, target="y", model="poisson", k=100)
+    turned = frame[["y", "b", "a"]]
+    assert corelet.certify(named, turned, target="y").grade == "A"
+    assert corelet.certify(named.idata, turned, target="y", model="poisson").grade == "A"
+    review = corelet.review(named, turned, target="y")
+    assert review.loo.elpd == pytest.approx(corelet.review(named, frame, target="y").loo.elpd, abs=1e-6)
+    with pytest.raises(corelet.CoreletError, match="column 'b', a feature of the data that the coreset was built on, is none here"):
+        corelet.review(named, frame.rename(columns={"b": "c"}), target="y")
+
+
 def test_weights_are_taken_from_a_verdict_or_given(fit, reviewed):
     flat = np.zeros(fit.draws["original"].shape[:2])
     even = corelet.review(fit, X, Y, model="poisson", most=4000, log_weights=flat)

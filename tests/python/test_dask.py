@@ -249,3 +249,48 @@ def test_anybodys_draws_are_certified_on_partitions_as_on_one_machine(client, fr
     with pytest.raises(TypeError, match="table in partitions.*corelet.dask"):
         corelet.review(fit, partitioned(frame), **asked)
     assert_nothing_left(client)
+
+
+def test_a_review_of_partitions_is_that_of_one_machine(client, frame):
+    table = frame.assign(patient=[f"patient {p}" for p in np.arange(len(frame)) // 7 * 11 % 200])
+    asked = dict(target="late", features=["a", "b", "word"])
+    fit = corelet.fit(table, k=80, **asked)
+    here = corelet.review(fit, table, evidence=True, **asked)
+    for sizes in (SIZES, [2000, 2000]):
+        there = corelet.dask.review(fit, partitioned(table, sizes), pointwise=True, evidence=True, **asked)
+        # Sums of rows are the same bits in whatever parts they are; those of outcomes to rounding.
+        assert (there.loo.elpd, there.loo.se, there.waic.elpd) == (here.loo.elpd, here.loo.se, here.waic.elpd)
+        np.testing.assert_array_equal(there.loo.elpd_i, here.loo.elpd_i)
+        assert there.loo.outcomes == here.loo.outcomes and there.evidence.log == pytest.approx(here.evidence.log, abs=1e-6)
+        for name, of in here.influence.items():
+            np.testing.assert_array_equal(there.influence[name].rows, of.rows)
+            assert there.influence[name].jackknife_se == of.jackknife_se
+        assert there.fits.misfits == here.fits.misfits
+        np.testing.assert_allclose(there.fits.calibration, here.fits.calibration, rtol=1e-9)
+    grouped = corelet.review(fit, table, groups="patient", **asked)
+    apart = corelet.dask.review(fit, partitioned(table), groups="patient", **asked)
+    assert apart.clusters == grouped.clusters == 200 and apart.loo.elpd_i is None
+    for name, of in grouped.influence.items():
+        assert apart.influence[name].jackknife_se == of.jackknife_se
+    with pytest.raises(CoreletError, match="by needs the rows here"):
+        corelet.dask.review(fit, partitioned(table), by="word", **asked)
+    assert_nothing_left(client)
+
+
+def test_folds_and_updates_of_partitions(client, frame):
+    asked = dict(target="late", features=["a", "b", "word"])
+    chains = dict(draws=300, tune=200)
+    here = corelet.k_fold(frame, folds=3, k=60, **asked, **chains)
+    there = corelet.dask.k_fold(partitioned(frame), folds=3, k=60, **asked, **chains)
+    assert here.fold_i.tolist() == there.fold_i.tolist() and there.elpd == pytest.approx(here.elpd, abs=1e-3)
+    old, new = frame.iloc[:2500], frame.iloc[2500:].assign(a=frame.a.iloc[2500:] + 0.5)
+    fit = corelet.fit(old, k=60, **asked)
+    updated = corelet.dask.update(fit.coreset, partitioned(new, [900, 0, 600]), **chains)
+    assert updated.summary["n"] == 4000 and updated.quality.verdict.certified
+    both = pd.concat([old, new], ignore_index=True)
+    for sizes in (SIZES, [4000]):
+        verdict = corelet.dask.check(updated, partitioned(both, sizes), draws=500, seed=1)
+        assert verdict.certified and "other_data" not in verdict.reasons
+    with pytest.raises(CoreletError, match="no new row in any partition"):
+        corelet.dask.update(fit.coreset, partitioned(new.iloc[:0], [0, 0]))
+    assert_nothing_left(client)

@@ -42,6 +42,50 @@ def test_folds_are_predicted_as_by_the_posterior_of_the_others():
     assert "5-fold" in repr(found) and "5 A" in repr(found)
 
 
+class Linear:
+    """The same model as functions: exact draws of weighted rows, log-likelihoods, and their gradient."""
+
+    def __init__(self, X, y):
+        self.X, self.y, self.rng = X, y, np.random.default_rng(7)
+
+    def sample(self, rows, weights, start):
+        X = self.X[rows]
+        covariance = np.linalg.inv((X * weights[:, None]).T @ X / SIGMA**2 + np.eye(X.shape[1]) / PRIOR**2)
+        mean = covariance @ (X * weights[:, None]).T @ self.y[rows] / SIGMA**2
+        return self.rng.multivariate_normal(mean, covariance, size=(4, 500))
+
+    def log_likelihood(self, theta, rows):
+        residual = self.y[rows] - theta @ self.X[rows].T
+        return -0.5 * (residual / SIGMA) ** 2 - 0.5 * np.log(2 * np.pi * SIGMA**2)
+
+    def gradient(self, theta, rows, weights):
+        residual = (self.y[rows] - theta @ self.X[rows].T) * weights
+        return residual @ self.X[rows] / SIGMA**2 - theta / PRIOR**2
+
+
+def test_folds_of_any_model():
+    X, y = data(900)
+    model = Linear(X, y)
+    draws = model.sample(np.arange(len(y)), np.ones(len(y)), None)
+    asked = dict(n=len(y), y=y, folds=3, k=80, gradient=model.gradient)
+    found = corelet.k_fold_model(draws, model.sample, model.log_likelihood, **asked)
+    truth = exact(X, y, found.fold_i)
+    assert {fold.grade for fold in found.folds} == {"A"} and [fold.n for fold in found.folds] == [300] * 3
+    np.testing.assert_allclose(found.elpd_i, truth, atol=0.05)
+    assert abs(found.elpd - truth.sum()) < 0.5 and "3-fold" in repr(found) and "3 A" in repr(found)
+    less = Linear(X[:, :1], y)
+    draws = less.sample(np.arange(len(y)), np.ones(len(y)), None)
+    one = corelet.k_fold_model(draws, less.sample, less.log_likelihood, **{**asked, "gradient": less.gradient})
+    assert corelet.compare({"one": one, "both": found}).names == ["both", "one"]
+    groups = np.arange(len(y)) // 3
+    grouped = corelet.k_fold_model(draws, less.sample, less.log_likelihood, groups=groups, **{**asked, "gradient": less.gradient})
+    assert all(len(set(grouped.fold_i[groups == group])) == 1 for group in range(300))
+    with pytest.raises(corelet.CoreletError, match="4 folds cannot be made: there must be between 2 and 3, as many as there are groups"):
+        corelet.k_fold_model(draws, less.sample, less.log_likelihood, groups=np.arange(len(y)) % 3, n=len(y), folds=4)
+    with pytest.raises(corelet.CoreletError, match="y has shape"):
+        corelet.k_fold_model(draws, less.sample, less.log_likelihood, n=len(y), y=y[:-1], folds=3)
+
+
 def test_models_are_compared_by_the_same_folds():
     X, y = data(500)
     both, one = (corelet.k_fold(Z, y, folds=5, k=60, **ASKED) for Z in (X, np.ascontiguousarray(X[:, :1])))

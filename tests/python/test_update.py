@@ -102,6 +102,61 @@ def test_rows_that_cannot_be_added_are_refused():
         built.update(rows(100, 2))
 
 
+def test_a_check_after_an_update_is_on_the_scale_of_the_first_rows():
+    pandas = pytest.importorskip("pandas")
+    old, new = rows(6000, 1), rows(2000, 2)
+    # Another mean, another spread, and another level that has most rows.
+    new["a"] = 0.3 + 1.2 * new["a"]
+    new["kind"] = np.where(np.arange(2000) % 8 == 0, old.kind.mode()[0], old.kind.value_counts().index[1])
+    eta = 0.2 + 0.5 * new.a - 0.3 * new.b + 0.4 * (new.kind == "q")
+    new["y"] = np.random.default_rng(3).poisson(np.exp(eta))
+    fit = corelet.fit(old, target="y", model="poisson", k=100, **SETTINGS)
+    updated = fit.update(new, **SETTINGS)
+    coreset, both = updated.coreset, pandas.concat([old, new], ignore_index=True)
+    assert updated.verdict.grade == "A" and coreset.rest is not None
+    chains = dict(draws=600, warmup=300)
+    verdict = corelet.check(coreset, both, **chains)
+    assert verdict.grade == "A", verdict
+    checked, theirs = verdict.draws["posterior"]["original"], updated.draws["original"]
+    off = np.abs(checked.mean((0, 1)) - theirs.mean((0, 1))) / theirs.std((0, 1))
+    assert off.max() < 0.25, off
+    assert corelet.certify(updated, both, target="y").grade == "A"
+    # The columns may stand in another order; the rows may not, be they chosen or not.
+    assert corelet.check(coreset, both[["y", "kind", "b", "a"]], **chains).grade == "A"
+    others = np.setdiff1d(np.arange(len(both)), coreset.rows)
+    order = np.arange(len(both))
+    order[others] = others[::-1]
+    turned = corelet.check(coreset, both.iloc[order].reset_index(drop=True), **chains)
+    assert turned.grade != "A" and "other_data" in turned.reasons
+    with pytest.raises(corelet.CoreletError, match="'r' is none of the levels|'r'"):
+        corelet.check(coreset, both.assign(kind=np.where(order == others[0], "r", both.kind)), **chains)
+    with pytest.raises(corelet.CoreletError, match="column 'b', a feature of the data that the coreset was built on, is none here"):
+        corelet.check(coreset, both.drop(columns="b"), **chains)
+
+
+def test_a_gaussian_part_of_other_parameters_or_on_another_scale_gets_no_a():
+    import json
+
+    frame = rows(3000, 1)
+    fit = corelet.fit(frame, target="y", model="poisson", k=60, rest="gaussian", **SETTINGS)
+    kept = dict(fit.coreset.metadata)
+    chains = dict(draws=600, warmup=300)
+    names = json.loads(kept["corelet.rest"])["names"]
+    said = json.dumps({**json.loads(kept["corelet.rest"]), "names": [names[1], names[0], *names[2:]]})
+    fit.coreset.metadata["corelet.rest"] = said
+    with pytest.raises(corelet.CoreletError, match="Gaussian part is of the parameters b, a"):
+        corelet.check(fit.coreset, frame, **chains)
+    # A coreset that says another scale than that of its Gaussian.
+    scale = json.loads(kept["corelet.standardisation"])
+    for off in (1.02, 1.5):
+        told = {**scale, "scale": [off * sd for sd in scale["scale"]]}
+        fit.coreset.metadata.update(kept, **{"corelet.standardisation": json.dumps(told)})
+        verdict = corelet.check(fit.coreset, frame, **chains)
+        assert verdict.grade != "A" and "other_data" in verdict.reasons
+    fit.coreset.metadata.update(kept)
+    assert corelet.check(fit.coreset, frame, **chains).grade == "A"
+
+
 def test_evidence_of_two_linear_models_has_its_closed_form():
     rng = np.random.default_rng(3)
     n, sigma = 400, 0.7

@@ -52,6 +52,8 @@ def test_draws_are_certified_and_reviewed(line):
     waic = np.log(np.mean(np.exp(flat), axis=0)).sum() - flat.var(axis=0).sum()
     assert abs(review.waic.elpd - waic) < 0.05 and abs(review.loo.elpd - waic) < 1.0
     assert review.fits.misfits == [] and abs(review.fits.dispersion - 1) < 0.1 and review.fits.pit.sum() == len(y)
+    folds = corelet.numpyro.k_fold(model, draws, (x, y), folds=2, k=60, draws=500, tune=300, chains=2)
+    assert abs(folds.elpd - review.loo.elpd) < 5 and {fold.grade for fold in folds.folds} <= {"A", "B"}
 
 
 @pytest.mark.parametrize(("kind", "said"), [("poisson", ""), ("overdispersed", "vary more"), ("bernoulli", ""), ("classes", None)])

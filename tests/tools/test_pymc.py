@@ -69,6 +69,10 @@ def test_leave_one_out_is_that_of_arviz(counts):
     assert abs(review.loo.elpd - elpd) < 0.05 and review.fits.misfits == []
     assert corelet.pymc.review(model, full, most=200, outcomes=0).fits is None
     assert abs(review.influence["slope"].jackknife_se / review.influence["slope"].sd - 1) < 0.2
+    # Rows are exchangeable here, so that folds say what leave-one-out does.
+    folds = corelet.pymc.k_fold(model, full, folds=2, k=60, draws=500, tune=300, chains=2)
+    assert abs(folds.elpd - elpd) < 5 and {fold.grade for fold in folds.folds} <= {"A", "B"}
+    assert folds.outcomes is not None and folds.fold_i.sum() == 1000
 
 
 def outcomes(kind, x, rng):

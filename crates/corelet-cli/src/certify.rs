@@ -34,6 +34,9 @@ struct Summary<'a> {
     score_scale: Option<(f64, f64)>,
     #[serde(skip_serializing_if = "Option::is_none")]
     weights: Option<Weights>,
+    /// The parameters that the draws seem to be of, where that is on another scale.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seems_of: Option<&'static str>,
     parameters: Vec<NamedOffset<'a>>,
 }
 
@@ -122,7 +125,7 @@ fn weighted(study: &Study, given: &GivenDraws, certificate: &Certificate) -> Vec
 }
 
 fn to_json<'a>(study: &'a Study, certificate: &Certificate) -> anyhow::Result<String> {
-    let Certificate { verdict, parameters, draws, has_density } = certificate;
+    let Certificate { verdict, parameters, draws, has_density, seems_of } = certificate;
     let finite = |x: f64| x.is_finite().then_some(x);
     let named = |(name, offset): (&'a String, &Offset)| NamedOffset {
         name,
@@ -145,6 +148,7 @@ fn to_json<'a>(study: &'a Study, certificate: &Certificate) -> anyhow::Result<St
         score_scale: verdict.fidelity.map(|fidelity| fidelity.scale).filter(|scale| scale.1.is_finite()),
         weights: has_density
             .then_some(Weights { divergence: verdict.divergence, reweighting: verdict.reweighting }),
+        seems_of: *seems_of,
         parameters: study.frame().names.iter().zip(parameters).map(named).collect(),
     };
     Ok(serde_json::to_string_pretty(&summary)? + "\n")

@@ -23,8 +23,8 @@ pub(crate) fn run(
         args.data.files()?.into_iter().chain([args.coreset.clone()]).chain(args.test.clone()).collect();
     output::check(&outputs, &inputs)?;
     let specification = args.specification(seed);
-    let mut opened = load::open(&args.data, &specification, terminal)?;
-    let Points { observations, weights, rest } = opened.coreset(&args.coreset)?;
+    let (opened, points) = load::open_for(&args.data, &specification, &args.coreset, terminal)?;
+    let Points { observations, weights, rest } = points;
     let rest = rest.as_ref();
     let mut follower = Follower::new(terminal, interrupt);
     let summary = opened

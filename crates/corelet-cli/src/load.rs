@@ -7,10 +7,12 @@ use std::time::Instant;
 
 use anyhow::Context;
 use corelet::coreset::{Coreset, RestChoice, WrittenWeights};
-use corelet::data::{Bytes, Dataset, Extra, Reading, Source, is_standard_output, read_coreset, write_rows};
+use corelet::data::{
+    Bytes, CoresetFile, Dataset, Extra, Reading, Source, is_standard_output, read_coreset, write_rows,
+};
 use corelet::review::By;
 use corelet::rows::Rest;
-use corelet::study::{Drawn, Progress, Specification, Study, StudyError, rest_of};
+use corelet::study::{Drawn, Progress, Specification, Study, StudyError, design_of, rest_of};
 use corelet::words::{Summary, count, duration};
 
 use crate::args_data::DataArgs;
@@ -55,6 +57,21 @@ pub(crate) fn open(
     let clock = Instant::now();
     let source = source(args, specification, terminal)?;
     study(source, specification, clock, terminal)
+}
+
+/// The same of the rows that a coreset file is judged on: encoded as its own, on their scale.
+pub(crate) fn open_for(
+    args: &DataArgs,
+    specification: &Specification,
+    coreset: &Path,
+    terminal: &Terminal,
+) -> anyhow::Result<(Opened, Points)> {
+    let file = read_coreset(coreset)?;
+    let mut specification = specification.clone();
+    specification.design.like = design_of(&file.notes, &coreset.display().to_string())?.map(Box::new);
+    let mut opened = open(args, &specification, terminal)?;
+    let points = opened.coreset(file, coreset)?;
+    Ok((opened, points))
 }
 
 /// The data, not yet read.
@@ -143,13 +160,12 @@ fn paced(name: &str, reading: &Reading, seconds: f64) -> String {
 
 impl Opened {
     /// The observations of a coreset file, their weights, and its Gaussian part.
-    pub(crate) fn coreset(&mut self, path: &Path) -> anyhow::Result<Points> {
-        let coreset = read_coreset(path)?;
-        let rest = rest_of(&coreset, &path.display().to_string())?;
+    fn coreset(&mut self, coreset: CoresetFile, path: &Path) -> anyhow::Result<Points> {
         let named = || path.display().to_string();
+        let rest = rest_of(&coreset, &named())?;
         let observations = self.study.frame().observations_of(&coreset.rows).with_context(named)?;
         coreset.check_rows(&self.source)?;
-        self.study.expect_file(&coreset).with_context(named)?;
+        self.study.expect_notes(&coreset.notes, &named())?;
         Ok(Points { observations, weights: coreset.weights.into(), rest })
     }
 

@@ -41,8 +41,13 @@ pub(crate) fn run(
     specification.sample.check()?;
     let inputs: Vec<PathBuf> = args.data.files()?.into_iter().chain(args.coreset.clone()).collect();
     posterior::check_files(&args.files, &[], &inputs)?;
-    let mut opened = load::open(&args.data, &specification, terminal)?;
-    let coreset = args.coreset.as_ref().map(|path| opened.coreset(path)).transpose()?;
+    let (opened, coreset) = match &args.coreset {
+        Some(path) => {
+            let (opened, points) = load::open_for(&args.data, &specification, path, terminal)?;
+            (opened, Some(points))
+        }
+        None => (load::open(&args.data, &specification, terminal)?, None),
+    };
     let named = || args.coreset.as_ref().map_or_else(String::new, |path| path.display().to_string());
     let weighted = coreset.as_ref().map(|points| {
         opened.study.weighted_with_rest(&points.observations, &points.weights, points.rest.as_ref())

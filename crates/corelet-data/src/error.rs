@@ -220,6 +220,11 @@ pub enum DataError {
     )]
     UnseenLevel { file: String, column: String, place: Place, value: String, known: Box<str> },
 
+    #[error(
+        "{file}: column '{column}', a feature of the data that the coreset was built on, is none here; the features here are {features}"
+    )]
+    NotOfDesign { file: String, column: String, features: String },
+
     #[error("{file}: column '{column}' was {was} in the data that the coreset was built on, and is not here")]
     OtherKind { file: String, column: String, was: &'static str },
 
@@ -319,6 +324,18 @@ impl DataError {
         }
     }
 
+    /// The same of rows that a model is fitted to, or judged on: what predictions may do with such rows, these may not.
+    #[must_use]
+    pub fn of_data(self) -> Self {
+        match self {
+            Self::UnseenLevel { file, column, place, value, known } => {
+                Self::UnknownLevel { file, column, place, value, known: known.into() }
+            }
+            Self::Gaps { file, affected, rows, columns } => Self::Missing { file, affected, rows, columns },
+            error => error,
+        }
+    }
+
     /// A name for the kind of error that stays the same whatever the message says.
     pub fn code(&self) -> &'static str {
         match self {
@@ -373,6 +390,7 @@ impl DataError {
             Self::Gaps { .. } => "gaps",
             Self::UnknownLevel { .. } => "unknown_level",
             Self::UnseenLevel { .. } => "unseen_level",
+            Self::NotOfDesign { .. } => "not_of_design",
             Self::OtherKind { .. } => "other_kind",
             Self::ManyClasses { .. } => "many_classes",
             Self::LevelsNeeded { .. } => "levels_needed",

@@ -25,6 +25,7 @@ pub use design::dataset::Dataset;
 pub use design::encoding::{Besides, Encoding, Unseen};
 pub use design::features::TextLevels;
 pub use design::groups::{Groups, NamedGroups};
+pub use design::kept::KeptDesign;
 pub use design::options::{Columns, DesignOptions, Outcome, Standardise};
 pub use design::partitions::{
     AskPartitions, PartColumns, PartEncoding, PartRows, PartSurvey, Partitioned, WeightScale,

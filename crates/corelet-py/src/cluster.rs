@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use corelet::cluster::{self, Carrier, CarrierError};
 use corelet::data::Storage;
-use corelet::study::{Specification, Study, StudyError};
+use corelet::study::{KFoldSettings, ReviewSettings, Specification, Study, StudyError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyType};
 
@@ -16,6 +16,7 @@ use crate::errors::{Failure, refuse};
 use crate::run::{Execution, Here, run_here};
 use crate::sample::{WeightedRows, chosen, drawn_fields, known};
 use crate::specification::{sampling, specification};
+use crate::{k_fold, review};
 
 /// What a partition as it came answers.
 #[pyfunction]
@@ -203,6 +204,52 @@ pub(crate) fn certify_partitions<'py>(
     Ok(fields)
 }
 
+/// What all rows in their partitions say of draws of their posterior.
+#[pyfunction]
+pub(crate) fn review_partitions<'py>(
+    py: Python<'py>,
+    schema: Data<'py>,
+    engine: &Bound<'py, PyAny>,
+    keywords: &Bound<'py, PyDict>,
+    draws: NamedDraws<'py>,
+    settings: (review::Settings, Execution<'py>),
+) -> PyResult<Bound<'py, PyDict>> {
+    let (asked, named) = (specification(keywords)?, draws.taken()?);
+    let ((draws, checked, pointwise, seed, _, evidence), execution) = settings;
+    let settings = ReviewSettings { draws, checked, pointwise, seed, by: None, evidence };
+    let (study, found) = studied(py, &schema, engine, &asked, &execution, |study, here| {
+        let given = named.of(&study)?;
+        let weights = named.log_weights.as_deref();
+        let found = study.review(&given, weights, &settings, &mut |progress| here.heard(progress));
+        Ok((study, found.map_err(|error| Failure::new(&error))?))
+    })?;
+    let file_row = |row: usize| study.frame().rows.file_row(row);
+    let fields = review::fields(py, &found, &study.frame().names, &file_row)?;
+    fields.set_item("warnings", study.warnings())?;
+    Ok(fields)
+}
+
+/// The elpd of each row by the rows of other folds, of rows in partitions.
+#[pyfunction]
+pub(crate) fn k_fold_partitions<'py>(
+    py: Python<'py>,
+    schema: Data<'py>,
+    engine: &Bound<'py, PyAny>,
+    keywords: &Bound<'py, PyDict>,
+    settings: k_fold::Settings,
+    chains: (Bound<'py, PyDict>, Execution<'py>),
+) -> PyResult<Bound<'py, PyDict>> {
+    let (chains, execution) = chains;
+    let ((sample, seed), asked) = (sampling(&chains)?, specification(keywords)?);
+    let (folds, k) = settings;
+    let settings = KFoldSettings { folds, k, sample, seed };
+    let (study, found) = studied(py, &schema, engine, &asked, &execution, |study, here| {
+        let found = study.k_fold(&settings, &mut |progress| here.heard(progress));
+        Ok((study, found.map_err(|error| Failure::new(&error))?))
+    })?;
+    k_fold::fields(py, &study, found)
+}
+
 /// Draws of a coreset's posterior, and the verdict on them by all rows in their partitions.
 #[pyfunction]
 pub(crate) fn check_partitions<'py>(
@@ -214,9 +261,10 @@ pub(crate) fn check_partitions<'py>(
     settings: (Bound<'py, PyDict>, Execution<'py>),
 ) -> PyResult<Bound<'py, PyDict>> {
     let (keywords, execution) = settings;
-    let ((settings, seed), asked) = (sampling(&keywords)?, specification(build)?);
+    let ((settings, seed), mut asked) = (sampling(&keywords)?, specification(build)?);
     let known = known(&coreset)?;
-    let points = known.0.len();
+    asked.design.like = known.design()?.map(Box::new);
+    let points = known.rows.len();
     let (study, drawn) = studied(py, &schema, engine, &asked, &execution, |mut study, here| {
         let (rows, weights, rest) = chosen(&mut study, &known)?;
         let draw = || -> Result<_, StudyError> {

@@ -45,11 +45,14 @@ mod _lib {
     #[pymodule_export]
     use crate::certify::{certify, certify_claim, draws_looked_at};
     #[pymodule_export]
-    use crate::cluster::{Shard, build_partitions, cells, certify_partitions, check_partitions, look};
+    use crate::cluster::{
+        Shard, build_partitions, cells, certify_partitions, check_partitions, k_fold_partitions, look,
+        review_partitions,
+    };
     #[pymodule_export]
     use crate::errors::CoreletError;
     #[pymodule_export]
-    use crate::k_fold::k_fold;
+    use crate::k_fold::{k_fold, k_folded};
     #[pymodule_export]
     use crate::log_likelihood::{build_function, build_matrix, build_pool};
     #[pymodule_export]

@@ -19,7 +19,7 @@ use crate::specification::specification;
 
 /// Draws at which rows are looked at, draws of outcomes, whether numbers of each row are kept, the seed, a column by whose levels
 /// outcomes are checked, and whether the evidence is wanted.
-type Settings = (usize, usize, bool, u64, Option<String>, bool);
+pub(crate) type Settings = (usize, usize, bool, u64, Option<String>, bool);
 
 /// Rows of a built-in family.
 #[pyfunction]
@@ -104,7 +104,7 @@ pub(crate) fn review_target<'py>(
 }
 
 /// What the Python class `Review` is made of.
-fn fields<'py>(
+pub(crate) fn fields<'py>(
     py: Python<'py>,
     review: &Review,
     names: &[String],

@@ -1,13 +1,14 @@
 //! `Coreset.sample` and `corelet.check`: draws of the coreset's posterior, and whether they can be trusted.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
 use corelet::coreset::WrittenWeights;
-use corelet::data::Standardisation;
+use corelet::data::{KeptDesign, Standardisation};
 use corelet::posterior::{Chains, Phase, Stats};
 use corelet::rows::{Observations, Rest};
-use corelet::study::{Drawn, Resolved, Study, StudyError, sample_kept_with_rest};
+use corelet::study::{Drawn, REST, Resolved, Study, StudyError, design_of, sample_kept_with_rest};
 use corelet::trust::{Fidelity, Mixing, Move, Moves, Verdict};
 use corelet::words;
 use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
@@ -126,14 +127,15 @@ pub(crate) fn check<'py>(
     execution: Execution<'py>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let (settings, seed) = sampling(keywords)?;
-    let asked = specification(build)?;
+    let mut asked = specification(build)?;
+    let coreset = coreset.map(|coreset| known(&coreset)).transpose()?;
+    asked.design.like = coreset.as_ref().map(KnownRows::design).transpose()?.flatten().map(Box::new);
     let source = data.source(py, &asked.storage)?;
     let clock = Instant::now();
     let dataset = design(py, &source, &asked)?;
     let study = Study::new(source.name(), dataset, &asked, clock.elapsed().as_secs_f64());
     let mut study = study.map_err(|error| Failure::new(&error))?;
-    let coreset =
-        coreset.map(|coreset| Ok::<_, PyErr>(chosen(&mut study, &known(&coreset)?)?)).transpose()?;
+    let coreset = coreset.map(|coreset| chosen(&mut study, &coreset)).transpose()?;
     let points = coreset.as_ref().map_or(study.len(), |(rows, ..)| rows.len());
     let (study, drawn) = run(py, &execution, move |control| {
         let draw = || -> Result<_, StudyError> {
@@ -154,17 +156,30 @@ pub(crate) fn check<'py>(
     Ok(answer)
 }
 
-/// Rows as the data number them, their weights, the fingerprint of the data that they were chosen from, and the Gaussian part.
+/// Rows as the data number them, their weights, and the metadata of the coreset.
 pub(crate) type WeightedRows<'py> =
-    (PyReadonlyArray1<'py, i64>, PyReadonlyArray1<'py, f64>, Option<String>, Option<String>);
+    (PyReadonlyArray1<'py, i64>, PyReadonlyArray1<'py, f64>, BTreeMap<String, String>);
 
-/// The same without Python.
-pub(crate) type KnownRows = (Vec<usize>, WrittenWeights, Option<String>, Option<Arc<Rest>>);
+/// The same without Python, with the Gaussian part.
+pub(crate) struct KnownRows {
+    pub(crate) rows: Vec<usize>,
+    weights: WrittenWeights,
+    notes: BTreeMap<String, String>,
+    rest: Option<Arc<Rest>>,
+}
 
-pub(crate) fn known((rows, weights, fingerprint, text): &WeightedRows<'_>) -> PyResult<KnownRows> {
+impl KnownRows {
+    /// How they were encoded, so that the rows that they are judged on become the same.
+    pub(crate) fn design(&self) -> Result<Option<KeptDesign>, Failure> {
+        design_of(&self.notes, "the coreset").map_err(|error| Failure::new(&error))
+    }
+}
+
+pub(crate) fn known((rows, weights, notes): &WeightedRows<'_>) -> PyResult<KnownRows> {
     let rows: Result<Vec<usize>, _> = rows.as_slice()?.iter().map(|&row| usize::try_from(row)).collect();
     let rows = rows.map_err(|_| refuse("a row of the coreset is negative"))?;
-    Ok((rows, weights.as_slice()?.to_vec().into(), fingerprint.clone(), rest(text.as_deref())?))
+    let rest = rest(notes.get(REST).map(String::as_str))?;
+    Ok(KnownRows { rows, weights: weights.as_slice()?.to_vec().into(), notes: notes.clone(), rest })
 }
 
 /// Observations, their weights, and the Gaussian part.
@@ -173,10 +188,10 @@ type ChosenRows = (Vec<usize>, WrittenWeights, Option<Arc<Rest>>);
 /// The observations, the weights and the Gaussian part of a coreset of these data.
 pub(crate) fn chosen(
     study: &mut Study,
-    (rows, weights, fingerprint, rest): &KnownRows,
+    KnownRows { rows, weights, notes, rest }: &KnownRows,
 ) -> Result<ChosenRows, Failure> {
     let observations = study.frame().observations_of(rows).map_err(|error| Failure::new(&error))?;
-    study.expect(fingerprint.as_deref());
+    study.expect_notes(notes, "the coreset").map_err(|error| Failure::new(&error))?;
     Ok((observations, weights.clone(), rest.clone()))
 }
 

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import warnings
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Optional, Protocol
 
 import numpy as np
 
 from .. import _lib
 from .._build import BESIDE, _count, native
-from .._certify import densities, looked_at
+from .._build import _count as counted
+from .._certify import densities, looked_at, settings_of
 from .._certify import named as named_draws
+from .._review import weights_of
 from .columns import parts_of
 from ..results.certificate import Certificate, certificate_from
 from ..results.coreset import Coreset, coreset_from, weighted_rows
+from ..results.review import KFold, Review, k_fold_from, review_from
 from .._progress import ProgressOption, reporter
 from .._types import Data, Execution
 from ..results.verdict import Verdict, chain_settings, judged_by
@@ -121,8 +124,9 @@ def certify_on(
     progress: ProgressOption,
     threads: Optional[int],
 ) -> Certificate:
-    """The certificate of anybody's draws by all rows of the partitions."""
+    """The certificate of anybody's draws by all rows of the partitions; `settings` are `model` and keywords of `corelet.build`."""
     scale, log_density = beside
+    settings = _of_draws(draws, settings)
     table = named_draws(draws, scale)
     looked = table.draws.thin(looked_at(table.draws))
     asked = _asked(settings)
@@ -133,6 +137,68 @@ def certify_on(
     for warning in fields["warnings"]:
         warnings.warn(warning, stacklevel=4)
     return certificate_from(fields, looked)
+
+
+def review_on(
+    engine: Engine,
+    schema: Any,
+    draws: Any,
+    settings: Mapping[str, Any],
+    beside: Mapping[str, Any],
+    progress: ProgressOption,
+    threads: Optional[int],
+) -> Review:
+    """What all rows of the partitions say of draws; `beside` are the keywords of `corelet.review` that are its own."""
+    if beside.get("by") is not None:
+        raise _lib.CoreletError("by needs the rows here: those of a table in partitions are reviewed all together")
+    table = named_draws(draws, beside["scale"])
+    weights = weights_of(draws, beside["log_weights"], table.draws)
+    asked = _asked(_of_draws(draws, settings))
+    counts = (_count("most", beside["most"]), _count("outcomes", beside["outcomes"]))
+    own = (*counts, bool(beside["pointwise"]), _count("seed", beside["seed"]), None, bool(beside["evidence"]))
+    with reporter(progress) as report:
+        execution = Execution(report, _count("threads", threads))
+        data: Data = ("data", parts_of(schema))
+        fields = _lib.review_partitions(data, engine, asked, table.fields(log_weights=weights), (own, execution))
+    for warning in fields["warnings"]:
+        warnings.warn(warning, stacklevel=4)
+    return review_from(fields)
+
+
+def k_fold_on(
+    engine: Engine,
+    schema: Any,
+    settings: Mapping[str, Any],
+    counts: tuple[int, Optional[int]],
+    chains: Mapping[str, object],
+    progress: ProgressOption,
+    threads: Optional[int],
+) -> KFold:
+    """K-fold cross-validation of the rows of the partitions."""
+    asked = _asked(dict(k=None, rest="none", **settings))
+    with reporter(progress) as report:
+        execution = Execution(report, _count("threads", threads))
+        fields = _lib.k_fold_partitions(("data", parts_of(schema)), engine, asked, counts, (chains, execution))
+    for warning in fields["warnings"]:
+        warnings.warn(warning, stacklevel=4)
+    return k_fold_from(fields)
+
+
+def update_on(tables: Iterable[Any], coreset: Coreset, settings: Mapping[str, Any]) -> Coreset:
+    """A coreset with the rows of some tables, added one table after the other."""
+    updated = None
+    for table in tables:
+        if len(table) > 0:
+            updated = (updated or coreset).update(table, **settings)
+    if updated is None:
+        raise _lib.CoreletError("there is no new row in any partition")
+    return updated
+
+
+def _of_draws(draws: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Keywords of `corelet.build` with what a fit was told where nothing is said."""
+    keywords = {name: value for name, value in settings.items() if name != "model"}
+    return dict(k=None, rest="none", **settings_of(draws, settings.get("model"), keywords))
 
 
 def check_on(

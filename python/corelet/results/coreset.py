@@ -19,7 +19,7 @@ from ..frames.columns import column
 from ..frames.formula import Design
 from .._progress import ProgressOption
 from .._seeds import seeded
-from .rest import REST, Rest
+from .rest import Rest
 
 if TYPE_CHECKING:
     from .predict import Prediction, Score
@@ -442,9 +442,9 @@ def _short(value: object) -> str:
     return str(value)[:20]
 
 
-def weighted_rows(coreset: Coreset) -> tuple[NDArray[np.int64], NDArray[np.float64], Optional[str], Optional[str]]:
+def weighted_rows(coreset: Coreset) -> tuple[NDArray[np.int64], NDArray[np.float64], dict[str, str]]:
     """What the native part takes for a coreset of data that it is given as well."""
-    return (coreset.rows, coreset.weights, coreset.summary.get("fingerprint"), coreset.metadata.get(REST))
+    return (coreset.rows, coreset.weights, coreset.metadata)
 
 
 def coreset_from(fields: Mapping[str, Any], options: Optional[Mapping[str, Any]] = None) -> Coreset:

@@ -265,8 +265,8 @@ class KFold:
     """Of each row."""
     fold_i: NDArray[np.int64] = field(repr=False)
     """The fold of each row."""
-    outcomes: str = field(repr=False)
-    """What tells the outcomes of the rows, in their order, from others."""
+    outcomes: Optional[str] = field(repr=False)
+    """What tells the outcomes of the rows, in their order, from others; where they are known."""
     lines: list[str] = field(repr=False)
 
     def __repr__(self) -> str:
@@ -281,7 +281,7 @@ class KFold:
 def k_fold_from(fields: Mapping[str, Any]) -> KFold:
     """From what the native part returns."""
     folds = [Fold(*fold) for fold in fields["folds"]]
-    known = _fingerprint(fields["outcomes"])
+    known = None if fields["outcomes"] is None else _fingerprint(fields["outcomes"])
     return KFold(fields["elpd"], fields["se"], folds, fields["elpd_i"], fields["fold_i"], known, list(fields["lines"]))
 
 

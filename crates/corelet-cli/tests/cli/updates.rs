@@ -68,6 +68,69 @@ fn months_are_added_one_by_one() {
     assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
 }
 
+/// The Gaussian part of an updated coreset is on the scale of the first month, and levels have its base: rows that it is judged on are
+/// encoded so, whatever they would be by themselves.
+#[test]
+fn an_updated_file_is_judged_on_the_scale_of_its_first_rows() {
+    let place = months();
+    let moved = |name: &str, new: &str| {
+        let text = place.read(name);
+        let mut lines = text.lines().map(|line| line.split(',').map(str::to_owned).collect::<Vec<_>>());
+        let head = lines.next().unwrap();
+        let [a, kind] = ["a", "kind"].map(|name| head.iter().position(|known| known == name).unwrap());
+        let mut all = vec![head.join(",")];
+        for (at, mut line) in lines.enumerate() {
+            line[a] = (0.5 + 1.5 * line[a].parse::<f64>().unwrap()).to_string();
+            // Another level has most rows then.
+            if at % 5 > 0 {
+                line[kind] = "green".to_owned();
+            }
+            all.push(line.join(","));
+        }
+        place.write(new, all.join("\n") + "\n");
+        all.split_off(1).join("\n")
+    };
+    let late = moved("two.csv", "moved.csv");
+    place.write("both.csv", format!("{}{late}\n", place.read("one.csv")));
+    let model = "--model logistic --features a,b,kind --target late";
+    place.succeed(&format!(
+        "fit one.csv {model} -k 60 --rest gaussian -o one.parquet --coreset core1.parquet {CHAINS}"
+    ));
+    place.succeed(&format!("update core1.parquet moved.csv -o core2.json --json two.json {CHAINS}"));
+    assert_eq!(grade(&place, "two.json"), "A");
+    place.succeed(&format!(
+        "sample both.csv {model} --coreset core2.json -o draws.csv --json sampled.json {CHAINS}"
+    ));
+    assert_eq!(grade(&place, "sampled.json"), "A");
+    for name in ["a", "b", "kind=green"] {
+        let ((one, sd), (two, _)) = (mean(&place, "two.json", name), mean(&place, "sampled.json", name));
+        assert!((one - two).abs() < 0.25 * sd, "{name}: {one} {two} ± {sd}");
+    }
+    let said = place.succeed(&format!("evaluate both.csv {model} --coreset core2.json"));
+    assert!(!said.contains("other observations"), "{said}");
+    // The same rows in another order are others; a Gaussian part of other parameters is refused.
+    place.write(
+        "turned.csv",
+        format!(
+            "{}\n{late}\n{}",
+            place.read("one.csv").lines().next().unwrap(),
+            place.read("one.csv").split_once('\n').unwrap().1
+        ),
+    );
+    let turned =
+        place.run(&format!("sample turned.csv {model} --coreset core2.json -o turned_draws.csv {CHAINS}"));
+    assert!(!turned.status.success(), "{}", stderr(&turned));
+    let core = place.read("core2.json");
+    let lied = core.replace("\\\"names\\\":[\\\"a\\\",\\\"b\\\"", "\\\"names\\\":[\\\"b\\\",\\\"a\\\"");
+    assert_ne!(core, lied);
+    place.write("lied.json", lied);
+    let before = place.files();
+    let refused = place.run(&format!("sample both.csv {model} --coreset lied.json -o lied.csv {CHAINS}"));
+    let said = stderr(&refused);
+    assert!(!refused.status.success() && said.contains("Gaussian part is of the parameters b, a"), "{said}");
+    assert_eq!(place.files(), before);
+}
+
 #[test]
 fn what_cannot_be_added_leaves_no_file() {
     let place = months();

@@ -6,6 +6,7 @@ use crate::design::examination::{Examination, check_width};
 use crate::design::features::{Cells, Feature, Features, TextLevels};
 use crate::design::fill::{Encoder, Filled};
 use crate::design::groups::{Groups, NamedGroups};
+use crate::design::kept::KeptDesign;
 use crate::design::options::{DesignOptions, Outcome, Standardise};
 use crate::design::roles::Roles;
 use crate::design::standardise::{Standardisation, covariance_factor};
@@ -124,6 +125,11 @@ impl Planned {
         let mut warnings = Vec::new();
         let target = examined.target(options, &mut warnings)?;
         examined.beside(&options.columns)?;
+        if let Some(like) = &options.like {
+            let (target, features) = (like.target(&examined, target)?, like.plan(&examined)?);
+            let encoding = like.encoding(&examined, options, &features.features, target.clone());
+            return Ok(Self { target, features, encoding, warnings });
+        }
         let found = examined.features()?;
         let features = FeaturePlan::new(source, found, examined.size(), options, &mut warnings)?;
         let encoding = examined.encoding(options, &features.features, target.clone());
@@ -183,6 +189,8 @@ pub(crate) struct FeaturePlan {
     /// Whether features are shifted to mean 0.
     centred: bool,
     pub(crate) size: Size,
+    /// A design that is taken over.
+    kept: Option<KeptDesign>,
 }
 
 impl FeaturePlan {
@@ -213,7 +221,23 @@ impl FeaturePlan {
         let Features { features, levels, warnings: left_out } = found;
         warnings.extend(left_out);
         let centred = intercept.is_some() || targetless;
-        Ok(Self { file, features, levels, intercept, kind: options.standardise, centred, size })
+        let kind = options.standardise;
+        Ok(Self { file, features, levels, intercept, kind, centred, size, kept: None })
+    }
+
+    /// That of a design which is taken over.
+    pub(crate) fn kept(examined: &Examination<'_>, features: Vec<Feature>, design: &KeptDesign) -> Self {
+        let Standardisation { kind, intercept, .. } = design.standardisation;
+        Self {
+            file: examined.source.name().to_owned(),
+            features,
+            levels: design.levels.clone(),
+            intercept,
+            kind,
+            centred: true,
+            size: examined.size(),
+            kept: Some(design.clone()),
+        }
     }
 
     /// Makes the rows, after looking for features that depend on others where they are whitened.
@@ -222,6 +246,10 @@ impl FeaturePlan {
         rows: &mut F,
         warnings: &mut Vec<String>,
     ) -> Result<(F::Rows, Standardisation), DataError> {
+        if let Some(kept) = &self.kept {
+            let (filled, _) = rows.rows(&kept.scaled(), &kept.standardisation)?;
+            return Ok((filled, kept.standardisation.clone()));
+        }
         let (scaled, freedom) = self.scaled_columns();
         let correlation = |mut gram: Vec<f64>| {
             gram.iter_mut().for_each(|value| *value /= freedom);

@@ -445,17 +445,30 @@ impl Columns {
             return Ok(None);
         };
         let found = &survey.columns[self.place(column)].values;
-        let (file, column) = (file.to_owned(), column.clone());
-        match (made, found) {
-            (Made::Number(_), Found::Numbers(_)) | (Made::Bool(_), Found::Bools(_)) => Ok(None),
-            (Made::Level(..), Found::Texts(found)) => {
-                let Some(text) = known.levels.iter().find(|text| text.column == column) else {
+        made.check(found, (file, column), known.levels, known.unseen)
+    }
+}
+
+impl Made {
+    /// Refuses cells of another kind, and levels that the design did not have unless they may be taken as the base; says which are.
+    pub(crate) fn check(
+        &self,
+        found: &Found,
+        (file, column): (&str, &str),
+        levels: &[TextLevels],
+        unseen: Unseen,
+    ) -> Result<Option<String>, DataError> {
+        let (file, column) = (file.to_owned(), column.to_owned());
+        match (self, found) {
+            (Self::Number(_), Found::Numbers(_)) | (Self::Bool(_), Found::Bools(_)) => Ok(None),
+            (Self::Level(..), Found::Texts(found)) => {
+                let Some(text) = levels.iter().find(|text| text.column == column) else {
                     return Ok(None);
                 };
-                known.unseen.check(text, found, file)
+                unseen.check(text, found, file)
             }
-            (Made::Number(_), _) => Err(DataError::OtherKind { file, column, was: "numbers" }),
-            (Made::Bool(_), _) => Err(DataError::OtherKind { file, column, was: "true and false" }),
+            (Self::Number(_), _) => Err(DataError::OtherKind { file, column, was: "numbers" }),
+            (Self::Bool(_), _) => Err(DataError::OtherKind { file, column, was: "true and false" }),
             _ => Err(DataError::OtherKind { file, column, was: "text" }),
         }
     }
@@ -463,7 +476,7 @@ impl Columns {
 
 impl Examined<'_> {
     /// Refuses a label that the design did not have, and cells of another kind.
-    fn check_labels_known(&self, target: &CodedTarget) -> Result<(), DataError> {
+    pub(crate) fn check_labels_known(&self, target: &CodedTarget) -> Result<(), DataError> {
         let (file, column) = self.names();
         if target.labels.is_empty() {
             return match self.found {

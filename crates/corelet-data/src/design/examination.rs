@@ -6,7 +6,7 @@ use crate::design::options::{Columns, DesignOptions, Outcome, Single};
 use crate::design::roles::Roles;
 use crate::design::target::{Examined, TargetCode};
 use crate::error::DataError;
-use crate::listing::{excerpt, list};
+use crate::listing::{excerpt, list, list_names};
 use crate::scan::levels::{NotText, without_unit};
 use crate::scan::source::Source;
 use crate::scan::sums::Size;
@@ -104,7 +104,20 @@ impl Examination<'_> {
         Ok(())
     }
 
-    fn examined(&self, single: Single) -> Option<Examined<'_>> {
+    /// The column of a feature by its name: its place among those asked for, and what was found of it.
+    pub(crate) fn feature(&self, name: &str) -> Option<(usize, &Found)> {
+        let mut features = self.columns().take(self.roles.features.len()).enumerate();
+        features.find(|(_, (_, known, _))| *known == name).map(|(place, (_, _, found))| (place, found))
+    }
+
+    /// The columns that are features, in words.
+    pub(crate) fn feature_names(&self) -> String {
+        list_names(
+            &self.columns().take(self.roles.features.len()).map(|(_, name, _)| name).collect::<Vec<_>>(),
+        )
+    }
+
+    pub(crate) fn examined(&self, single: Single) -> Option<Examined<'_>> {
         let position = self.roles.single_positions()[single as usize]?;
         let (_, column, found) = self.columns().nth(position)?;
         Some(Examined { file: self.source.name(), column, found })

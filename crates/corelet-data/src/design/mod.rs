@@ -8,6 +8,7 @@ pub(crate) mod examination;
 pub(crate) mod features;
 pub(crate) mod fill;
 pub(crate) mod groups;
+pub(crate) mod kept;
 pub(crate) mod options;
 pub(crate) mod partitions;
 pub(crate) mod roles;

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::design::kept::KeptDesign;
+
 /// What the target of a model is, and so how it is checked and coded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Outcome {
@@ -148,7 +150,8 @@ impl Columns {
 /// | `standardise` | `scale` | what is done to the features |
 /// | `drop_missing` | false | leave out rows with missing values instead of refusing them |
 /// | `collapse` | false | take equal rows as one, with the sum of their weights |
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// | `like` | none | the design of other rows, whose columns, levels and scale are taken in place of those that these rows have |
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DesignOptions {
     /// How the target is checked and coded; not a setting of its own, since a model says it.
@@ -172,6 +175,8 @@ pub struct DesignOptions {
     pub drop_missing: bool,
     /// Whether equal rows are taken as one; a study does it, once it has looked at all of them.
     pub collapse: bool,
+    /// The design of other rows, which is taken over.
+    pub like: Option<Box<KeptDesign>>,
 }
 
 impl Default for DesignOptions {
@@ -187,6 +192,7 @@ impl Default for DesignOptions {
             standardise: Standardise::default(),
             drop_missing: false,
             collapse: false,
+            like: None,
         }
     }
 }

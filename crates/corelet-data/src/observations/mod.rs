@@ -169,6 +169,13 @@ impl Observations {
         format!("{:016x}", mix(sum ^ len as u64))
     }
 
+    /// The fingerprint of `len` rows and then these, from that of the former; none where it is not one.
+    pub fn fingerprint_after(&self, fingerprint: &str, len: usize) -> Option<String> {
+        let before = unmix(u64::from_str_radix(fingerprint, 16).ok()?) ^ len as u64;
+        let sum = before.wrapping_add(self.fingerprint_sum(len));
+        Some(Self::fingerprint_of(sum, len + self.len()))
+    }
+
     /// The sum over these rows, of which the first is row `first` of all.
     pub fn fingerprint_sum(&self, first: usize) -> u64 {
         self.each_hash(first, |(): &mut (), _| ()).0
@@ -287,9 +294,31 @@ fn mix(mut bits: u64) -> u64 {
     bits ^ (bits >> 32)
 }
 
+/// The number that [`mix`] makes this of.
+fn unmix(mut bits: u64) -> u64 {
+    // Newton's iteration for 1/ODD modulo 2⁶⁴ doubles the digits that are right, three at first.
+    let inverse = (0..5).fold(ODD, |x, _| x.wrapping_mul(2_u64.wrapping_sub(ODD.wrapping_mul(x))));
+    bits = (bits ^ (bits >> 32)).wrapping_mul(inverse);
+    bits = (bits ^ (bits >> 29) ^ (bits >> 58)).wrapping_mul(inverse);
+    bits ^ (bits >> 32)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_fingerprint_goes_on_with_further_rows() {
+        for bits in [0, 1, 12_345, u64::MAX, 1 << 63] {
+            assert_eq!(unmix(mix(bits)), bits);
+        }
+        let features: Vec<f64> = (0..30).map(|i| f64::from(i).sin()).collect();
+        let all = Observations::new(&features, 3, (0..10).map(f64::from).collect());
+        let (first, last) = (all.select(&[0, 1, 2, 3]), all.select(&[4, 5, 6, 7, 8, 9]));
+        assert_eq!(last.fingerprint_after(&first.fingerprint(), 4), Some(all.fingerprint()));
+        assert_ne!(first.fingerprint_after(&last.fingerprint(), 6), Some(all.fingerprint()));
+        assert_eq!(last.fingerprint_after("none", 4), None);
+    }
 
     #[test]
     fn a_fingerprint_knows_cells_targets_and_order() {

@@ -90,6 +90,11 @@ impl Rows for Counted {
         self.count(1).newton(question)
     }
 
+    fn scores(&self, draws: &[&[f64]]) -> Result<Vec<Newton>, RowsError> {
+        self.counts[1].fetch_add(draws.len(), Ordering::Relaxed);
+        self.rows.scores(draws)
+    }
+
     fn expect(&self, question: &Under<'_>) -> Result<Newton, RowsError> {
         self.count(1).expect(question)
     }

@@ -87,6 +87,12 @@ pub trait Rows: Send + Sync {
     /// The log-likelihood and as many of its derivatives as are asked for.
     fn newton(&self, question: &At<'_>) -> Result<Newton, RowsError>;
 
+    /// The log-likelihood and its gradient at each of many draws: one question, where each is a way to go.
+    fn scores(&self, draws: &[&[f64]]) -> Result<Vec<Newton>, RowsError> {
+        let at = |theta: &&[f64]| self.newton(&At { theta, derivatives: 1 });
+        parallel::map(draws, at).into_iter().collect()
+    }
+
     /// The means of the log-likelihood, its gradient and its Hessian under a Gaussian.
     fn expect(&self, question: &Under<'_>) -> Result<Newton, RowsError>;
 

@@ -36,6 +36,11 @@ impl GroupsInPartitions {
         Self { shards, names, numbers }
     }
 
+    /// The groups that each partition with observations has, by its own numbers.
+    pub(super) fn numbers(&self) -> &[Vec<usize>] {
+        &self.numbers
+    }
+
     /// The columns of all groups, in so many questions.
     fn columns_in(&self, blocks: u64, recipe: &Arc<Recipe>, put: &mut Put<'_>) -> Result<(), RowsError> {
         (0..blocks).try_for_each(|at| self.columns_of_block(recipe, NameBlock { at, of: blocks }, put))

@@ -13,6 +13,7 @@
 mod design;
 mod groups;
 mod partitions;
+mod reviewed;
 mod shard;
 mod shards;
 mod wire;
@@ -21,6 +22,7 @@ pub use partitions::Partitions;
 pub use shard::{Shard, look};
 
 pub(crate) use design::{Distributed, distribute};
+pub(crate) use reviewed::Reviewed;
 
 /// Why a question did not reach all partitions.
 pub type CarrierError = Box<dyn std::error::Error + Send + Sync>;

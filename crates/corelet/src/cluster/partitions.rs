@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::groups::GroupsInPartitions;
+use super::reviewed::Reviewed;
 use super::shards::Shards;
 use super::wire::Question;
 use crate::data::{available, locate};
@@ -31,6 +32,12 @@ impl Partitions {
     /// What tells the observations from others.
     pub(crate) fn fingerprint(&self) -> String {
         Observations::fingerprint_of(self.fingerprint, self.len())
+    }
+
+    /// The same as a review asks them.
+    pub(crate) fn reviewed(&self) -> Reviewed {
+        let groups = self.groups.as_ref().map(|groups| (groups.len(), groups.numbers().to_vec()));
+        Reviewed { shards: Arc::clone(&self.shards), groups }
     }
 
     /// The first row of each partition, and after the last.
@@ -82,6 +89,13 @@ impl Rows for Partitions {
 
     fn newton(&self, question: &At<'_>) -> Result<Newton, RowsError> {
         self.shards.merged(&Question::from(question), |all: &mut Newton, part| all.add(&part))
+    }
+
+    fn scores(&self, draws: &[&[f64]]) -> Result<Vec<Newton>, RowsError> {
+        let question = Question::Scores { theta: draws.concat(), dim: self.dim() };
+        self.shards.merged(&question, |all: &mut Vec<Newton>, part| {
+            all.iter_mut().zip(&part).for_each(|(sum, part)| sum.add(part));
+        })
     }
 
     fn expect(&self, question: &Under<'_>) -> Result<Newton, RowsError> {

@@ -10,6 +10,7 @@ use super::wire::{Fault, Look, Made, NameBlock, Plan, Question, Reply, fingerpri
 use crate::data::{DataError, NamedGroups, PartRows, Source, Twofold};
 use crate::embed::Recipe;
 use crate::model::{BuiltIn, Numbers};
+use crate::review::{Apart, Part, Question as Review, Unusable};
 use crate::rows::{
     At, Distinct, Grouped, GroupsAtHand, Memory, Observations, Rows, RowsError, Totals, Under,
 };
@@ -85,6 +86,10 @@ impl Shard {
             Question::Newton { theta, derivatives } => {
                 self.replied(|held| held.rows.newton(&At { theta: &theta, derivatives }))
             }
+            Question::Scores { theta, dim } => {
+                let draws: Vec<&[f64]> = theta.chunks_exact(dim.max(1)).collect();
+                self.replied(|held| held.rows.scores(&draws))
+            }
             Question::Expect { mean, factor } => {
                 self.replied(|held| held.rows.expect(&Under { mean: &mean, factor: &factor }))
             }
@@ -106,6 +111,10 @@ impl Shard {
             Question::Distinct { room } => self.replied(|held| held.distinct(room)),
             Question::Groups { recipe, block } => self.replied(|held| held.sums(&recipe, block)),
             Question::Members(names) => self.replied(|held| held.members(&names)),
+            Question::Review(review) => match &self.0 {
+                Ok(held) => reply(held.fingerprint, held.review(&review).map_err(Fault::from)),
+                Err(fault) => reply::<()>(0, Err(fault.clone())),
+            },
         }
     }
 
@@ -204,6 +213,23 @@ impl Held {
             None => Ok(Vec::new()),
         };
         names.iter().map(members).collect()
+    }
+
+    /// What its rows say of draws, with its own numbers of groups.
+    fn review(&self, question: &Review) -> Result<Part, Unusable> {
+        let model = self.rows.model();
+        let groups = self.rows.groups_at_hand().map(GroupsAtHand::groups);
+        let codes = groups.map(|groups| {
+            let mut codes = vec![0; model.len()];
+            for group in 0..groups.len() {
+                groups.members(group).iter().for_each(|&row| codes[row] = group);
+            }
+            codes
+        });
+        let mut part = question.nothing(groups.map(|groups| groups.len()));
+        let apart = Apart { clusters: codes.as_deref(), by: None };
+        question.add(model, self.first, apart, &mut part)?;
+        Ok(part)
     }
 
     fn groups(&self) -> Result<&GroupsAtHand, RowsError> {

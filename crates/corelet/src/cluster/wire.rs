@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::data::{NamedGroups, PartColumns, PartEncoding};
 use crate::embed::Recipe;
 use crate::model::{BuiltIn, Numbers, Shifts};
+use crate::review::{Question as Review, Unusable};
 use crate::rows::{At, Gather, RowsError, Top, Totals, Under};
 
 /// Both sides must be of one version: bytes do not say what they mean.
@@ -79,6 +80,11 @@ pub(super) enum Question {
         theta: Vec<f64>,
         derivatives: u8,
     },
+    /// The log-likelihood and its gradient at each of these draws of `dim` numbers.
+    Scores {
+        theta: Vec<f64>,
+        dim: usize,
+    },
     /// Means over N(mean, factor·factorᵀ).
     Expect {
         mean: Vec<f64>,
@@ -104,6 +110,8 @@ pub(super) enum Question {
     },
     /// Its rows of each of the groups of these names.
     Members(Vec<String>),
+    /// What its rows say of draws.
+    Review(Box<Review>),
 }
 
 impl From<&At<'_>> for Question {
@@ -139,6 +147,17 @@ pub(super) enum Fault {
     NotFinite { row: usize, draw: usize, value: f64 },
     /// All else, in words that name the partition.
     Said(String),
+}
+
+impl From<Unusable> for Fault {
+    fn from(unusable: Unusable) -> Self {
+        match unusable {
+            Unusable::NotFinite { row, draw, value } => Self::NotFinite { row, draw, value },
+            Unusable::Far { row } => Self::Said(format!(
+                "the prediction for row {row} of all is not finite: it is far from the rows that the model was fitted to"
+            )),
+        }
+    }
 }
 
 impl From<RowsError> for Fault {

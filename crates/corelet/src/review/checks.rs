@@ -1,5 +1,7 @@
 //! Are outcomes as the model predicts them? Observed ones against outcomes drawn at draws of the posterior, summed over rows.
 
+use serde::{Deserialize, Serialize};
+
 /// Bins of the probability integral transform.
 const PIT_BINS: usize = 20;
 
@@ -7,7 +9,7 @@ const PIT_BINS: usize = 20;
 const PROBABILITY_BINS: usize = 10;
 
 /// What an outcome is, and so what can be checked of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcomes {
     /// Two classes, as 0 and 1.
     Binary,
@@ -20,7 +22,7 @@ pub enum Outcomes {
 }
 
 /// Sums over rows so far, at T draws.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Checks {
     kind: Outcomes,
     /// Whether moments are those of the outcomes that were drawn, and not of the model.
@@ -44,7 +46,7 @@ pub struct Checks {
 }
 
 /// Rows of about the same predicted probability.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Bin {
     /// Rows, or rows by classes.
     pub rows: usize,

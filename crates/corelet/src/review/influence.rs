@@ -3,7 +3,10 @@
 //! Their sum of squares over rows, or over groups of rows, is the variance of the posterior mean over data sets, whatever the model:
 //! the infinitesimal jackknife (Giordano and Broderick 2023), beside which the posterior variance is right only where the model is.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Asked, Row};
+use crate::data::Twofold;
 
 /// Rows that are kept for each quantity and sign: those by which a sign may turn.
 const KEPT: usize = 1000;
@@ -43,24 +46,24 @@ pub struct Mover {
     pub change: f64,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Sums {
     quantities: usize,
     count: usize,
     /// Σ Iᵢ and Σ Iᵢ², over rows.
-    sum: Vec<f64>,
-    squares: Vec<f64>,
+    sum: Vec<Twofold>,
+    squares: Vec<Twofold>,
     /// Σ Var ℓᵢ.
-    variance: f64,
+    variance: Twofold,
     /// Σ Iᵢ of each group.
-    clusters: Option<Vec<f64>>,
+    clusters: Option<Vec<Twofold>>,
     /// The rows with the smallest and the largest Iᵢ, of each quantity.
     low: Vec<Extreme>,
     high: Vec<Extreme>,
 }
 
 /// The rows with the largest values so far.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Extreme {
     rows: Vec<(f64, usize)>,
     /// What a value must exceed to be among them.
@@ -91,10 +94,10 @@ impl Sums {
         Self {
             quantities,
             count: 0,
-            sum: vec![0.0; quantities],
-            squares: vec![0.0; quantities],
-            variance: 0.0,
-            clusters: clusters.map(|clusters| vec![0.0; clusters * quantities]),
+            sum: vec![Twofold::default(); quantities],
+            squares: vec![Twofold::default(); quantities],
+            variance: Twofold::default(),
+            clusters: clusters.map(|clusters| vec![Twofold::default(); clusters * quantities]),
             low: extremes(),
             high: extremes(),
         }
@@ -102,17 +105,41 @@ impl Sums {
 
     pub(super) fn add(&mut self, at: usize, row: &Row, cluster: Option<usize>) {
         self.count += 1;
-        self.variance += row.predictive.variance;
+        self.variance = self.variance.plus(row.predictive.variance.into());
         for (j, &moves) in row.moves.iter().enumerate() {
-            self.sum[j] += moves;
-            self.squares[j] += moves * moves;
+            self.sum[j] = self.sum[j].plus(moves.into());
+            self.squares[j] = self.squares[j].plus((moves * moves).into());
             self.high[j].add(moves, at);
             self.low[j].add(-moves, at);
         }
         if let (Some(clusters), Some(cluster)) = (&mut self.clusters, cluster) {
             let line = &mut clusters[cluster * self.quantities..][..self.quantities];
-            line.iter_mut().zip(&row.moves).for_each(|(sum, moves)| *sum += moves);
+            line.iter_mut().zip(&row.moves).for_each(|(sum, &moves)| *sum = sum.plus(moves.into()));
         }
+    }
+
+    /// Further rows; `clusters` are the numbers that their groups have here.
+    pub(super) fn append(&mut self, other: Self, clusters: Option<&[usize]>) {
+        self.count += other.count;
+        self.variance = self.variance.plus(other.variance);
+        let add = |all: &mut [Twofold], part: &[Twofold]| {
+            all.iter_mut().zip(part).for_each(|(sum, part)| *sum = sum.plus(*part));
+        };
+        add(&mut self.sum, &other.sum);
+        add(&mut self.squares, &other.squares);
+        if let (Some(all), Some(other), Some(numbers)) = (&mut self.clusters, other.clusters, clusters) {
+            let width = self.quantities;
+            for (&group, part) in numbers.iter().zip(other.chunks_exact(width.max(1))) {
+                add(&mut all[group * width..][..width], part);
+            }
+        }
+        let extremes = |all: &mut Vec<Extreme>, part: Vec<Extreme>| {
+            for (all, part) in all.iter_mut().zip(part) {
+                part.rows.into_iter().for_each(|(value, row)| all.add(value, row));
+            }
+        };
+        extremes(&mut self.low, other.low);
+        extremes(&mut self.high, other.high);
     }
 
     pub(super) fn finish(mut self, asked: &Asked) -> Influence {
@@ -120,15 +147,15 @@ impl Sums {
         let groups = self.clusters.as_ref().map(|clusters| clusters.len() / self.quantities.max(1));
         let jackknife = |j: usize, sd: f64| {
             let (count, squares) = match &self.clusters {
-                None => (self.count as f64, self.squares[j]),
+                None => (self.count as f64, self.squares[j].value()),
                 Some(clusters) => {
                     let of = clusters.iter().skip(j).step_by(self.quantities.max(1));
-                    (groups.unwrap_or(1) as f64, of.map(|x| x * x).sum())
+                    (groups.unwrap_or(1) as f64, of.map(|x| x.value().powi(2)).sum())
                 }
             };
-            let spread = squares - self.sum[j].powi(2) / count.max(1.0);
+            let spread = squares - self.sum[j].value().powi(2) / count.max(1.0);
             // A covariance over S draws has an error of its own, whose square is in the sum.
-            let noise = sd * sd * self.variance / (asked.draws() as f64 * asked.efficiency);
+            let noise = sd * sd * self.variance.value() / (asked.draws() as f64 * asked.efficiency);
             (spread - noise).max(0.0).sqrt()
         };
         let each = asked.moments().enumerate().map(|(j, (mean, sd))| {

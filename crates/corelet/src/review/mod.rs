@@ -4,22 +4,28 @@
 //! A row comes as its log-likelihoods ℓᵢ(θₛ) at S draws, which may have weights: those that turn draws of a coreset's posterior into
 //! draws of the posterior of all rows. Rows come in their order, so that the sums do not depend on who computed them.
 
+mod at;
 mod by;
 mod checks;
 mod evidence;
 mod influence;
 mod loo;
+mod part;
 
+pub(crate) use at::At;
 pub use by::By;
 pub use checks::{Bin, Checked, Checks, Outcomes, Row as CheckedRow};
 pub use evidence::{Evidence, bridge};
 pub use influence::{Influence, Mover, Moving};
 pub use loo::{KHAT_LIMITS, Loo, Pointwise, Predictive};
+pub(crate) use part::{Apart, Part, Question, Unusable, outcome_of, outcomes_of};
+
+use serde::{Deserialize, Serialize};
 
 use crate::trust::psis;
 
 /// Draws and what is asked of them.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Asked {
     /// log weights of the draws, Σ exp = 1; equal ones where there are none.
     log_weights: Vec<f64>,
@@ -87,6 +93,19 @@ impl Asked {
         Ok(Row { predictive, moves })
     }
 
+    /// The log of the mean likelihood of a row over the draws, log Σₛ wₛ e^{ℓᵢ(θₛ)}; the first that is not finite is an error.
+    ///
+    /// # Errors
+    /// See [`row`](Self::row).
+    pub fn log_density(&self, log_likelihoods: &[f64]) -> Result<f64, (usize, f64)> {
+        let density = loo::lppd(&self.weights, log_likelihoods);
+        if density.is_finite() {
+            return Ok(density);
+        }
+        let draw = log_likelihoods.iter().position(|x| !x.is_finite()).unwrap_or_default();
+        Err((draw, log_likelihoods[draw]))
+    }
+
     /// Smoothed log weights ∝ weights·e^{−ℓ}, and k̂.
     fn without(&self, log_likelihoods: &[f64]) -> (Vec<f64>, f64) {
         let ratios: Vec<f64> = self.log_weights.iter().zip(log_likelihoods).map(|(w, x)| w - x).collect();
@@ -123,37 +142,67 @@ pub struct Review {
     pub draws: usize,
 }
 
+/// What rows said so far.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Sums {
+    loo: loo::Sums,
+    influence: influence::Sums,
+}
+
+impl Sums {
+    fn new(asked: &Asked, pointwise: bool, clusters: Option<usize>) -> Self {
+        let quantities = asked.means.len();
+        Self { loo: loo::Sums::new(pointwise), influence: influence::Sums::new(quantities, clusters) }
+    }
+
+    /// The next row, which has that number, and the group that it is in.
+    fn add(&mut self, number: usize, row: &Row, cluster: Option<usize>, draws: usize) {
+        self.influence.add(number, row, cluster);
+        self.loo.add(number, &row.predictive, draws);
+    }
+
+    /// Further rows; `clusters` are the numbers that their groups have here.
+    fn append(&mut self, other: Self, clusters: Option<&[usize]>) {
+        self.influence.append(other.influence, clusters);
+        self.loo.append(other.loo);
+    }
+
+    /// All rows have been.
+    pub(crate) fn finish(self, asked: &Asked) -> Review {
+        Review {
+            loo: self.loo.finish(asked.draws()),
+            influence: self.influence.finish(asked),
+            checks: None,
+            by: Vec::new(),
+            outcomes: None,
+            evidence: None,
+            draws: asked.draws(),
+        }
+    }
+}
+
 /// Takes rows one after the other.
 #[derive(Debug)]
 pub struct Reviewer<'a> {
     asked: &'a Asked,
-    loo: loo::Sums,
-    influence: influence::Sums,
+    rows: usize,
+    sums: Sums,
 }
 
 impl<'a> Reviewer<'a> {
     /// Nothing so far. `pointwise`: keep two numbers of every row. `clusters`: how many groups rows are in, where they are in any.
     pub fn new(asked: &'a Asked, pointwise: bool, clusters: Option<usize>) -> Self {
-        let quantities = asked.means.len();
-        Self { asked, loo: loo::Sums::new(pointwise), influence: influence::Sums::new(quantities, clusters) }
+        Self { asked, rows: 0, sums: Sums::new(asked, pointwise, clusters) }
     }
 
     /// The next row, and the group that it is in.
     pub fn add(&mut self, row: &Row, cluster: Option<usize>) {
-        self.influence.add(self.loo.rows(), row, cluster);
-        self.loo.add(&row.predictive, self.asked.draws());
+        self.sums.add(self.rows, row, cluster, self.asked.draws());
+        self.rows += 1;
     }
 
     /// All rows have been.
     pub fn finish(self) -> Review {
-        Review {
-            loo: self.loo.finish(self.asked.draws()),
-            influence: self.influence.finish(self.asked),
-            checks: None,
-            by: Vec::new(),
-            outcomes: None,
-            evidence: None,
-            draws: self.asked.draws(),
-        }
+        self.sums.finish(self.asked)
     }
 }

@@ -53,6 +53,9 @@ pub struct Blocks {
     pub file_rows: usize,
     /// Weighted rows of the coreset when it was last built as a whole.
     pub points: usize,
+    /// What tells all rows, in the order in which they came, from others; none where that is not known, or where one part is all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub whole: Option<String>,
 }
 
 /// What a summary says of the rows that a coreset is of.
@@ -68,7 +71,7 @@ struct Known {
 impl Blocks {
     /// One block, as a fit of rows with this fingerprint comes to.
     pub fn of_fit(part: Part, file_rows: usize, points: usize, judged: Option<(&Verdict, &Draws)>) -> Self {
-        Self { blocks: vec![Block::judged(vec![part], judged)], file_rows, points }
+        Self { blocks: vec![Block::judged(vec![part], judged)], file_rows, points, whole: None }
     }
 
     /// From a coreset's metadata; of one that was never judged by draws, from its summary.
@@ -103,6 +106,15 @@ impl Blocks {
     /// The rows that came at once, in order.
     pub fn parts(&self) -> impl Iterator<Item = &Part> {
         self.blocks.iter().flat_map(|block| &block.parts)
+    }
+
+    /// What tells all rows, in the order in which they came, from others, where that is known.
+    pub fn fingerprint(&self) -> Option<&str> {
+        let mut parts = self.parts();
+        match (parts.next(), parts.next()) {
+            (Some(only), None) => only.fingerprint.as_deref(),
+            _ => self.whole.as_deref(),
+        }
     }
 
     /// Whether rows with this fingerprint are among them.
@@ -301,12 +313,13 @@ mod tests {
             sd: 0.05,
             under: Some(at([0.0, 0.0], 1.0)),
         };
-        let blocks = Blocks { blocks: vec![block.clone()], file_rows: 100, points: 10 };
+        let of = |block| Blocks { blocks: vec![block], file_rows: 100, points: 10, whole: None };
+        let blocks = of(block.clone());
         let (sd, found) = blocks.carried_to(&normal([0.3, 0.1], 0.8));
         assert!(found.is_empty() && (0.05..0.1).contains(&sd), "{sd} {found:?}");
         let (_, found) = blocks.carried_to(&normal([5.0, 0.0], 0.8));
         assert_eq!(found, [Reason::Drifted]);
-        let never = Blocks { blocks: vec![Block { grade: None, ..block }], file_rows: 100, points: 10 };
+        let never = of(Block { grade: None, ..block });
         assert_eq!(never.carried_to(&normal([0.0, 0.0], 1.0)).1, [Reason::Uncertified]);
         assert!(blocks.has("a") && !blocks.has("b") && blocks.rows() == 100);
         let (_, text) = blocks.metadata().unwrap();

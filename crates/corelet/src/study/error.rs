@@ -102,6 +102,9 @@ pub enum StudyError {
         /// How many it has.
         expected: usize,
     },
+    /// A column by whose levels outcomes are to be checked, where rows are in partitions.
+    #[error("by needs the rows here: those of a table in partitions are reviewed all together")]
+    ByElsewhere,
     /// Draws that are not of the parameters of the model.
     #[error("{who}: {reason}")]
     Draws {

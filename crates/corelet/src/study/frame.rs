@@ -13,8 +13,12 @@ use crate::words::Summary;
 pub(super) const ENCODING: &str = "corelet.encoding";
 pub(super) const MODEL: &str = "corelet.model";
 
+/// And under these its levels and its scale, as a summary writes them.
+pub(super) const LEVELS: &str = "corelet.levels";
+pub(super) const STANDARDISATION: &str = "corelet.standardisation";
+
 /// And under this one its Gaussian part, in the coordinates of the standardised features.
-pub(super) const REST: &str = "corelet.rest";
+pub const REST: &str = "corelet.rest";
 
 /// What the rows were made of: the names of the parameters, and the way back to the data.
 #[derive(Debug, Clone)]

@@ -1,19 +1,27 @@
 //! K-fold cross-validation: K coresets from one embedding, each of all rows but those of one fold, which it then predicts.
 
+use std::ops::Range;
+use std::sync::Arc;
+
 use rand::seq::SliceRandom;
 use sparse_nnls::{Info, Method, Settings, Solver, Status};
 
 use super::{Listener, Progress, Study, StudyError};
 use crate::coreset::{BuildError, BuildOptions, Selector};
 use crate::embed::{Choice, Embedded, embed};
+use crate::model::Model;
+use crate::parallel;
 use crate::posterior::{SampleError, SampleSettings, sample};
 use crate::random::Stream;
-use crate::review::Asked;
-use crate::rows::{Gather, Memory, Rows, Weighted};
+use crate::review::{Asked, outcome_of};
+use crate::rows::{Gather, Memory, Rows, RowsError, Weighted};
 use crate::trust::{Draws, Grade, verdict_without};
 
 /// Draws at which the rows of a fold are predicted, and at which its coreset is judged.
 const DRAWS: usize = 1000;
+
+/// Rows whose log-likelihoods are held at once by one thread.
+const TILE: usize = 32;
 
 /// What is asked for.
 #[derive(Debug, Clone, PartialEq)]
@@ -95,7 +103,7 @@ impl Study {
                 self.one_fold(&embedding, &target, (&ids, &held), (fold, k, asked), listener)?;
             for (at, (&row, elpd)) in ids.iter().zip(&each).enumerate() {
                 found.pointwise[row] = *elpd;
-                found.outcomes[row] = self.outcome_of(held.model().observations(), at);
+                found.outcomes[row] = outcome_of(self.model.model, held.model().observations(), at);
             }
             found.folds.push(points);
         }
@@ -157,10 +165,7 @@ impl Study {
         let judged = judged.with(&self.known).with(&self.against_draws(None, &chains));
         let weights = Some(&judged.log_weights[..]).filter(|weights| weights.len() == draws.len());
         let review = Asked::new(draws.len(), weights, &[], draws.efficiency_of_means());
-        let (anchor, model) = (draws.mean(), held.model());
-        let shifts = draws.shifts(&anchor);
-        let found = self.rows_of(model, &review, (&anchor, &shifts), 0)?;
-        let each: Vec<f64> = found.iter().map(|row| row.predictive.lppd).collect();
+        let each = log_densities(held.model(), &review, &draws, ids)?;
         let fold = Fold {
             rows: ids.len(),
             points: rows.len(),
@@ -170,4 +175,32 @@ impl Study {
         };
         Ok((fold, each))
     }
+}
+
+/// log Σₛ wₛ p(yᵢ | θₛ) of each row, which have these numbers among all.
+fn log_densities(
+    model: &Arc<dyn Model>,
+    asked: &Asked,
+    draws: &Draws,
+    ids: &[usize],
+) -> Result<Vec<f64>, RowsError> {
+    let (anchor, count) = (draws.mean(), draws.len());
+    let prepared = Arc::clone(model).prepare(&anchor, draws.shifts(&anchor));
+    let of_tile = |rows: Range<usize>| -> Result<Vec<f64>, RowsError> {
+        let places: Vec<usize> = rows.collect();
+        let mut values = vec![0.0; places.len() * count];
+        prepared.wide(&places, &mut values);
+        let of_row = |(&row, values): (&usize, &[f64])| {
+            let here = model.log_likelihood(row, &anchor);
+            let unusable = |(draw, value)| RowsError::NotFinite { row: ids[row], draw, value };
+            asked.log_density(values).map(|density| here + density).map_err(unusable)
+        };
+        places.iter().zip(values.chunks_exact(count.max(1))).map(of_row).collect()
+    };
+    let tiles = parallel::map(parallel::parts(model.len(), TILE), of_tile);
+    let mut all = Vec::with_capacity(model.len());
+    for tile in tiles {
+        all.extend(tile?);
+    }
+    Ok(all)
 }

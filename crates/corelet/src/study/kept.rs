@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use serde::de::DeserializeOwned;
-
-use super::frame::{ENCODING, MODEL, REST};
+use super::expect::note;
+use super::frame::{ENCODING, LEVELS, MODEL, REST, STANDARDISATION};
 use super::{Blocks, Listener, Resolved, StudyError, sample_kept_with_rest};
 use crate::coreset::WrittenWeights;
 use crate::data::{Besides, DataError, Encoding, KeptRows, Source, Standardisation, TextLevels, Unseen};
@@ -76,8 +75,8 @@ impl KeptCoreset {
             rest: notes.get(REST).map(|_| note(notes, name, REST).map(Arc::new)).transpose()?,
             model: note(notes, name, MODEL)?,
             encoding: note(notes, name, ENCODING)?,
-            levels: note(notes, name, "corelet.levels")?,
-            standardisation: note(notes, name, "corelet.standardisation")?,
+            levels: note(notes, name, LEVELS)?,
+            standardisation: note(notes, name, STANDARDISATION)?,
             blocks: Blocks::read(notes).map_err(refused)?,
         })
     }
@@ -100,17 +99,8 @@ impl KeptCoreset {
         source: &Source<'_>,
         drop_missing: bool,
     ) -> Result<(Observations, KeptRows), DataError> {
-        // What predictions may do with such rows, an update may not.
-        let refused = |error| match error {
-            DataError::UnseenLevel { file, column, place, value, known } => {
-                DataError::UnknownLevel { file, column, place, value, known: known.into() }
-            }
-            DataError::Gaps { file, affected, rows, columns } => {
-                DataError::Missing { file, affected, rows, columns }
-            }
-            error => error,
-        };
-        self.encoding.encode_data(source, drop_missing, &self.levels, &self.standardisation).map_err(refused)
+        let encoded = self.encoding.encode_data(source, drop_missing, &self.levels, &self.standardisation);
+        encoded.map_err(DataError::of_data)
     }
 
     /// The same with a policy for unseen levels, and what was made of them, a line for each column.
@@ -148,22 +138,4 @@ impl KeptCoreset {
 #[cfg(feature = "files")]
 pub fn rest_of(coreset: &CoresetFile, file: &str) -> Result<Option<Arc<Rest>>, StudyError> {
     coreset.notes.contains_key(REST).then(|| note(&coreset.notes, file, REST).map(Arc::new)).transpose()
-}
-
-/// What a file says under a key.
-fn note<T: DeserializeOwned>(
-    notes: &BTreeMap<String, String>,
-    file: &str,
-    key: &str,
-) -> Result<T, StudyError> {
-    let refused = |reason: String| StudyError::NotKept { file: file.to_owned(), reason };
-    let text = notes.get(key).ok_or_else(|| {
-        refused(
-            "it does not say how its rows were encoded, since CSV has no place for it: write the coreset as .parquet or .json, \
-             by this version"
-                .to_owned(),
-        )
-    })?;
-    serde_json::from_str(text)
-        .map_err(|error| refused(format!("what it says under {key} cannot be read: {error}")))
 }

@@ -14,6 +14,7 @@ mod drawn;
 mod error;
 #[cfg(feature = "sampling")]
 mod evidence;
+mod expect;
 #[cfg(feature = "sampling")]
 mod fit;
 mod frame;
@@ -51,9 +52,10 @@ pub use compare::{Cell, Comparison};
 #[cfg(feature = "sampling")]
 pub use drawn::{Drawn, sample_kept, sample_kept_with_rest};
 pub use error::StudyError;
+pub use expect::design_of;
 #[cfg(feature = "sampling")]
 pub use fit::{FitSpecification, StudyFit, fit};
-pub use frame::{Frame, Lineage, rest_metadata};
+pub use frame::{Frame, Lineage, REST, rest_metadata};
 pub use given::{GivenDraws, LOG_DENSITY};
 #[cfg(feature = "sampling")]
 pub use k_fold::{Fold, KFold, KFoldSettings};
@@ -93,10 +95,8 @@ use std::time::Instant;
 
 use sparse_nnls::Info;
 
-use crate::cluster::{Carrier, Distributed, distribute};
+use crate::cluster::{Carrier, Distributed, Reviewed, distribute};
 use crate::coreset::BuildError;
-#[cfg(feature = "files")]
-use crate::data::CoresetFile;
 use crate::data::{Dataset, Outcome, Reading, Source, WeightScale};
 use crate::model::TargetScale;
 use crate::posterior::{LaplaceStatus, Prior, SampleProgress};
@@ -182,6 +182,9 @@ pub struct Study {
     /// So many rows in front stand for others: no sample of outcomes.
     #[cfg_attr(not(feature = "sampling"), allow(dead_code, reason = "updates sample"))]
     stand_ins: usize,
+    /// Where rows are in partitions, which a review asks.
+    #[cfg_attr(not(feature = "sampling"), allow(dead_code, reason = "reviews are of draws"))]
+    elsewhere: Option<Reviewed>,
 }
 
 /// Rows, wherever they are, under the model that is asked for.
@@ -228,7 +231,9 @@ impl Study {
         let mut observations = std::mem::take(&mut dataset.observations);
         let target = TargetScale::of(&observations);
         let (fingerprint, marks) = observations.identity();
+        // Of a design that is taken over, these rows may lack some.
         let classes = specification.model.model.classes(&observations.target);
+        let classes = classes.max(dataset.encoding.classes().len());
         let shape = (observations.dim, classes);
         let priors = specification.model.named_priors();
         let model = Resolved::scaled(&specification.model, shape, &target, dataset.standardisation.intercept);
@@ -269,6 +274,7 @@ impl Study {
         let model = Resolved::scaled(asked, shape, &target, dataset.standardisation.intercept);
         let priors = asked.named_priors();
         let collapsed = design.collapse.then_some(rows.len());
+        let elsewhere = collapsed.is_none().then(|| rows.reviewed());
         let (rows, weight): (Box<dyn Rows>, _) = match collapsed {
             None => (Box::new(rows), weighed.map(|weighed| weighed.total / dataset.rows.len() as f64)),
             Some(all) => {
@@ -285,6 +291,7 @@ impl Study {
         let held = Asked { model, priors, priors_given, target, fingerprint, marks, weight, collapsed, rows };
         let mut study = Self::assembled(schema.name(), dataset, held, clock.elapsed().as_secs_f64())?;
         study.frame.lineage.partitions = partitions;
+        study.elsewhere = elsewhere;
         Ok(study)
     }
 
@@ -352,6 +359,7 @@ impl Study {
             read_seconds,
             full,
             stand_ins: 0,
+            elsewhere: None,
         };
         study.judge_prior();
         Ok(study)
@@ -378,49 +386,6 @@ impl Study {
     /// Number of usable rows, each for itself.
     pub fn all_rows(&self) -> usize {
         self.frame.lineage.collapsed.unwrap_or(self.len())
-    }
-
-    /// Compares the observations with those that a coreset was built on, where that is known. Where they differ this is
-    /// said, and no verdict on the coreset is an A.
-    pub fn expect(&mut self, fingerprint: Option<&str>) {
-        if fingerprint.is_some_and(|known| known != self.frame.fingerprint) {
-            self.known.push(Reason::OtherData);
-            self.warnings.push(OTHER_DATA.to_owned());
-        }
-    }
-
-    /// Compares the priors with those of the model that a coreset was built under. Where they differ and nobody has said which are
-    /// meant, those of the coreset are taken, if it is one of these observations; else a coreset is judged by the priors of this
-    /// study. Either is said.
-    ///
-    /// # Errors
-    /// Where the priors of the coreset are none.
-    pub fn expect_priors(&mut self, kept: &Resolved) -> Result<(), StudyError> {
-        if kept.said == self.model.said {
-            return Ok(());
-        }
-        let shape = |model: &Resolved| (model.model, model.numbers, model.priors.len());
-        let other = shape(kept) != shape(&self.model) || self.known.contains(&Reason::OtherData);
-        if self.priors_given || other {
-            self.warnings.push(OTHER_PRIORS.to_owned());
-            return Ok(());
-        }
-        (self.model, self.prior, self.full) = (kept.clone(), kept.prior()?, OnceLock::new());
-        self.warnings.push(ITS_PRIORS.to_owned());
-        self.judge_prior();
-        Ok(())
-    }
-
-    /// Compares observations and priors with those that a coreset file was built on; see [`expect`](Self::expect) and
-    /// [`expect_priors`](Self::expect_priors).
-    ///
-    /// # Errors
-    /// Where the priors of the coreset are none.
-    #[cfg(feature = "files")]
-    pub fn expect_file(&mut self, coreset: &CoresetFile) -> Result<(), StudyError> {
-        self.expect(coreset.fingerprint.as_deref());
-        let kept = coreset.notes.get(frame::MODEL).and_then(|text| serde_json::from_str(text).ok());
-        kept.map_or(Ok(()), |kept| self.expect_priors(&kept))
     }
 
     /// What is chosen from: groups of rows where there are any, else rows.

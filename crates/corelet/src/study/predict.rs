@@ -4,10 +4,10 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardUniform};
 
 use super::{Resolved, StudyError};
-use crate::linalg::dot_features;
-use crate::model::{Given, Model, Predictive};
+use crate::model::{Model, Predictive};
 use crate::parallel;
 use crate::random::Stream;
+use crate::review::At;
 use crate::rows::Observations;
 use crate::trust::Score;
 
@@ -208,7 +208,9 @@ impl<'a> Draws<'a> {
         let (count, classes) = (self.count(), self.model.numbers.classes);
         let mut probabilities = vec![0.0; classes];
         let mut values = vec![0.0; count * classes.max(1)];
-        self.each(row, added, &mut |s, given| match self.model.model.predictive() {
+        let (model, numbers) = (self.model.model, self.model.numbers);
+        let at = At { model, numbers, rows: self.rows, theta: self.theta, dim: self.dim };
+        at.each(row, added, &mut |s, given| match model.predictive() {
             Predictive::Nothing => {}
             Predictive::Number { mean, draw, .. } => {
                 values[s] = if kind == PredictedKind::Mean { mean(given) } else { draw(given, rng) };
@@ -222,24 +224,6 @@ impl<'a> Draws<'a> {
             }
         });
         values
-    }
-
-    /// Shows a row given the parameters of each draw, with what is `added` to its predictor there, if anything.
-    pub(super) fn each(&self, row: usize, added: &[f64], see: &mut dyn FnMut(usize, &Given<'_>)) {
-        let (x, p) = (self.rows.row(row), self.rows.dim);
-        let numbers = self.model.numbers;
-        let exposure = self.rows.target(row).1;
-        let predictors = self.model.model.predictors_of_features(numbers);
-        let mut zeta = vec![0.0; predictors + self.dim - predictors * p];
-        for (s, theta) in self.theta.chunks_exact(self.dim).enumerate() {
-            let (slopes, constants) = theta.split_at(predictors * p);
-            for (zeta, slopes) in zeta.iter_mut().zip(slopes.chunks_exact(p)) {
-                *zeta = dot_features(x, slopes);
-            }
-            zeta[0] += self.rows.offset(row) + added.get(s).copied().unwrap_or(0.0);
-            zeta[predictors..].copy_from_slice(constants);
-            see(s, &Given { zeta: &zeta, exposure, numbers });
-        }
     }
 }
 

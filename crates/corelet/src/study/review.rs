@@ -1,23 +1,13 @@
 //! What all rows say of draws of their posterior, in one pass: leave-one-out, influence, and whether outcomes are as predicted.
 
-use std::collections::BTreeMap;
-use std::ops::Range;
 use std::sync::Arc;
 
-use super::predict::Draws as At;
 use super::{GivenDraws, Listener, Progress, Study, StudyError};
-use crate::data::Outcome;
-use crate::model::{BuiltIn, Model, Predictive, Shifts};
 use crate::parallel;
 use crate::posterior::SampleError;
-use crate::random::Stream;
-use crate::review::{Asked, By, CheckedRow, Checks, Outcomes, Review, Reviewer, Row};
-use crate::rows::{Observations, Rows, RowsError};
+use crate::review::{Apart, Asked, By, Part, Question, Review, Unusable, outcomes_of};
+use crate::rows::{Rows, RowsError};
 use crate::trust::Draws;
-use rand::RngExt;
-
-/// Rows whose log-likelihoods are held at once by one thread.
-const TILE: usize = 32;
 
 /// Rows that are fetched at a time.
 const BLOCK: usize = 8192;
@@ -67,43 +57,23 @@ impl Study {
             return Err(StudyError::OtherDraws { got: given.draws.dim, expected });
         }
         let (draws, log_weights) = thinned(&given.draws, log_weights, settings.draws)?;
-        let asked = self.asked(&draws, log_weights.as_deref());
-        let clusters = self.clusters()?;
-        let count = clusters.as_ref().map(|(_, count)| *count);
-        let mut reviewer = Reviewer::new(&asked, settings.pointwise, count);
-        let few = draws.thinned(settings.checked.max(1));
-        let kind = self.outcomes().filter(|_| settings.checked > 0);
-        let mut checks = kind.map(|kind| Checks::new(kind, few.len()));
-        let (mut apart, mut outcomes) = (BTreeMap::new(), Vec::new());
-        let anchor = draws.mean();
-        let shifts = draws.shifts(&anchor);
-        for block in parallel::parts(self.rows.len(), BLOCK) {
-            if listener(Progress::Looking { done: block.start, total: self.rows.len() }).is_break() {
-                return Err(SampleError::Stopped.into());
+        let question = self.question(&draws, log_weights.as_deref(), settings);
+        let part = match &self.elsewhere {
+            Some(_) if settings.by.is_some() => return Err(StudyError::ByElsewhere),
+            Some(rows) => {
+                let _ = listener(Progress::Judging);
+                rows.review(&question)?
             }
-            let ids: Vec<usize> = block.clone().collect();
-            let model = self.rows.bind(self.rows.fetch(&ids)?)?;
-            if settings.pointwise {
-                outcomes.extend((0..model.len()).map(|row| self.outcome_of(model.observations(), row)));
-            }
-            for (at, row) in self.rows_of(&model, &asked, (&anchor, &shifts), block.start)?.iter().enumerate()
-            {
-                let cluster = clusters.as_ref().map(|(codes, _)| codes[block.start + at]);
-                reviewer.add(row, cluster);
-            }
-            if let Some(checks) = &mut checks {
-                let by = settings.by.as_ref().map(|by| (by, &mut apart));
-                self.check_block(&model, &few, (block.start, settings.seed), checks, by)?;
-            }
-        }
-        let mut review = reviewer.finish();
+            None => self.reviewed(&question, settings.by.as_ref(), listener)?,
+        };
+        let Part { sums, checks, by, outcomes } = part;
+        let mut review = sums.finish(&question.asked);
         review.outcomes = settings.pointwise.then_some(outcomes);
         review.checks = checks.map(|checks| checks.finish(expected));
-        if let Some(by) = &settings.by {
+        if let Some(of) = &settings.by {
             // Parameters are fitted to all rows and not to those of a level.
-            let named = apart
-                .into_iter()
-                .map(|(code, checks): (u32, Checks)| (by.labels[code as usize].clone(), checks.finish(0)));
+            let named =
+                by.into_iter().map(|(code, checks)| (of.labels[code as usize].clone(), checks.finish(0)));
             review.by = named.collect();
         }
         if settings.evidence {
@@ -112,21 +82,69 @@ impl Study {
         Ok(review)
     }
 
+    /// What all rows answer, a block at a time.
+    fn reviewed(
+        &self,
+        question: &Question,
+        by: Option<&By>,
+        listener: &mut Listener<'_>,
+    ) -> Result<Part, StudyError> {
+        let clusters = self.clusters()?;
+        let mut part = question.nothing(clusters.as_ref().map(|(_, count)| *count));
+        for block in parallel::parts(self.rows.len(), BLOCK) {
+            if listener(Progress::Looking { done: block.start, total: self.rows.len() }).is_break() {
+                return Err(SampleError::Stopped.into());
+            }
+            let ids: Vec<usize> = block.clone().collect();
+            let model = self.rows.bind(self.rows.fetch(&ids)?)?;
+            let clusters = clusters.as_ref().map(|(codes, _)| &codes[block.clone()]);
+            let apart = Apart { clusters, by: by.map(|by| &by.codes[block.clone()]) };
+            question.add(&model, block.start, apart, &mut part)?;
+        }
+        Ok(part)
+    }
+
     /// Whether outcomes are as these draws predict them, by at most 50 000 of the rows, evenly spaced; none where the model has no
     /// outcome.
     ///
     /// # Errors
     /// Where the rows did not answer.
     pub fn glance(&self, draws: &Draws, seed: u64) -> Result<Option<crate::review::Checked>, StudyError> {
-        let Some(kind) = self.outcomes() else { return Ok(None) };
+        if outcomes_of(self.model.model).is_none() {
+            return Ok(None);
+        }
         let few = draws.thinned(QUICK_DRAWS);
-        let mut checks = Checks::new(kind, few.len());
+        let settings =
+            ReviewSettings { draws: few.len(), checked: few.len(), seed, ..ReviewSettings::default() };
+        let question = self.question(&few, None, &settings);
         let all = self.stand_ins..self.rows.len();
         let stride = all.len().div_ceil(QUICK_ROWS).max(1);
         let ids: Vec<usize> = all.step_by(stride).collect();
         let model = self.rows.bind(self.rows.fetch(&ids)?)?;
-        self.check_block(&model, &few, (0, seed), &mut checks, None)?;
-        Ok(Some(checks.finish(self.rows.dim())))
+        let mut part = question.nothing(None);
+        question.check(&model, 0, 0..model.len(), None, &mut part)?;
+        Ok(part.checks.map(|checks| checks.finish(self.rows.dim())))
+    }
+
+    /// What these draws ask of every row.
+    pub(super) fn question(
+        &self,
+        draws: &Draws,
+        log_weights: Option<&[f64]>,
+        settings: &ReviewSettings,
+    ) -> Question {
+        let anchor = draws.mean();
+        let few = if settings.checked == 0 { Vec::new() } else { draws.thinned(settings.checked).theta };
+        Question {
+            asked: self.asked(draws, log_weights),
+            shifts: Arc::new(draws.shifts(&anchor)),
+            anchor,
+            few,
+            model: self.model.model,
+            numbers: self.model.numbers,
+            pointwise: settings.pointwise,
+            seed: settings.seed,
+        }
     }
 
     /// The draws with the parameters on the scale of the data as quantities.
@@ -147,130 +165,14 @@ impl Study {
         }
         Ok(Some((codes, groups.len())))
     }
+}
 
-    /// As a number that does not depend on how the model has it: two classes are 0 and 1.
-    pub(super) fn outcome_of(&self, rows: &Observations, row: usize) -> f64 {
-        let (y, _) = rows.target(row);
-        let two = self.model.model.outcome() == Outcome::Classes
-            && !matches!(self.model.model.predictive(), Predictive::Classes(_));
-        if two { f64::from(u8::from(y > 0.0)) } else { y }
-    }
-
-    fn outcomes(&self) -> Option<Outcomes> {
-        match (self.model.model, self.model.model.predictive()) {
-            (_, Predictive::Nothing) => None,
-            (_, Predictive::Classes(_)) => Some(Outcomes::Classes),
-            (model, _) if model.outcome() == Outcome::Classes => Some(Outcomes::Binary),
-            (BuiltIn::Poisson | BuiltIn::NegativeBinomial | BuiltIn::Binomial, _) => Some(Outcomes::Counts),
-            _ => Some(Outcomes::Numbers),
+impl From<Unusable> for StudyError {
+    fn from(unusable: Unusable) -> Self {
+        match unusable {
+            Unusable::NotFinite { row, draw, value } => RowsError::NotFinite { row, draw, value }.into(),
+            Unusable::Far { row } => Self::FarRow { row },
         }
-    }
-
-    pub(super) fn rows_of(
-        &self,
-        model: &Arc<dyn Model>,
-        asked: &Asked,
-        (anchor, shifts): (&[f64], &Shifts),
-        first: usize,
-    ) -> Result<Vec<Row>, StudyError> {
-        let prepared = Arc::clone(model).prepare(anchor, shifts.clone());
-        let count = shifts.len();
-        let of_tile = |rows: Range<usize>| -> Result<Vec<Row>, RowsError> {
-            let ids: Vec<usize> = rows.collect();
-            let mut values = vec![0.0; ids.len() * count];
-            prepared.wide(&ids, &mut values);
-            let of_row = |(&row, values): (&usize, &mut [f64])| {
-                let here = model.log_likelihood(row, anchor);
-                values.iter_mut().for_each(|value| *value += here);
-                let found = asked.row(values);
-                found.map_err(|(draw, value)| RowsError::NotFinite { row: first + row, draw, value })
-            };
-            ids.iter().zip(values.chunks_exact_mut(count.max(1))).map(of_row).collect()
-        };
-        let tiles = parallel::map(parallel::parts(model.len(), TILE), of_tile);
-        let mut all = Vec::with_capacity(model.len());
-        for tile in tiles {
-            all.extend(tile?);
-        }
-        Ok(all)
-    }
-
-    /// Adds the outcomes of these rows, of which the first has this number, to the sums of all, and to those of their levels.
-    fn check_block(
-        &self,
-        model: &Arc<dyn Model>,
-        draws: &Draws,
-        (first, seed): (usize, u64),
-        checks: &mut Checks,
-        by: Option<(&By, &mut BTreeMap<u32, Checks>)>,
-    ) -> Result<(), StudyError> {
-        let rows = model.observations();
-        let at = At::new(&self.model, rows, &draws.theta)?;
-        let codes = by.as_ref().map(|(by, _)| &by.codes[first..]);
-        // Without a column all rows are of one level.
-        let of_tile = |range: Range<usize>| -> Result<BTreeMap<u32, Checks>, StudyError> {
-            let mut found = BTreeMap::new();
-            for row in range {
-                let level = codes.map_or(0, |codes| codes[row]);
-                let sums = found.entry(level).or_insert_with(|| checks.empty());
-                let outcome = (self.outcome_of(rows, row), rows.target(row).1);
-                self.check_row(&at, outcome, (row, first + row, seed), sums)?;
-            }
-            Ok(found)
-        };
-        let tiles = parallel::map(parallel::parts(model.len(), TILE), of_tile);
-        let mut apart = by.map(|(_, apart)| apart);
-        for tile in tiles {
-            for (level, sums) in tile? {
-                checks.merge(&sums);
-                if let Some(apart) = &mut apart {
-                    apart.entry(level).or_insert_with(|| checks.empty()).merge(&sums);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn check_row(
-        &self,
-        at: &At<'_>,
-        (y, exposure): (f64, f64),
-        (row, number, seed): (usize, usize, u64),
-        checks: &mut Checks,
-    ) -> Result<(), StudyError> {
-        let mut rng = Stream::Checks.rng(seed, number as u64);
-        let uniform: f64 = rng.random();
-        let far = || StudyError::FarRow { row: number };
-        match self.model.model.predictive() {
-            Predictive::Nothing => {}
-            Predictive::Number { draw, moments, .. } => {
-                let (mut means, mut drawn) = (Vec::new(), Vec::new());
-                at.each(row, &[], &mut |_, given| {
-                    means.push(moments(given));
-                    drawn.push(draw(given, &mut rng));
-                });
-                if !drawn.iter().all(|x: &f64| x.is_finite()) {
-                    return Err(far());
-                }
-                let censored = self.model.model.takes("event") && exposure == 0.0;
-                checks.add(&CheckedRow { y, censored, moments: &means, drawn: &drawn, uniform });
-            }
-            Predictive::Classes(of) => {
-                let classes = self.model.numbers.classes;
-                let (mut one, mut mean, mut count) = (vec![0.0; classes], vec![0.0; classes], 0.0);
-                at.each(row, &[], &mut |_, given| {
-                    of(given, &mut one);
-                    mean.iter_mut().zip(&one).for_each(|(sum, p)| *sum += p);
-                    count += 1.0;
-                });
-                mean.iter_mut().for_each(|p| *p /= count);
-                if !mean.iter().all(|x| x.is_finite()) {
-                    return Err(far());
-                }
-                checks.add_class(y as usize, &mean);
-            }
-        }
-        Ok(())
     }
 }
 

@@ -265,6 +265,7 @@ impl Update<'_> {
             read_seconds: 0.0,
             full: OnceLock::new(),
             stand_ins,
+            elsewhere: None,
         })
     }
 
@@ -427,6 +428,12 @@ impl Update<'_> {
         Ok((study, drawn))
     }
 
+    /// What tells all rows from others: the earlier ones in the order in which they came, then the new ones.
+    fn fingerprint(&self) -> Option<String> {
+        let before = &self.kept.blocks;
+        self.new.fingerprint_after(before.fingerprint()?, before.rows())
+    }
+
     /// What certifies the coreset now.
     fn blocks(
         &self,
@@ -438,9 +445,10 @@ impl Update<'_> {
     ) -> Blocks {
         let before = &self.kept.blocks;
         let file_rows = before.file_rows + file_rows;
+        let whole = self.fingerprint();
         if all {
             let parts = before.parts().cloned().chain([part]).collect();
-            return Blocks { blocks: vec![Block::judged(parts, judged)], file_rows, points };
+            return Blocks { blocks: vec![Block::judged(parts, judged)], file_rows, points, whole };
         }
         let mut block = Block::judged(vec![part], judged);
         // The bound of the verdict is that of all blocks together; that of this one is what it has beyond those before.
@@ -448,7 +456,7 @@ impl Update<'_> {
             block.sd = (block.sd - before.carried_to(draws).0).max(0.0);
         }
         let blocks = before.blocks.iter().cloned().chain([block]).collect();
-        Blocks { blocks, file_rows, points: if compressed { points } else { before.points } }
+        Blocks { blocks, file_rows, points: if compressed { points } else { before.points }, whole }
     }
 
     /// What is said of it, with the divergence by its own draws.
@@ -479,7 +487,10 @@ impl Update<'_> {
         let summary = Summary::of_file(&study.subject(), &judged, &evaluation, Seconds::default());
         let count = drawn.verdict.as_ref().map_or(0, |verdict| verdict.draws);
         let total = self.kept.blocks.rows() + self.new.len();
-        Ok(summary.with_rest(rest.is_some(), 0).judged_on_own(0.5 * variance, count).of_update(total))
+        Ok(summary
+            .with_rest(rest.is_some(), 0)
+            .judged_on_own(0.5 * variance, count)
+            .of_update(total, self.fingerprint()))
     }
 }
 

@@ -15,7 +15,7 @@ const SMALL: f64 = 0.05;
 
 /// The grade and what it means, what it rests on, and what it cannot see. `one_mode`: the posterior is known to have no other.
 pub fn certified(certificate: &Certificate, names: &[String], rows: usize, one_mode: bool) -> Vec<String> {
-    let Certificate { verdict, parameters, draws, has_density } = certificate;
+    let Certificate { verdict, parameters, draws, has_density, seems_of } = certificate;
     let mut lines = vec![headline(certificate, rows)];
     lines.push(format!(
         "  evaluated      {} draws, and the gradient over all rows at {} of them",
@@ -24,6 +24,9 @@ pub fn certified(certificate: &Certificate, names: &[String], rows: usize, one_m
     ));
     lines.extend(verdict.fidelity.as_ref().map(score_line));
     lines.extend(offsets(parameters, names));
+    lines.extend(
+        seems_of.map(|of| format!("  scale          taken as draws of {of} they are near the posterior")),
+    );
     lines.extend(verdict.mixing.as_ref().map(chains_line));
     if *has_density {
         lines.push(format!(

@@ -254,9 +254,9 @@ impl Summary {
         Self { subject, build: OfBuild { groups_chosen: Some(chosen), ..self.build }, ..self }
     }
 
-    /// The same of a coreset that stands for so many rows, of which most are no longer there to be known again by.
-    pub fn of_update(self, rows: usize) -> Self {
-        let subject = OfData { n: rows, distinct: None, fingerprint: None, ..self.subject };
+    /// The same of a coreset that stands for so many rows, earlier and new ones, known again by this fingerprint.
+    pub fn of_update(self, rows: usize, fingerprint: Option<String>) -> Self {
+        let subject = OfData { n: rows, distinct: None, fingerprint, ..self.subject };
         Self { subject, build: OfBuild { method: Some("update".to_owned()), ..self.build }, ..self }
     }
 

@@ -43,6 +43,8 @@ pub struct Certificate {
     pub draws: usize,
     /// Whether the density of the draws was known.
     pub has_density: bool,
+    /// The parameters that the draws seem to be of, where they are far from the posterior as those that they were said to be of.
+    pub seems_of: Option<&'static str>,
 }
 
 /// How far draws are from the posterior in one parameter, with standard errors.
@@ -101,7 +103,8 @@ pub fn certify(claim: Claim<'_>) -> Result<Certificate, VerdictError> {
         ..Evidence::of(&looked)
     };
     let verdict = judge(evidence)?;
-    Ok(Certificate { verdict, parameters, draws: draws.len(), has_density: log_density.is_some() })
+    let has_density = log_density.is_some();
+    Ok(Certificate { verdict, parameters, draws: draws.len(), has_density, seems_of: None })
 }
 
 /// What keeps the score test from being a proof.
