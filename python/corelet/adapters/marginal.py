@@ -101,6 +101,8 @@ class Marginal:
         self.modes = np.zeros(len(self.levels))
         """Where climbs to the modes of the integrands begin."""
         self.calls = 0
+        self.last_check = (FIRST, 0, 0, np.inf)
+        """What `checked` found."""
         self.effects = None
         self._parts = self._in_parts(np.arange(len(self.levels)))
         self._placed: tuple[Any, Numbers] = (None, np.empty(0))
@@ -159,7 +161,7 @@ class Marginal:
         with self._alone:
             if self._placed[0] is not theta:
                 points = self.model.unconstrained(Draws({name: values[None] for name, values in theta.items()}, False))
-                self._begin_at(np.nanmean(points, axis=0))
+                self.begin_at(np.nanmean(points, axis=0))
                 self._placed = (theta, points)
             points = self._placed[1]
         which = np.arange(groups.start, groups.stop) if isinstance(groups, slice) else groups
@@ -222,7 +224,7 @@ class Marginal:
         return self._chains(groups, weights, begin, draws, final)
 
     def _chains(self, groups: NDArray[np.int64], weights: Numbers, begin: Gaussian, draws: int, final: bool) -> Draws:
-        self._begin_at(begin.mean)
+        self.begin_at(begin.mean)
         self.calls += 1
         seed = int(np.random.SeedSequence([self.seed, self.calls]).generate_state(1)[0])
         count, warmup, chains, accept = self.model.length
@@ -259,7 +261,7 @@ class Marginal:
             draws = self.sample(some, np.ones(len(some)), None, PILOT_DRAWS, False)
             points = self.model.unconstrained(draws)
             points = points[np.isfinite(points).all(axis=1)]
-        self._begin_at(points.mean(axis=0))
+        self.begin_at(points.mean(axis=0))
         self.choose(points)
         return draws
 
@@ -271,7 +273,7 @@ class Marginal:
             if first is None:
                 return None
             begin = first.mean
-        self._begin_at(begin)
+        self.begin_at(begin)
         return climbed(lambda at: self._posterior(at, None), begin)
 
     def _posterior(self, at: Numbers, some: Optional[NDArray[np.int64]]) -> tuple[Numbers, Numbers]:
@@ -334,18 +336,19 @@ class Marginal:
             found += int(several.sum())
         return found
 
-    def checked(self, table: Numbers) -> tuple[int, int, int, float]:
+    def checked(self, table: Draws) -> tuple[int, int, int, float]:
         """Nodes, points of the wide rule, groups on which both were compared, and by how much the nodes move the posterior of these draws."""
         points = self.model.unconstrained(table)
         points = points[np.isfinite(points).all(axis=1)]
         middle = points.mean(axis=0)
-        self._begin_at(middle)
+        self.begin_at(middle)
         off, groups = self.bias(points, self.nodes)
-        return self.nodes, len(wide()[0]), groups, np.inf if self.rivals(middle) else off
+        self.last_check = (self.nodes, len(wide()[0]), groups, np.inf if self.rivals(middle) else off)
+        return self.last_check
 
     def moments(self, points: Numbers) -> Numbers:
         """Mean, standard deviation, skewness and excess of the effect of each group, over the posterior of the other parameters: groups × 4."""
-        self._begin_at(points.mean(axis=0))
+        self.begin_at(points.mean(axis=0))
         found = []
         for part in self._parts:
             sums = np.zeros((len(part.groups), 5))
@@ -363,7 +366,7 @@ class Marginal:
             fourth = (m4 - 4 * m1 * m3 + 6 * m1**2 * m2 - 3 * m1**4) / variance**2 - 3
         return np.column_stack([centre + m1, sd, np.nan_to_num(third), np.nan_to_num(fourth)])
 
-    def _begin_at(self, point: Numbers) -> None:
+    def begin_at(self, point: Numbers) -> None:
         """Climbs to the modes of all groups here, where later ones begin."""
         at = np.ascontiguousarray(point, dtype=np.float64)
         if not np.isfinite(at).all():

@@ -28,6 +28,8 @@ FEWEST_LEVELS = 500
 """Levels from which `auto` integrates: up to some hundreds a chain of all parameters, or a Gaussian in place of all rows, is soon there."""
 MOST_ROWS_A_LEVEL = 100
 """Rows a level, on average, up to which it does: beyond, a Gaussian for each value is exact enough, and cheaper than whole groups."""
+COMPARED = 50
+"""Values of the latent variable whose prior is computed apart from the others, to see that it is the same."""
 MOST_BESIDE = 60
 """Parameters beside it up to which it does: a climb to the mode of the posterior takes two gradients of all rows for each."""
 
@@ -96,17 +98,21 @@ class PyMCMarginal:
         total = with_own_data([tool.model.logp()], {})[0]
         density = pytensor.function(tool.model.value_vars, [total], mode=AS_IT_IS, on_unused_input="ignore")
         groups = np.arange(self.latent.levels)
+        few = np.arange(0, self.latent.levels, max(self.latent.levels // COMPARED, 2))
         for line, expected in zip(points, among):
             pieces = whole.split(line)
             point = np.concatenate([np.ravel(piece) for j, piece in enumerate(pieces) if j != at]).astype(np.float64)
             value = np.ascontiguousarray(np.ravel(pieces[at]), dtype=np.float64)
             some = self.values(point, value[self.latent.codes[chosen]], chosen)
             every = np.arange(tool.n)
-            both = self.values(point, value[self.latent.codes], every).sum() + self.priors(point, value, groups).sum()
-            both += self.log_prior(point[None])[0][0]
+            priors = self.priors(point, value, groups)
+            both = self.values(point, value[self.latent.codes], every).sum() + priors.sum() + self.log_prior(point[None])[0][0]
+            name = self.latent.variable.name
+            if not np.allclose(self.priors(point, value[few], few), priors[few], rtol=1e-6, atol=1e-6):
+                raise CoreletError(f"the prior of a value of {name} depends on its other values")
             own = float(density(*pieces)[0])
             if not (np.allclose(some, expected, rtol=1e-6, atol=1e-6) and np.isclose(both, own, rtol=1e-6, atol=1e-6)):
-                raise CoreletError(f"the log density with {self.latent.variable.name} taken group by group is not that of the model")
+                raise CoreletError(f"the log density with {name} taken group by group is not that of the model")
 
     def values(self, point: Numbers, v: Numbers, rows: NDArray[np.int64]) -> Numbers:
         """The log-likelihood of these rows where the latent variable has these values."""
