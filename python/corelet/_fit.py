@@ -102,6 +102,8 @@ class Fit:
     """What should not be overlooked."""
     _draws: Optional[Draws] = field(default=None, repr=False)
     _convert: Optional[Callable[[Draws, Mapping[str, str]], Any]] = field(default=None, repr=False)
+    _effects: Any = field(default=None, repr=False)
+    """Of groups whose latent variable was integrated out."""
 
     @property
     def idata(self) -> Any:
@@ -142,6 +144,14 @@ class Fit:
             _draws=Draws.of(verdict.draws["posterior"]),
             _convert=lambda *_: verdict.idata,
         )
+
+    def random_effects(self, quantiles: Sequence[float] = (0.05, 0.5, 0.95)) -> dict[str, Any]:
+        """Of a latent variable that was integrated out: columns `group`, `effect`, `rows`, `mean`, `sd` and `q5`, …, an entry for every
+        group, averaged over the posterior of the other parameters; `pandas.DataFrame` takes it."""
+        if self._effects is None:
+            raise _lib.CoreletError("no variable was integrated out; what was sampled is in draws and idata")
+        table: dict[str, Any] = self._effects.table([float(q) for q in quantiles])
+        return table
 
     def plot(self, names: Optional[Sequence[str]] = None, axes: Any = None) -> Any:
         """Marginal posteriors with means and 90 % intervals, by matplotlib: of these parameters, or of the first twelve. The axes."""

@@ -160,6 +160,13 @@ def fit_target(
     pilot: Optional[tuple[NDArray[np.float64], bool, int]],
     execution: Execution,
 ) -> dict[str, Any]: ...
+def sample_function(
+    function: object,
+    mean: NDArray[np.float64],
+    precision: NDArray[np.float64],
+    length: tuple[int, int, int, float],
+    seed: int,
+) -> tuple[NDArray[np.float64], dict[str, NDArray[np.float64]]]: ...
 def gather(
     bridge: object,
     groups: Optional[NDArray[np.int64]],

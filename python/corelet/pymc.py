@@ -18,7 +18,9 @@ from ._lib import gaussian_first
 from ._review import reviewed, weights_of
 from ._k_fold_model import folded
 from ._seeds import seeded
+from .adapters.integrated import fit_integrated, groups_of
 from .adapters.outcomes import checked
+from .adapters.pymc_marginal import integrated
 from .adapters.pymc_model import Sampler
 from .adapters.pymc_outcomes import outcomes_of
 from .frames.units import Units
@@ -31,7 +33,7 @@ from .results.review import KFold, Review
 def fit(
     model: Any,
     *,
-    k: int = 300,
+    k: Optional[int] = None,
     max_k: Optional[int] = None,
     pilot: Any = 1000,
     groups: Any = None,
@@ -44,6 +46,7 @@ def fit(
     options: Optional[Mapping[str, Any]] = None,
     progress: FitProgressOption = None,
     rest: str = "auto",
+    marginalise: str = "auto",
     force: bool = False,
 ) -> Fit:
     """Fit a PyMC or bambi model by a coreset of its rows: pilot, rounds, final chains and the verdict.
@@ -57,7 +60,7 @@ def fit(
     model
         A `pymc.Model` whose observed variables have one entry (or one line) for each row, or a `bambi.Model`.
     k, max_k, pilot, groups, max_rounds, seed, progress, force
-        As in `corelet.fit_model`. `pilot` may be an InferenceData of ADVI, Pathfinder or an old fit.
+        As in `corelet.fit_model`; k is 300 rows, or 50 groups where a latent variable is integrated out. `pilot` may be an InferenceData of ADVI, Pathfinder or an old fit.
     draws, tune, chains
         Draws, warm-up and number of the final chains.
     sampler
@@ -68,6 +71,11 @@ def fit(
         `auto`: where the model has more parameters than k rows can carry, one Gaussian factor stands in place of all rows
         (`fit.coreset.rest`; the priors stay as they are), and rows only where the verdict on it is not an A. `gaussian`: that
         factor in any case. `none`: rows only.
+    marginalise
+        `auto`: a latent variable with one value for each of 500 groups or more, of 100 rows at most on average, is integrated out by
+        adaptive Gauss–Hermite nodes where each row meets its own group's value alone and these are independent given the other parameters;
+        whole groups are then chosen, Corelet's own NUTS samples the other parameters, and `fit.random_effects()` has the values. Not with
+        `groups` or `sampler`. A variable's name: that one, however many groups there are. `none`: all are sampled.
 
     Examples
     --------
@@ -87,10 +95,20 @@ def fit(
         tool = Sampler(model, draws, tune, chains, seed, sampler, dict(options or {}))
         units = Units(tool.n, groups)
         rows = 1000 if given is not None else _count("pilot", pilot)
-        plan = plan_of(units, k, max_k, rows, None, max_rounds, seed, None, force)
+        settings = (max_k, rows, None, max_rounds, seed, None, force)
+        plan = plan_of(units, 300 if k is None else k, *settings)
         plan.began = began
         announce(progress, plan, units, tool.parameters)
         tool.check_slicing(seed)
+        marginal = None if groups is not None else integrated(tool, marginalise, sampler)
+        if marginal is not None:
+            few = plan_of(units, groups_of(k, marginal.dimension, marginal.n), *settings)
+            few.began = began
+            begin = None if given is None else marginal.model.only_left(Draws.of(given))
+            fitted = fit_integrated(marginal, few, begin, progress, rest, marginalise, marginal.model.inference_data)
+            if fitted is not None:
+                return fitted
+            tool.notes.append(f"{marginal.model.latent.name} was not integrated out: given its rows, it has several modes in some groups")
         if gaussian_first(rest, tool.dimension, plan.k):
             tool.find_effects()
         else:

@@ -26,6 +26,7 @@ use crate::columns;
 use crate::data::Data;
 use crate::errors::{CoreletError, Failure, refuse};
 use crate::log_likelihood::summary_fields;
+use crate::marginal::with_integrals;
 use crate::run::{Execution, report_round, run_for_best, run_here};
 use crate::sample::{drawn_fields, verdict_fields};
 use crate::specification::{sampling, specification};
@@ -38,7 +39,7 @@ fn sample_of((theta, chained, diverged): &GivenSample<'_>) -> PyResult<Sample> {
     Ok(Sample::new(theta.as_slice()?.to_vec(), dim, chains, *chained, *diverged))
 }
 
-fn theta_of<'py>(py: Python<'py>, sample: &Sample) -> PyResult<Bound<'py, PyArray3<f64>>> {
+pub(crate) fn theta_of<'py>(py: Python<'py>, sample: &Sample) -> PyResult<Bound<'py, PyArray3<f64>>> {
     let shape = [sample.chains(), sample.len() / sample.chains(), sample.draws.dim];
     PyArray1::from_slice(py, &sample.draws.theta).reshape(shape)
 }
@@ -315,7 +316,7 @@ impl Effects for PythonTarget {
 }
 
 /// Statistics of NUTS under the names that ArviZ gives them, chains × draws.
-fn sample_stats<'py>(py: Python<'py>, chains: &Chains) -> PyResult<Bound<'py, PyDict>> {
+pub(crate) fn sample_stats<'py>(py: Python<'py>, chains: &Chains) -> PyResult<Bound<'py, PyDict>> {
     let shape = [chains.chains.len(), chains.draws_per_chain()];
     let of = |name: fn(&Stats) -> Vec<f64>| {
         let values = chains.chains.iter().flat_map(|chain| name(&chain.draws.stats)).collect();
@@ -411,7 +412,7 @@ pub(crate) fn fit_target<'py>(
         return Err(error);
     }
     let names: Vec<String> = bridge.call_method0("entries")?.extract()?;
-    let mut fitted = fitted?;
+    let mut fitted = with_integrals(py, bridge, fitted?)?;
     fitted.verdict = fitted.verdict.named(&names);
     target_fields(py, fitted)
 }

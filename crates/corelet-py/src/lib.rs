@@ -11,6 +11,7 @@ mod errors;
 mod fit;
 mod k_fold;
 mod log_likelihood;
+mod marginal;
 mod mixed;
 mod nnls;
 mod outcomes;
@@ -55,6 +56,8 @@ mod _lib {
     use crate::k_fold::{k_fold, k_folded};
     #[pymodule_export]
     use crate::log_likelihood::{build_function, build_matrix, build_pool};
+    #[pymodule_export]
+    use crate::marginal::sample_function;
     #[pymodule_export]
     use crate::mixed::fit_mixed;
     #[pymodule_export]

@@ -96,6 +96,16 @@ class Bridge:
         self.effects: int = 0 if self._effects is None else self._effects.count
         """That the likelihood sees of the coordinates; 0 where it sees these themselves."""
 
+    @property
+    def members(self) -> Optional[NDArray[np.int64]]:
+        """The group of each row, where the sampler's rows are groups with a latent variable integrated out."""
+        return getattr(self.sampler, "members", None)
+
+    def integrals(self, table: NDArray[np.float64]) -> tuple[int, int, int, float]:
+        """How exact the integrals are at these draws: nodes, points of the rule that they are compared with, groups on which they are, and
+        by how much they move the posterior."""
+        return self.sampler.checked(self.draws(table))  # type: ignore[attr-defined,no-any-return]
+
     def given(self, draws: Draws) -> tuple[NDArray[np.float64], bool, int]:
         """Draws as the engine takes them."""
         layout = Layout.of(draws)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -31,9 +31,10 @@ JITTER = 1.0
 class Parameters:
     """The free variables of a model, on their own scale and on the unconstrained one where samplers live."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, without: Sequence[Any] = ()) -> None:
+        """All of them but those `without` which the model is looked at."""
         self.model = model
-        self.free = list(model.free_RVs)
+        self.free = [rv for rv in model.free_RVs if rv not in without]
         self.names = [rv.name for rv in self.free]
         self.shapes = [shape_of(rv) for rv in self.free]
         self.values = [model.rvs_to_values[rv] for rv in self.free]

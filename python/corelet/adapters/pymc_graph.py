@@ -271,6 +271,10 @@ class RowLogp:
         """Data of rows inside of the graphs."""
         return set(self._leaf_of)
 
+    def leaf_of(self, variable: Any) -> Optional[Leaf]:
+        """The data of rows that a variable inside of the graphs holds."""
+        return self._leaf_of.get(variable)
+
     def has_their_number(self, node: Any) -> bool:
         """Whether an operation makes arrays as long as there are rows, or may."""
         if any(self.n in getattr(output.type, "shape", ()) for output in node.outputs):
