@@ -92,7 +92,7 @@ def test_density_of_weighted_rows(name: str) -> None:
     formula, family = CASES[name]
     model = bambi.Model(formula, table(), family=family)
     model.build()
-    tool = tool_of(model)  # type: ignore[arg-type]
+    tool = tool_of(model)
     tool._loglik.compile(numba=False)
     tool.check_slicing(0)
     rng = np.random.default_rng(2)
@@ -111,8 +111,8 @@ def test_a_prior_that_bambi_could_not_scale_is_named() -> None:
     """bambi scales the priors of a truncated response by its bounds, which are infinite."""
     model = bambi.Model("truncated(positive, lb=0) ~ x", table())
     with pytest.raises(corelet.CoreletError, match="initial point of .* is not finite"):
-        tool_of(model)  # type: ignore[arg-type]
+        tool_of(model)
     priors = {"Intercept": bambi.Prior("Normal", mu=0, sigma=2), "sigma": bambi.Prior("HalfNormal", sigma=2)}
-    tool = tool_of(bambi.Model("truncated(positive, lb=0) ~ x", table(), priors=priors))  # type: ignore[arg-type]
+    tool = tool_of(bambi.Model("truncated(positive, lb=0) ~ x", table(), priors=priors))
     tool._loglik.compile(numba=False)
     tool.check_slicing(0)

@@ -18,7 +18,7 @@ import corelet
 import corelet.pymc
 from corelet.results.draws import Draws
 from corelet.adapters.pymc_graph import AS_IT_IS, unchecked, with_own_data
-from corelet.pymc import Sampler
+from corelet.adapters.pymc_model import Sampler
 
 SMALL = 300
 KINKED = ("AsymmetricLaplace", "Triangular")

@@ -18,7 +18,8 @@ import corelet.numpyro
 from corelet.results.arviz import dataset_of
 from corelet.adapters.numpyro_rows import Rows
 from corelet._fit import Plan
-from corelet.numpyro import Sampler, Steps
+from corelet.adapters.chains import Steps
+from corelet.adapters.numpyro_model import Sampler
 
 numpyro.enable_x64()
 rng = np.random.default_rng(0)
@@ -84,7 +85,7 @@ def test_scores_are_gradients_of_the_weighted_posterior(fit: corelet.Fit, tool: 
 
     def density(u: Any) -> Any:
         theta = tool.constrained(u)
-        likelihood = tool.log_likelihood(theta.flat(), rows, padded=False) @ weights
+        likelihood = tool.log_likelihood(flat_draws(theta), rows, padded=False) @ weights
         flat = {name: values[0] for name, values in theta.values.items()}
         prior = -0.5 * (flat["m"] / 2) ** 2 - 0.5 * flat["t"] ** 2 - 0.5 * (flat["a_decentered"] ** 2).sum(axis=1) - 0.5 * flat["b"] ** 2
         return likelihood + prior + np.log(flat["t"])
@@ -107,18 +108,22 @@ def test_scores_of_a_posterior_are_zero_in_the_mean_and_of_a_shifted_one_are_not
     assert np.abs(mean).max() > 1.5
 
 
+def flat_draws(draws: Any) -> dict[str, Any]:
+    return {name: values.reshape(-1, *values.shape[2:]) for name, values in draws.values.items()}
+
+
 def test_gradient_of_all_rows_and_prior(tool: Sampler) -> None:
     u = np.random.default_rng(1).normal(0.0, 0.3, (3, 9))
     totals, gradients = tool.gradient_of_all_rows(u)
     prior, slopes = tool.log_prior(u)
-    assert np.allclose(totals, tool.log_likelihood(tool.constrained(u).flat(), slice(0, N)).sum(axis=1))
+    assert np.allclose(totals, tool.log_likelihood(flat_draws(tool.constrained(u)), slice(0, N)).sum(axis=1))
     theta = {name: values[0] for name, values in tool.constrained(u).values.items()}
     whole = [float(log_density(decentred, (x, g, y), {}, {name: v[s] for name, v in theta.items()})[0]) for s in range(3)]
     assert np.allclose(totals + prior, np.array(whole) + np.log(theta["t"]))
     for j in range(9):
         step = 1e-5 * np.eye(9)[j]
-        for values, found in ((lambda u: tool.gradient_of_all_rows(u)[0], gradients), (lambda u: tool.log_prior(u)[0], slopes)):
-            assert np.allclose((values(u + step) - values(u - step)) / 2e-5, found[:, j], rtol=1e-5, atol=1e-3)
+        for density, found in ((tool.gradient_of_all_rows, gradients), (tool.log_prior, slopes)):
+            assert np.allclose((density(u + step)[0] - density(u - step)[0]) / 2e-5, found[:, j], rtol=1e-5, atol=1e-3)
     with pytest.raises(corelet.CoreletError, match="draws × 9"):
         tool.log_prior(u[:, :4])
 

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from pytensor.tensor.basic import TensorFromScalar
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.shape import Reshape, SpecifyShape
-from pytensor.tensor.subtensor import AdvancedSubtensor, AdvancedSubtensor1, Subtensor
 from pytensor.tensor.type import TensorType
 
 from .gaussian import names_of
@@ -24,8 +23,9 @@ from .pymc_density import Parameters
 from .pymc_graph import AS_IT_IS, RowLogp
 from .pymc_loglik import AllRows, function_of, in_pieces
 
-VIEWS = (DimShuffle, Reshape, SpecifyShape, Subtensor, AdvancedSubtensor1, AdvancedSubtensor, TensorFromScalar)
-"""Operations that show entries of an array as they are."""
+VIEWS = (DimShuffle, Reshape, SpecifyShape, TensorFromScalar)
+INDEXED = ("Subtensor", "AdvancedSubtensor", "AdvancedSubtensor1")
+"""Operations that show entries of an array as they are; these by name, since pytensor has had the last in some versions only."""
 
 
 def seen_by_rows(rows: RowLogp) -> tuple[list[Any], list[Any], dict[Any, list[str]]]:
@@ -52,7 +52,7 @@ def seen_by_rows(rows: RowLogp) -> tuple[list[Any], list[Any], dict[Any, list[st
             plain.update((rv, None) for rv in origin)
         elif not (isinstance(variable.type, TensorType) and variable.type.dtype.startswith("float")):
             waiting.extend(before)  # A condition, say.
-        elif len(before) == 1 and (isinstance(node.op, VIEWS) or (isinstance(node.op, Elemwise) and len(node.inputs) == 1)):
+        elif len(before) == 1 and (_is_view(node.op) or (isinstance(node.op, Elemwise) and len(node.inputs) == 1)):
             # Of exp(x) the likelihood is nearer to quadratic in x.
             waiting.extend(before)
         else:
@@ -62,6 +62,10 @@ def seen_by_rows(rows: RowLogp) -> tuple[list[Any], list[Any], dict[Any, list[st
     ordered = sorted(composed, key=places.__getitem__)
     makers = {variable: [rv.name for rv in sorted(made_of[variable], key=order.__getitem__)] for variable in ordered}
     return ordered, sorted(plain, key=order.__getitem__), makers
+
+
+def _is_view(op: Any) -> bool:
+    return isinstance(op, VIEWS) or type(op).__name__ in INDEXED
 
 
 class Effects:
