@@ -33,7 +33,7 @@ toc_object_entries_show_parents = "all"
 # The package is read, not imported for use: its native part need not be built.
 autodoc_mock_imports = [
     "corelet._lib", "arviz", "dask", "distributed", "formulaic", "jax", "numba", "numpyro", "nutpie", "pandas", "pyarrow", "pymc", "pyspark",
-    "pytensor", "scipy", "sklearn", "xarray",
+    "pytensor", "scipy", "sklearn", "threadpoolctl", "xarray",
 ]
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"

@@ -41,8 +41,8 @@ policies["claims"] = rng.poisson(rate * rng.gamma(1.5, 1 / 1.5, n))
 # One call: ``bs`` is a spline of five coefficients, ``exposure`` an offset on the log scale.
 
 model = dict(model="negative-binomial", exposure="years", priors="auto")
-chains = dict(chains=2, tune=300, draws=500, seed=1)
-fit, seconds = timed(lambda: corelet.fit("claims ~ bs(age, df=5) + power + region", policies, k=300, **model, **chains))
+chains = dict(chains=2, tune=300, seed=1)
+fit, seconds = timed(lambda: corelet.fit("claims ~ bs(age, df=5) + power + region", policies, k=300, draws=1000, **model, **chains))
 
 # %%
 # Two new policies: the number of claims in a year, with the noise of a single policy.
@@ -53,7 +53,7 @@ print(fit.coreset.predict(new, kind="outcome").quantiles)
 # %%
 # All rows by the same sampler, and both beside each other.
 
-full, seconds_full = timed(lambda: corelet.fit("claims ~ bs(age, df=5) + power + region", policies, full=True, **model, **chains))
+full, seconds_full = timed(lambda: corelet.fit("claims ~ bs(age, df=5) + power + region", policies, full=True, draws=500, **model, **chains))
 
 
 def shown(idata):

@@ -30,13 +30,13 @@ if not FLIGHTS.exists():
 # The path of a file is all that ``fit`` needs. With 300 points it chooses rows, samples them and judges the draws on all
 # rows.
 
-chains = dict(chains=2, tune=300, draws=200 if REDUCED else 1000, seed=1)
-fit, seconds = timed(lambda: corelet.fit(str(FLIGHTS), target="late", drop_missing=True, k=300, **chains))
+chains = dict(chains=2, tune=300, seed=1)
+fit, seconds = timed(lambda: corelet.fit(str(FLIGHTS), target="late", drop_missing=True, k=300, draws=500 if REDUCED else 2000, **chains))
 
 # %%
 # The same sampler on all rows takes minutes.
 
-full, seconds_full = timed(lambda: corelet.fit(str(FLIGHTS), target="late", drop_missing=True, full=not REDUCED, **chains))
+full, seconds_full = timed(lambda: corelet.fit(str(FLIGHTS), target="late", drop_missing=True, full=not REDUCED, draws=200 if REDUCED else 1000, **chains))
 
 # %%
 # Side by side.

@@ -63,7 +63,7 @@ fn a_fit_has_its_verdict_on_top() {
         "<svg",
         "The rows with the largest weights",
         "<h2>Does the model fit?",
-        "<code>corelet fit data.csv --target late",
+        "<code>corelet fit data.csv \\\n    --target late",
     ];
     assert!(places.map(at).is_sorted(), "{:?}", places.map(at));
     // A picture for each of five parameters, ellipses, leverages, the path and probabilities; each has a name.
