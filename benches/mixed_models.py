@@ -4,11 +4,11 @@
     python benches/mixed_models.py gpboost ROWS GROUPS    # GPBoost's estimate (pip install gpboost)
     python benches/mixed_models.py crossed               # the same with two crossed factors
     python benches/mixed_models.py lme4 [ROWS GROUPS]      # estimates of lme4 and glmmTMB (R, r-cran-lme4, r-cran-glmmtmb)
-    python benches/mixed_models.py large [ROWS GROUPS]     # 10⁷ rows × 10⁶ groups through the command: processor seconds and memory
-    python benches/mixed_models.py sbc [REPLICATES]        # ranks of the truth, two crossed factors, 60 groups × 5 binary rows and 4 levels
+    python benches/mixed_models.py large [ROWS GROUPS MB]  # 10⁷ rows × 10⁶ groups through the command, in so much --memory: processor seconds, memory
+    python benches/mixed_models.py sbc [REPLICATES GROUPS ROWS LEVELS]  # ranks of the truth: 60 groups × 5 binary rows, a crossed factor of 4 levels
 
 `nuts` prints means and standard deviations of both posteriors; `gpboost` seconds and distances from the truth in standard errors; `sbc` a
-chi-squared statistic of the ranks of each parameter in ten bins, whose mean is 9 and whose standard deviation is 4.2 where they are uniform.
+chi-squared statistic of the ranks of each parameter in ten bins, whose mean is 9 and whose standard deviation is 4.2 where they are uniform; with 0 levels there is no second factor.
 """
 
 import sys
@@ -193,7 +193,7 @@ def crossed(rows=4000, groups=200, levels=8):
               f"off {(own.mean() - other.mean()) / other.std():+.3f} sd, × {own.std() / other.std():.3f}")
 
 
-def large(rows=10_000_000, groups=1_000_000):
+def large(rows=10_000_000, groups=1_000_000, megabytes=None):
     """A file whose rows stand in no order, through the command: processor seconds and the most memory that it took."""
     import pathlib
     import resource
@@ -216,29 +216,31 @@ def large(rows=10_000_000, groups=1_000_000):
                 bought = (rng.random(count) < chance).astype(np.int8)
                 writer.write_table(pa.table({"bought": bought, "customer": customer, **{f"x{j}": X[:, j] for j in range(4)}}, schema=schema))
         flags = ["--target", "bought", "--random", "customer", "-k", "50", "-o", str(pathlib.Path(folder) / "draws.parquet")]
+        flags += [] if megabytes is None else ["--memory", f"{megabytes}MB", "--scratch", folder]
         subprocess.run(["corelet", "fit", str(path), *flags], check=True)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     print(f"{used.ru_utime + used.ru_stime:.1f} processor seconds, {used.ru_maxrss / 1e6:.2f} GB at most")
 
 
 def sbc(replicates=200, groups=60, each=5, levels=4):
-    """Truth from the prior, data from the truth, and the rank of the truth among thinned draws; two crossed factors."""
+    """Truth from the prior, data from the truth, and the rank of the truth among thinned draws; a crossed factor where it has levels."""
     rng = np.random.default_rng(2)
     ranks, grades = {}, {}
     for replicate in range(replicates):
         x = rng.normal(size=groups * each)
         x = (x - x.mean()) / x.std()
         slope, intercept, sd, other = rng.normal(), rng.normal(), abs(rng.normal()), abs(rng.normal())
-        group, level = np.repeat(np.arange(groups), each), rng.integers(0, levels, groups * each)
-        r = other * rng.normal(size=levels)
+        group, level = np.repeat(np.arange(groups), each), rng.integers(0, max(levels, 1), groups * each)
+        r = (other if levels else 0.0) * rng.normal(size=max(levels, 1))
         eta = intercept + slope * x + (sd * rng.normal(size=groups))[group] + r[level]
         y = (rng.random(len(eta)) < 1 / (1 + np.exp(-eta))).astype(float)
         if y.min() == y.max():
             continue
-        columns = dict(x=x, c=group.astype(str), p=level.astype(str))
-        fit = corelet.fit(columns, y, random="(1 | c) + (1 | p)", k=30, prior_sd=1.0, sd_prior="half_normal(1)", seed=replicate, draws=500)
+        columns = dict(x=x, c=group.astype(str), **(dict(p=level.astype(str)) if levels else {}))
+        fit = corelet.fit(columns, y, random="(1 | c) + (1 | p)" if levels else "c", k=30, prior_sd=1.0, sd_prior="half_normal(1)", seed=replicate, draws=500)
         grades[fit.verdict.grade] = grades.get(fit.verdict.grade, 0) + 1
-        truth = {"x": slope, "(intercept)": intercept, "1|c_sigma": sd, "1|p_sigma": other, "1|p[0]": r[0]}
+        truth = {"x": slope, "(intercept)": intercept, "1|c_sigma": sd}
+        truth |= {"1|p_sigma": other, "1|p[0]": r[0]} if levels else {}
         for name, value in truth.items():
             ranks.setdefault(name, []).append(int((fit.draws[name][:, ::20].ravel() < value).sum()))
         if replicate % 20 == 19:

@@ -150,7 +150,7 @@ pub(crate) fn run(
             study: &study,
             fit: &fit,
             effects,
-            parameters: &estimates_of(&study, &parameters, &natural),
+            parameters: &estimates_of(&study, &parameters, &natural).0,
             kept_variances: &kept_variances,
         };
         output::write_text(path, &mixed_to_html(&subject)?)?;
@@ -281,27 +281,34 @@ impl Original {
     }
 }
 
-/// The estimates as tables have them: the intercept first, then slopes and dispersions, spreads, the effects of factors that are kept, and
-/// what has a natural scale of its own last.
+/// The estimates as tables have them: the intercept, slopes and dispersions, the effects of factors that are kept, and last the spreads and
+/// what has a natural scale of its own; how many are the last.
 fn estimates_of(
     study: &MixedStudy,
     parameters: &[Parameter],
     natural: &[(String, Marginal)],
-) -> Vec<Estimate> {
+) -> (Vec<Estimate>, usize) {
     let intercept = study.frame().standardisation.intercept.map(|(at, _)| at);
-    let (first, others): (Vec<usize>, Vec<usize>) =
-        (0..parameters.len()).partition(|at| intercept == Some(*at));
-    let named = first.into_iter().chain(others).map(|at| {
+    let fixed = study.frame().names.len();
+    let spreads = fixed..fixed + study.random().names().len() + study.factors().kept.len();
+    let rank = |at: usize| match at {
+        at if intercept == Some(at) => 0,
+        at if spreads.contains(&at) => 2,
+        _ => 1,
+    };
+    let mut order: Vec<usize> = (0..parameters.len()).collect();
+    order.sort_by_key(|&at| rank(at));
+    let named = order.into_iter().map(|at| {
         let Parameter { name, marginal, r_hat, ess_bulk, ess_tail } = &parameters[at];
         let chains = Some((*r_hat, ess_bulk.min(*ess_tail)));
         Estimate { name: name.clone(), figures: posterior::figures_of(marginal), chains }
     });
-    let natural = natural.iter().map(|(name, marginal)| Estimate {
+    let natural_ones = natural.iter().map(|(name, marginal)| Estimate {
         name: name.clone(),
         figures: posterior::figures_of(marginal),
         chains: None,
     });
-    named.chain(natural).collect()
+    (named.chain(natural_ones).collect(), spreads.len() + natural.len())
 }
 
 fn summary_of<'a>(
@@ -408,7 +415,8 @@ fn show(
     terminal.say(&headline(&fit.verdict, points, study.rows()));
     lines(&fit.verdict, fit.groups.len(), study.groups()).iter().for_each(|line| terminal.say(line));
     study.lines(fit).iter().for_each(|line| terminal.say(line));
-    posterior::show_estimates(&estimates_of(study, parameters, natural), natural.len(), terminal);
+    let (estimates, last) = estimates_of(study, parameters, natural);
+    posterior::show_estimates(&estimates, last, terminal);
     fit::show_rounds(&fit.rounds, terminal);
     let Seconds { read, laplace, rounds, random_effects } = seconds;
     let [read, laplace, rounds, effects] = [read, laplace, rounds, random_effects].map(duration);

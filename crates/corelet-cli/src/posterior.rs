@@ -327,13 +327,13 @@ fn show_parameters(study: &Study, summary: &PosteriorSummary, terminal: &Termina
     show_estimates(&summary.estimates(study), summary.natural.len(), terminal);
 }
 
-/// A table of estimates: the first of them, and the last so many, which are on natural scales of their own.
-pub(crate) fn show_estimates(all: &[Estimate], natural: usize, terminal: &Terminal) {
+/// A table of estimates: the first of them, and the last so many, natural scales among them.
+pub(crate) fn show_estimates(all: &[Estimate], last: usize, terminal: &Terminal) {
     const INDENT: &str = "    ";
-    let (shown, left) = if all.len() > SHOWN + natural {
+    let (shown, left) = if all.len() > SHOWN + last {
         let (first, rest) = all.split_at(SHOWN);
-        let natural = &rest[rest.len() - natural..];
-        ([first, natural].concat(), rest.len() - natural.len())
+        let last = &rest[rest.len() - last..];
+        ([first, last].concat(), rest.len() - last.len())
     } else {
         (all.to_vec(), 0)
     };

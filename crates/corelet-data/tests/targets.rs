@@ -52,7 +52,26 @@ fn counts_exposures_and_numbers() {
     let dataset = design(&table("y,a,days\n1,1,2\n2,3,0.5\n0,5,1\n"), &exposed).unwrap();
     assert_eq!(dataset.observations.exposure, Some(vec![2.0, 0.5, 1.0].into()));
     assert_eq!(dataset.names, ["a", "(intercept)"]);
-    assert_refused("y,a,days\n1,1,2\n2,3,0\n0,5,1\n", &exposed, &["'days', row 1 (line 3): 0"]);
+    let nothing = design(&table("y,a,days\n1,1,2\n0,3,0\n0,5,1\n"), &exposed).unwrap();
+    assert_eq!(nothing.observations.exposure, Some(vec![2.0, 0.0, 1.0].into()));
+    let counted = ["'y', row 1 (line 3): 2 with an exposure of 0 in 'days'", "leave the row out"];
+    assert_refused("y,a,days\n1,1,2\n2,3,0\n0,5,1\n", &exposed, &counted);
+    assert_refused(
+        "y,a,days\n1,1,2\n0,3,-1\n0,5,1\n",
+        &exposed,
+        &["'days', row 1 (line 3): -1 is neither 0"],
+    );
+    // Rows that are left out are counted too.
+    let dropping = DesignOptions { drop_missing: true, ..exposed.clone() };
+    assert_refused("y,a,days\n1,,2\n0,2,2\n2,3,0\n", &dropping, &["row 2 (line 4): 2 with"]);
+    let tried = Columns { trials: Some("days".into()), exposure: None, ..exposed.columns };
+    let tried = DesignOptions { columns: tried, ..exposed };
+    assert!(design(&table("y,a,days\n1,1,2\n0,3,0\n0,5,1\n"), &tried).is_ok());
+    assert_refused(
+        "y,a,days\n1,1,2\n3,3,2\n0,5,1\n",
+        &tried,
+        &["row 1 (line 3): 3 successes", "2 trials in 'days'"],
+    );
     let linear = options(Outcome::Number, "y");
     let late_text = "y,a\n1,1\n2,2\n\"n.\na.\",4\noops,5\n";
     assert_refused(late_text, &linear, &["'y'", "row 2 (line 4)"]);

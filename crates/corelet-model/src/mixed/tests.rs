@@ -410,3 +410,60 @@ fn one_mode_where_the_likelihood_is_concave_in_the_predictor() {
         }
     }
 }
+
+#[test]
+fn a_row_that_was_not_exposed_says_nothing() {
+    let softplus = Numbers { link: crate::Link::Softplus, ..Numbers::default() };
+    let plain = Numbers::default();
+    for (family, numbers) in [
+        (BuiltIn::Poisson, plain),
+        (BuiltIn::Poisson, softplus),
+        (BuiltIn::NegativeBinomial, plain),
+        (BuiltIn::Binomial, plain),
+    ] {
+        // The first group was not exposed, nor was the last row of the second.
+        let exposure: Vec<f64> = (0..9).map(|i| if i < 4 || i == 8 { 0.0 } else { 2.0 }).collect();
+        let target = exposure.iter().map(|e| e / 2.0).collect();
+        let features: Vec<f64> = (0..9).flat_map(|i| [1.0, noise(i)]).collect();
+        let whole = Observations::new(&features, 2, target).with_exposure(exposure);
+        let mixed = |rows: Observations, starts: Vec<usize>| {
+            Mixed::new(&*family.bind(rows, numbers).unwrap(), Effects::intercepts(), starts).unwrap()
+        };
+        let without = mixed(whole.select(&[0, 1, 2, 3, 4, 5, 6, 7]), vec![0, 4, 8]);
+        let whole = mixed(whole, vec![0, 4, 9]);
+        let (theta, nodes) = (theta(&whole), Nodes::new(9, 1));
+        let of = |mixed: &Mixed, group: usize| {
+            let mut gradient = vec![0.0; mixed.dim()];
+            let (place, mut mode, mut scratch) = (mixed.place(&theta), [0.0; 2], mixed.scratch());
+            let value = mixed.value_and_gradient(
+                (group, 1.0),
+                &place,
+                &nodes,
+                &mut mode,
+                &mut scratch,
+                &mut gradient,
+            );
+            [&[value], &gradient[..]].concat()
+        };
+        assert!(of(&whole, 0).iter().all(|x| x.abs() < 1e-12), "{family}: {:?}", of(&whole, 0));
+        let same = |(a, b): (&f64, &f64)| (a - b).abs() < 1e-12 * (1.0 + b.abs());
+        assert!(of(&whole, 1).iter().zip(&of(&without, 1)).all(same), "{family}");
+        let bound = family.bind(whole.observations().clone(), numbers).unwrap();
+        for delta in [-3.0, -0.01, 0.2, 5.0] {
+            if let Some(linear) = bound.linear() {
+                let mut row = [delta as f32];
+                linear.family.differences_row(0.7, 0.0, 0.0, &mut row);
+                assert!(linear.family.difference(0.7, delta, 0.0, 0.0) == 0.0 && row[0] == 0.0, "{family}");
+            }
+            if let Some(joint) = bound.joint() {
+                let (zeta, deltas, mut row) = ([0.7, 0.1], [delta, 0.3], [1.0]);
+                let table = joint.family.table(&[(0.1, &deltas[1..])]);
+                joint.family.differences_row(&zeta, (0.0, 0.0), &deltas, &table, &mut row);
+                assert!(joint.family.difference(&zeta, &deltas, (0.0, 0.0)).abs() < 1e-300);
+                assert!(row[0].abs() < 1e-300, "{family}: {row:?}");
+            }
+        }
+        let counted = Observations::new(&[1.0, 1.0], 1, vec![0.0, 1.0]).with_exposure(vec![1.0, 0.0]);
+        assert!(family.bind(counted, numbers).err().unwrap().to_string().contains("row 1"), "{family}");
+    }
+}
