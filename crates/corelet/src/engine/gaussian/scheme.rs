@@ -16,7 +16,7 @@ use super::chains::{Surrogate, chains};
 use super::cost::forecast;
 use super::derivatives::{Argument, Derivatives};
 use super::expand::{About, Expander};
-use super::modes::{sample_of, summits};
+use super::modes::{sample_of, sheltered, summits};
 use super::sparse::Whitened;
 use crate::posterior::{E_BFMI_LIMIT, Gaussian};
 use crate::rows::Rest;
@@ -193,6 +193,12 @@ impl<'t, T: Target + ?Sized> Expanded<'t, T> {
         found.sort_by(|(a, _), (b, _)| b.total_cmp(a));
         let mut found = found.into_iter();
         let Some((mass, best)) = found.next() else { return Err("the posterior has no mode".into()) };
+        if !mass.is_finite()
+            && let Some(top) = sheltered(self.model, self.target.rows(), self.expander.sample())?
+        {
+            let centre = self.argument().at(&top.point)?.into_owned();
+            return self.expander.about(top.point, centre, &[]);
+        }
         let Expansion { rest, .. } = self.expansion(&best)?;
         for (other, about) in found.filter(|(other, _)| *other > mass - RIVAL) {
             let there =
