@@ -127,6 +127,7 @@ def lkj(n, rng):
 
 CASES = {
     "poisson200": (100_000, intercepts("poisson", 200)),
+    "poisson500": (100_000, intercepts("poisson", 500)),
     "bernoulli200": (100_000, intercepts("bernoulli", 200)),
     "bernoulli1000": (1_000_000, intercepts("bernoulli", 1000)),
     "crossed": (40_000, crossed),

@@ -1,6 +1,6 @@
 //! What the rounds of a Gaussian in place of all rows will take, from one timed gradient of all rows and one of the prior.
 
-use super::super::forecast::{GRADIENT_COSTS, Rate, choosing, full_fit, seconds};
+use super::super::forecast::{GRADIENT_COSTS, Rate, choosing, computing, full_fit};
 use super::super::plan::{FIRST_PAIRS, PAIRS};
 use super::super::{Plan, TargetError, Units};
 use super::beside::pairs;
@@ -36,8 +36,11 @@ pub(super) fn forecast(
     let gradient = Rate::of(&at, |at| model.log_likelihood(at, None).map(drop))?;
     let prior = Rate::of(&at, |at| model.log_prior(at).map(drop))?;
     let some: Vec<usize> = (0..(k * rows / units.len().max(1)).min(rows)).collect();
-    let own =
-        if k == 0 { 0.0 } else { seconds(|| model.weighted(&at, &some, &vec![1.0; some.len()]).map(drop))? };
+    let own = if k == 0 {
+        0.0
+    } else {
+        computing(|| model.weighted(&at, &some, &vec![1.0; some.len()]).map(drop))?
+    };
     let Length { chains, warmup, draws, .. } = model.length();
     let steps = (chains * (warmup + draws)) as f64;
     let wide = dim as f64;

@@ -60,6 +60,28 @@ pub(super) fn summits(
     Ok(found)
 }
 
+/// The top of the likelihood times N(u₀, I), u₀ the first point to begin from: where the posterior density has no top. Under a centred
+/// hierarchical prior it rises without end as the spread vanishes, and coordinates in which it is white there fit no place that chains go to.
+///
+/// # Errors
+/// Errors of the model.
+pub(super) fn sheltered(
+    model: &dyn Derivatives,
+    rows: usize,
+    sample: Option<&[usize]>,
+) -> Result<Option<Summit>, TargetError> {
+    let start = model.starts(1)?;
+    let held = |at: &[f64]| -> Result<(f64, Vec<f64>), TargetError> {
+        let (mut value, mut gradient) = likelihood(model, at, rows, sample)?;
+        for ((slope, x), begun) in gradient.iter_mut().zip(at).zip(&start) {
+            value -= 0.5 * (x - begun).powi(2);
+            *slope -= x - begun;
+        }
+        Ok((value, gradient))
+    };
+    climb(&start, STEPS, RISE, held)
+}
+
 /// These points and, about the first of them, the mirror image of each other one: two modes that mirror each other, by a sign that is not
 /// determined or two components that can change places, are then both found, on whichever side the points are.
 fn mirrored(mut starts: Vec<f64>, dim: usize) -> Vec<f64> {
@@ -136,11 +158,23 @@ fn density(
     rows: usize,
     sample: Option<&[usize]>,
 ) -> Result<(f64, Vec<f64>), TargetError> {
+    let (value, mut gradient) = likelihood(model, at, rows, sample)?;
+    let prior = model.log_prior(at)?;
+    gradient.iter_mut().zip(&prior.gradients).for_each(|(x, prior)| *x += prior);
+    Ok((value + prior.values[0], gradient))
+}
+
+/// The log-likelihood alone, and its gradient.
+fn likelihood(
+    model: &dyn Derivatives,
+    at: &[f64],
+    rows: usize,
+    sample: Option<&[usize]>,
+) -> Result<(f64, Vec<f64>), TargetError> {
     let Slopes { values, mut gradients } = model.log_likelihood(at, sample)?;
     let factor = sample.map_or(1.0, |sample| rows as f64 / sample.len().max(1) as f64);
-    let prior = model.log_prior(at)?;
-    gradients.iter_mut().zip(&prior.gradients).for_each(|(x, prior)| *x = factor * *x + prior);
-    Ok((factor * values[0] + prior.values[0], gradients))
+    gradients.iter_mut().for_each(|x| *x *= factor);
+    Ok((factor * values[0], gradients))
 }
 
 #[cfg(test)]

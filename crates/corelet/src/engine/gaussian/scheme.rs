@@ -16,7 +16,7 @@ use super::chains::{Surrogate, chains};
 use super::cost::forecast;
 use super::derivatives::{Argument, Derivatives};
 use super::expand::{About, Expander};
-use super::modes::{sample_of, summits};
+use super::modes::{sample_of, sheltered, summits};
 use super::sparse::Whitened;
 use crate::posterior::{E_BFMI_LIMIT, Gaussian};
 use crate::rows::Rest;
@@ -156,10 +156,9 @@ impl<'t, T: Target + ?Sized> Expanded<'t, T> {
         self.argument().dimension()
     }
 
-    /// The mean of these values of the argument, nearer to the last centre where the log-likelihood is much worse there.
-    fn centre(&mut self, points: &[f64]) -> Result<Vec<f64>, TargetError> {
+    /// This mean of the argument, nearer to the last centre where the log-likelihood is much worse there.
+    fn centre(&mut self, mut mean: Vec<f64>) -> Result<Vec<f64>, TargetError> {
         let dim = self.dim();
-        let mut mean = mean_of(points, dim);
         let mut value = self.argument().log_likelihood(&mean, None)?.values[0];
         if let Some((last, before)) = &self.last {
             let least = before - WORSE - 0.5 * dim as f64;
@@ -193,6 +192,12 @@ impl<'t, T: Target + ?Sized> Expanded<'t, T> {
         found.sort_by(|(a, _), (b, _)| b.total_cmp(a));
         let mut found = found.into_iter();
         let Some((mass, best)) = found.next() else { return Err("the posterior has no mode".into()) };
+        if !mass.is_finite()
+            && let Some(top) = sheltered(self.model, self.target.rows(), self.expander.sample())?
+        {
+            let centre = self.argument().at(&top.point)?.into_owned();
+            return self.expander.about(top.point, centre, &[]);
+        }
         let Expansion { rest, .. } = self.expansion(&best)?;
         for (other, about) in found.filter(|(other, _)| *other > mass - RIVAL) {
             let there =
@@ -404,20 +409,24 @@ impl<T: Target + ?Sized> Scheme for Expanded<'_, T> {
         let dim = self.dim();
         let most = if coreset.is_none() && k == 0 { FIRST_PAIRS } else { PAIRS };
         let some = self.model.unconstrained(&draws.thinned(CENTRED_DRAWS))?;
-        let centre = self.centre(&self.argument().at(&some)?)?;
+        let mean = mean_of(&self.argument().at(&some)?, dim);
+        let centre = self.centre(mean.clone())?;
         let place = match self.argument().is_derived() {
             true => mean_of(&some, self.model.dimension()),
             false => centre.clone(),
         };
         let sample = draws.thinned(most);
         let points = self.argument().at(&self.model.unconstrained(&sample)?)?.into_owned();
-        let shifts: Vec<f64> = points.chunks_exact(dim.max(1)).flat_map(|line| less(line, &centre)).collect();
+        let shifts: Vec<f64> = points.chunks_exact(dim.max(1)).flat_map(|line| less(line, &mean)).collect();
         let choosing = if k == 0 || self.argument().is_derived() {
             Vec::new()
         } else {
-            self.shifts(&draws.thinned(pairs(k, dim)), &centre)?
+            self.shifts(&draws.thinned(pairs(k, dim)), &mean)?
         };
-        let about = self.expander.about(place, centre, &shifts)?;
+        let mut about = self.expander.about(place, centre, &shifts)?;
+        if about.centre != mean {
+            about.totals = self.argument().log_likelihood(&points, None)?.values;
+        }
         self.give_up(&points, &about.totals)?;
         Ok(Looked { about, sample, points, shifts, choosing })
     }
