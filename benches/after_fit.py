@@ -1,4 +1,4 @@
-"""What the questions after a fit cost, through the command, beside a verdict on all rows: processor seconds and the most memory.
+"""What the questions after a fit cost, through the command, beside a verdict on all rows: processor seconds.
 
     python benches/after_fit.py ROWS [COMMAND]      # 1000000 or 10000000; corelet from the PATH unless it is named
 
@@ -32,7 +32,7 @@ def written(path, rows, block=500_000):
 
 
 def measured(command, *arguments):
-    """Processor seconds and megabytes of one run."""
+    """Processor seconds of one run."""
     sys.stdout.flush()
     child = os.posix_spawnp(
         command, [command, *map(str, arguments)], {**os.environ, "RAYON_NUM_THREADS": "1"},
@@ -42,7 +42,7 @@ def measured(command, *arguments):
     code = os.waitstatus_to_exitcode(status)
     if code not in (0, 3):
         sys.exit(f"{command} {' '.join(map(str, arguments))}: exit code {code}")
-    return used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
+    return used.ru_utime + used.ru_stime
 
 
 def main():
@@ -65,8 +65,7 @@ def main():
             "predict, by 200 draws": ("predict", core, data, "-o", here / "predicted.parquet"),
         }
         for name, arguments in runs.items():
-            seconds, memory = measured(command, *arguments)
-            print(f"{rows:>10} rows  {name:<42} {seconds:8.1f} s {memory:8.0f} MB", flush=True)
+            print(f"{rows:>10} rows  {name:<42} {measured(command, *arguments):8.1f} s", flush=True)
 
 
 if __name__ == "__main__":

@@ -85,10 +85,10 @@ def folded(tool: Any, draws: Draws, units: Units, plan: Plan, folds: int, y: Any
         each[held] = _log_densities(tool, fit._draws.thin(DRAWS), held)
         verdict = fit.verdict
         found.append(Fold(len(held), len(fit.coreset), verdict.grade, verdict.variance, float(each[held].sum())))
-    se = math.sqrt(len(each)) * float(np.std(each))
-    fields = dict(elpd=float(each.sum()), se=se, elpd_i=each, fold_i=fold_of, outcomes=outcomes)
-    lines = _lib.k_folded(fields["elpd"], se, units.n, [(fold.points, fold.grade) for fold in found])
-    return k_fold_from({**fields, "folds": [tuple(vars(fold).values()) for fold in found], "lines": lines})
+    elpd, se = float(each.sum()), math.sqrt(len(each)) * float(np.std(each))
+    lines = _lib.k_folded(elpd, se, units.n, [(fold.points, fold.grade) for fold in found])
+    told = [tuple(vars(fold).values()) for fold in found]
+    return k_fold_from(dict(elpd=elpd, se=se, folds=told, elpd_i=each, fold_i=fold_of, outcomes=outcomes, lines=lines))
 
 
 class _Others:

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any, Optional
 
+from ._build import _count
 from ._mixed import MixedFit
 from .frames import cluster as _cluster
 from .frames import gathered
@@ -177,7 +178,7 @@ def k_fold(
     The rows of one fold at a time come to this process.
     """
     settings = chain_settings(draws, tune, chains, target_accept, max_depth, seed)
-    counts = (_cluster.counted("folds", folds), None if k is None else _cluster.counted("k", k))
+    counts = (_count("folds", folds), None if k is None else _count("k", k))
     with _Dask(ddf, client) as engine:
         return _cluster.k_fold_on(engine, engine.schema, dict(model=model, **keywords), counts, settings, progress, threads)
 

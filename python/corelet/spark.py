@@ -11,6 +11,7 @@ import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Optional
 
+from ._build import _count
 from .frames import cluster as _cluster
 
 from . import _lib
@@ -162,7 +163,7 @@ def k_fold(
 ) -> KFold:
     """K-fold cross-validation of the rows of a Spark data frame: see `corelet.dask.k_fold`."""
     settings = chain_settings(draws, tune, chains, target_accept, max_depth, seed)
-    counts = (_cluster.counted("folds", folds), None if k is None else _cluster.counted("k", k))
+    counts = (_count("folds", folds), None if k is None else _count("k", k))
     with _Spark(sdf) as engine:
         schema = engine.schema.empty_table()
         return _cluster.k_fold_on(engine, schema, dict(model=model, **keywords), counts, settings, progress, threads)

@@ -71,6 +71,9 @@ def test_what_comes_after_the_fit_is_that_of_one_machine(spark, frame, parts):
     chains = dict(draws=300, tune=200)
     folds = [corelet.k_fold(frame, folds=3, k=60, **asked, **chains), corelet.spark.k_fold(sdf, folds=3, k=60, **asked, **chains)]
     assert folds[0].elpd == pytest.approx(folds[1].elpd, abs=1e-3)
+    coreset = fit.coreset
+    predicted = sdf.mapInPandas(lambda parts: (p.assign(mean=coreset.predict(p).mean) for p in parts if len(p)), COLUMNS + ", mean double")
+    np.testing.assert_allclose(predicted.toPandas()["mean"], coreset.predict(frame).mean, rtol=1e-9)
     new = [part.assign(a=part.a + 0.5) for part in parts[1:3]]
     updated = corelet.spark.update(fit.coreset, distributed(spark, frame, new), **chains)
     assert updated.summary["n"] == len(frame) + 3001 and updated.quality.verdict.certified

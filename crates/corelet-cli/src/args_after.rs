@@ -19,6 +19,9 @@ pub(crate) struct GivenArgs {
     /// Whether the parameters are those of the data as they are, or of the standardised features
     #[arg(long, default_value = "original", help_heading = "Data")]
     scale: ScaleArg,
+    /// A coreset whose columns, levels and scale of the features are taken, as those of draws that `corelet update` made
+    #[arg(long, value_name = "FILE", help_heading = "Data")]
+    pub(crate) coreset: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -30,6 +33,11 @@ enum ScaleArg {
 }
 
 impl GivenArgs {
+    /// The files that are read.
+    pub(crate) fn files(&self) -> impl Iterator<Item = PathBuf> {
+        [self.draws.clone()].into_iter().chain(self.coreset.clone())
+    }
+
     /// Whether parameters are on the scale of the data.
     pub(crate) fn original(&self) -> bool {
         self.scale == ScaleArg::Original

@@ -64,11 +64,12 @@ pub(crate) fn run(
     interrupt: &Interrupt,
 ) -> anyhow::Result<Outcome> {
     let outputs: Vec<&Path> = args.output.iter().chain(&args.json).map(PathBuf::as_path).collect();
-    let inputs: Vec<PathBuf> = args.data.files()?.into_iter().chain([args.given.draws.clone()]).collect();
+    let inputs: Vec<PathBuf> = args.data.files()?.into_iter().chain(args.given.files()).collect();
     args.output.as_ref().map_or(Ok(()), |path| ensure_writable(path))?;
     output::check(&outputs, &inputs)?;
     let columns = columns_of(&args.given)?;
-    let opened = load::open(&args.data, &args.specification(seed), terminal)?;
+    let coreset = args.given.coreset.as_deref();
+    let opened = load::open_like(&args.data, &args.specification(seed), coreset, terminal)?;
     let study = &opened.study;
     let given = draws_of(study, &columns, &args.given)?;
     let mut follower = Follower::new(terminal, interrupt);

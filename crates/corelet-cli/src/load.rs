@@ -67,11 +67,29 @@ pub(crate) fn open_for(
     terminal: &Terminal,
 ) -> anyhow::Result<(Opened, Points)> {
     let file = read_coreset(coreset)?;
-    let mut specification = specification.clone();
-    specification.design.like = design_of(&file.notes, &coreset.display().to_string())?.map(Box::new);
-    let mut opened = open(args, &specification, terminal)?;
+    let mut opened = open(args, &like(specification, &file, coreset)?, terminal)?;
     let points = opened.coreset(file, coreset)?;
     Ok((opened, points))
+}
+
+/// The same of rows that draws are held against, encoded as those of a coreset where one is named.
+pub(crate) fn open_like(
+    args: &DataArgs,
+    specification: &Specification,
+    coreset: Option<&Path>,
+    terminal: &Terminal,
+) -> anyhow::Result<Opened> {
+    match coreset {
+        Some(path) => open(args, &like(specification, &read_coreset(path)?, path)?, terminal),
+        None => open(args, specification, terminal),
+    }
+}
+
+/// The same, but with the columns, the levels and the scale of the features of a coreset.
+fn like(specification: &Specification, file: &CoresetFile, path: &Path) -> anyhow::Result<Specification> {
+    let mut specification = specification.clone();
+    specification.design.like = design_of(&file.notes, &path.display().to_string())?.map(Box::new);
+    Ok(specification)
 }
 
 /// The data, not yet read.

@@ -140,12 +140,13 @@ pub(crate) fn run(
 ) -> anyhow::Result<Outcome> {
     let outputs = args.output.iter().chain(&args.json).chain(&args.report);
     let outputs: Vec<&Path> = outputs.map(PathBuf::as_path).collect();
-    let beside = [args.given.draws.clone()].into_iter().chain(args.against.clone());
+    let beside = args.given.files().chain(args.against.clone());
     let inputs: Vec<PathBuf> = args.data.files()?.into_iter().chain(beside).collect();
     args.output.as_ref().map_or(Ok(()), |path| ensure_writable(path))?;
     output::check(&outputs, &inputs)?;
     let columns = columns_of(&args.given)?;
-    let opened = load::open(&args.data, &args.specification(seed), terminal)?;
+    let coreset = args.given.coreset.as_deref();
+    let opened = load::open_like(&args.data, &args.specification(seed), coreset, terminal)?;
     let study = &opened.study;
     let given = draws_of(study, &columns, &args.given)?;
     let other = args.against.as_ref().map(|path| elpd_of(path, study)).transpose()?;

@@ -11,7 +11,6 @@ import numpy as np
 
 from .. import _lib
 from .._build import BESIDE, _count, native
-from .._build import _count as counted
 from .._certify import densities, looked_at, settings_of
 from .._certify import named as named_draws
 from .._review import weights_of

@@ -108,22 +108,26 @@ fn an_updated_file_is_judged_on_the_scale_of_its_first_rows() {
     }
     let said = place.succeed(&format!("evaluate both.csv {model} --coreset core2.json"));
     assert!(!said.contains("other observations"), "{said}");
-    // The same rows in another order are others; a Gaussian part of other parameters is refused.
-    place.write(
-        "turned.csv",
-        format!(
-            "{}\n{late}\n{}",
-            place.read("one.csv").lines().next().unwrap(),
-            place.read("one.csv").split_once('\n').unwrap().1
-        ),
-    );
-    let turned =
-        place.run(&format!("sample turned.csv {model} --coreset core2.json -o turned_draws.csv {CHAINS}"));
-    assert!(!turned.status.success(), "{}", stderr(&turned));
+    // Draws of the coreset have its parameters, whatever level these rows would have as base.
+    let given = format!("certify draws.csv both.csv {model}");
+    let refused = place.run(&given);
+    assert!(stderr(&refused).contains("nothing is called"), "{}", stderr(&refused));
+    place.succeed(&format!("{given} --coreset core2.json"));
+    // The same rows in another order are others.
+    let one = place.read("one.csv");
+    let (head, rows) = one.split_once('\n').unwrap();
+    place.write("turned.csv", format!("{head}\n{late}\n{rows}"));
+    place.run(&format!(
+        "sample turned.csv {model} --coreset core2.json -o turned_draws.csv --json turned.json {CHAINS}"
+    ));
+    assert!(!place.files().iter().any(|name| name == "turned.json") || grade(&place, "turned.json") != "A");
+    // A Gaussian part of other parameters is refused.
     let core = place.read("core2.json");
-    let lied = core.replace("\\\"names\\\":[\\\"a\\\",\\\"b\\\"", "\\\"names\\\":[\\\"b\\\",\\\"a\\\"");
-    assert_ne!(core, lied);
-    place.write("lied.json", lied);
+    let at = core.find("corelet.rest").unwrap();
+    let (before, after) = core.split_at(at);
+    let lied = after.replacen("[\\\"a\\\",\\\"b\\\"", "[\\\"b\\\",\\\"a\\\"", 1);
+    assert_ne!(lied, after);
+    place.write("lied.json", format!("{before}{lied}"));
     let before = place.files();
     let refused = place.run(&format!("sample both.csv {model} --coreset lied.json -o lied.csv {CHAINS}"));
     let said = stderr(&refused);

@@ -16,6 +16,7 @@ pub(crate) struct Reviewed {
 
 impl Reviewed {
     /// What all rows answer.
+    #[cfg_attr(not(feature = "sampling"), allow(dead_code, reason = "reviews are of draws"))]
     pub(crate) fn review(&self, review: &Review) -> Result<Part, RowsError> {
         let question = Question::Review(Box::new(review.clone()));
         let mut all = review.nothing(self.groups.as_ref().map(|(count, _)| *count));

@@ -18,7 +18,9 @@ pub use checks::{Bin, Checked, Checks, Outcomes, Row as CheckedRow};
 pub use evidence::{Evidence, bridge};
 pub use influence::{Influence, Mover, Moving};
 pub use loo::{KHAT_LIMITS, Loo, Pointwise, Predictive};
-pub(crate) use part::{Apart, Part, Question, Unusable, outcome_of, outcomes_of};
+pub(crate) use part::{Apart, Part, Question, Unusable};
+#[cfg(feature = "sampling")]
+pub(crate) use part::{outcome_of, outcomes_of};
 
 use serde::{Deserialize, Serialize};
 
