@@ -100,15 +100,18 @@ def fit(
         plan.began = began
         announce(progress, plan, units, tool.parameters)
         tool.check_slicing(seed)
+        if groups is not None and marginalise not in ("auto", "none"):
+            raise CoreletError(f"groups and marginalise='{marginalise}' do not go together: the groups are those of the variable")
         marginal = None if groups is not None else integrated(tool, marginalise, sampler)
         if marginal is not None:
             few = plan_of(units, groups_of(k, marginal.dimension, marginal.n), *settings)
             few.began = began
             begin = None if given is None else marginal.model.only_left(Draws.of(given))
-            fitted = fit_integrated(marginal, few, begin, progress, rest, marginalise, marginal.model.inference_data)
+            fitted = fit_integrated(marginal, few, begin, progress, rest, marginalise)
             if fitted is not None:
+                fitted.notes.extend(tool.notes)
                 return fitted
-            tool.notes.append(f"{marginal.model.latent.name} was not integrated out: given its rows, it has several modes in some groups")
+            tool.notes.append(f"{marginal.model.name} was not integrated out: given its rows, it has several modes in some groups")
         if gaussian_first(rest, tool.dimension, plan.k):
             tool.find_effects()
         else:

@@ -27,6 +27,8 @@ def test_counts_by_group(agrees):
     agrees(fit, {name: full.posterior[name].values for name in ("slope", "middle", "ratio")})
     assert fit.idata.posterior["middle"].dims == ("chain", "draw", "group")
     assert list(fit.idata.posterior["group"].values) == list("abcd")
+    with pytest.raises(corelet.CoreletError, match="no variable was integrated out"):
+        fit.random_effects()
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from statistics import NormalDist
 from typing import Any, Optional
@@ -38,25 +38,19 @@ def fit_integrated(
     progress: FitProgressOption,
     rest: str,
     asked: str,
-    convert: Callable[[Draws, Mapping[str, str]], Any],
 ) -> Optional[Fit]:
     """The rounds over groups; none where `auto` finds that the integrals are not to be trusted."""
-    model: Any = marginal.model
-    start = given
-    if given is None:
-        start = marginal.pilot()
-        points = marginal.unconstrained(start)
-    else:
-        points = marginal.unconstrained(given)
-        points = points[np.isfinite(points).all(axis=1)]
+    start = marginal.pilot() if given is None else given
+    points = marginal.unconstrained(start)
+    points = points[np.isfinite(points).all(axis=1)]
+    if given is not None:
         marginal.begin_at(points.mean(axis=0))
         marginal.choose(points)
-    name = model.latent.name
+    name = marginal.model.name
     several = marginal.rivals(points.mean(axis=0))
     if several and asked == "auto":
         return None
-    labels = np.arange(marginal.n)
-    fit = run_rounds(marginal, plan, Units(marginal.n, labels), start, progress, convert, rest=rest)
+    fit = run_rounds(marginal, plan, Units(marginal.n, np.arange(marginal.n)), start, progress, marginal.model.inference_data, rest=rest)
     nodes, _, groups, bias = marginal.last_check
     notes = [
         f"{name}, with a value for each of {marginal.n} groups, was integrated out by {nodes} nodes a group (compared with direct integration "
@@ -64,7 +58,8 @@ def fit_integrated(
     ]
     if several:
         notes.append(f"{several} groups have several modes of {name}: the nodes stand about one of them")
-    fit.coreset.groups = model.labels[marginal.levels[fit.coreset.group_ids]] if fit.coreset.group_ids is not None else None
+    if fit.coreset.group_ids is not None:
+        fit.coreset.groups = marginal.model.labels[marginal.levels[fit.coreset.group_ids]]
     return replace(fit, notes=[*notes, *fit.notes], _effects=Effects(marginal, fit))
 
 
@@ -81,14 +76,13 @@ class Effects:
         for q in quantiles:
             if not 0 < q < 1:
                 raise CoreletError(f"a quantile is {q}, but it must be between 0 and 1")
-        marginal, model = self._marginal, self._marginal.model
+        marginal = self._marginal
         points = marginal.unconstrained(self._draws.thin(EFFECT_DRAWS))
         mean, sd, skewness, excess = marginal.moments(points[np.isfinite(points).all(axis=1)]).T
-        labels = model.labels[marginal.levels]  # type: ignore[attr-defined]
-        name = model.latent.name  # type: ignore[attr-defined]
+        labels = marginal.model.labels[marginal.levels]
         found = {
             "group": labels,
-            "effect": np.full(len(labels), name),
+            "effect": np.full(len(labels), marginal.model.name),
             "rows": np.diff(marginal.ends),
             "mean": mean,
             "sd": sd,

@@ -43,6 +43,13 @@ AWAY = 12.0
 class Model(Protocol):
     """What the adapter of a tool has: the parameters that are left, and functions of rows and groups."""
 
+    labels: NDArray[Any]
+    """What the groups are called, those without rows too."""
+
+    @property
+    def name(self) -> str:
+        """That of what is integrated out."""
+
     @property
     def loops(self) -> Loops:
         """Compiled."""
@@ -76,6 +83,12 @@ class Model(Protocol):
     def constrained(self, points: Numbers, stats: Optional[Mapping[str, Numbers]] = None) -> Draws:
         """Chains × draws × unconstrained numbers as draws."""
 
+    def only_left(self, draws: Draws) -> Draws:
+        """Given draws without what is integrated out."""
+
+    def inference_data(self, draws: Draws, attributes: Mapping[str, str]) -> Any:
+        """For ArviZ."""
+
 
 @dataclass(frozen=True)
 class Part:
@@ -105,6 +118,8 @@ class Marginal:
         """What `checked` found."""
         self.effects = None
         self._parts = self._in_parts(np.arange(len(self.levels)))
+        self._direct: tuple[Any, Numbers] = (None, np.empty(0))
+        """Integrals by the wide rule, and where they are."""
         self._placed: tuple[Any, Numbers] = (None, np.empty(0))
         self._alone = threading.Lock()
 
@@ -309,17 +324,18 @@ class Marginal:
 
     def _wide(self, points: Numbers, groups: NDArray[np.int64]) -> Numbers:
         key = (points.tobytes(), groups.tobytes())
-        if getattr(self, "_known_wide", (None, None))[0] != key:
-            self._known_wide = (key, self.integrals(points, groups, wide()))
-        return self._known_wide[1]
+        if self._direct[0] != key:
+            self._direct = (key, self.integrals(points, groups, wide()))
+        return self._direct[1]
 
     def rivals(self, point: Numbers) -> int:
-        """How many groups have a second mode of their integrand here, at most e⁻¹⁰ as high as the best."""
+        """How many groups have a second mode of their integrand here that is at least e⁻¹⁰ as high as the best: by the heights along the wide
+        rule, and by climbs that begin far from it on either side."""
         z, _ = wide()
         found = 0
         for part in self._parts:
             count = len(part.groups)
-            tops = []
+            tops: list[tuple[Numbers, Numbers, Numbers, Numbers]] = []
             for away in (0.0, -AWAY, AWAY):
                 begin = self.modes[part.groups] + away * (tops[0][2] if tops else 0.0)
                 modes, scales, heights = np.empty(count), np.empty(count), np.empty((count, len(z)))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pytensor.graph.traversal import ancestors
 
 from .._lib import CoreletError
-from ..results.arviz import dataset_of, inference_data
+from ..results.arviz import inference_data
 from ..results.draws import Draws
 from .bambi import cleaned
 from .gaussian import Numbers, names_of
@@ -45,6 +45,10 @@ class PyMCMarginal:
         self._prior: Optional[Prior] = None
         self._compile()
         self._check()
+
+    @property
+    def name(self) -> str:
+        return self.latent.name
 
     def _compile(self) -> None:
         rows, latent = self.tool.rows, self.latent
@@ -239,7 +243,8 @@ def integrated(tool: Any, asked: str, sampler: Optional[str]) -> Optional[Margin
         return None
     try:
         return Marginal(PyMCMarginal(tool, latent), latent.codes, tool.seed)
-    except Exception:  # What numba or pytensor has no operation for; all parameters are sampled then.
+    except Exception as error:  # Numba raises errors of many kinds for an operation that it has not.
+        tool.notes.append(f"{latent.name} was not integrated out: {_words(error)}")
         return None
 
 
@@ -251,11 +256,15 @@ def _named(tool: Any, name: str) -> Marginal:
     try:
         latent = latent_of(tool.model, tool.rows, variables[name])
         return Marginal(PyMCMarginal(tool, latent), latent.codes, tool.seed)
-    except CoreletError as error:
-        raise CoreletError(f"{name} cannot be integrated out: {error}; marginalise='none' samples it") from error
-    except Exception as error:  # Numba raises errors of many kinds for an operation that it has not.
-        what = str(error).strip().partition("\n")[0][:160]
-        raise CoreletError(f"{name} cannot be integrated out ({type(error).__name__}: {what}); marginalise='none' samples it") from error
+    except Exception as error:  # The same.
+        raise CoreletError(f"{name} cannot be integrated out: {_words(error)}; marginalise='none' samples it") from error
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, CoreletError):
+        return str(error)
+    what = str(error).strip().partition("\n")[0][:160]
+    return f"its graph cannot be compiled ({type(error).__name__}: {what})"
 
 
 def _pays(tool: Any, latent: Latent) -> bool:
