@@ -62,7 +62,7 @@ def main():
             "review --outcomes 0": ("review", draws, data, *model, "--outcomes", 0),
             "review --most 100 --outcomes 0": ("review", draws, data, *model, "--most", 100, "--outcomes", 0),
             "review --k-fold 5 -k 70": ("review", draws, data, *model, "--most", 100, "--outcomes", 0, "--k-fold", 5, "-k", 70),
-            "predict, by 200 draws": ("predict", core, data, "-o", here / "predicted.parquet"),
+            "predict, by 200 draws": ("predict", core, data, "--draws", 50, "--chains", 4, "-o", here / "predicted.parquet"),
         }
         for name, arguments in runs.items():
             print(f"{rows:>10} rows  {name:<42} {measured(command, *arguments):8.1f} s", flush=True)

@@ -283,7 +283,8 @@ def test_folds_and_updates_of_partitions(client, frame):
     here = corelet.k_fold(frame, folds=3, k=60, **asked, **chains)
     there = corelet.dask.k_fold(partitioned(frame), folds=3, k=60, **asked, **chains)
     assert here.fold_i.tolist() == there.fold_i.tolist() and there.elpd == pytest.approx(here.elpd, abs=1e-3)
-    old, new = frame.iloc[:2500], frame.iloc[2500:].assign(a=frame.a.iloc[2500:] + 0.5)
+    table = frame.assign(word=frame.word.replace("rare", "left"))
+    old, new = table.iloc[:2500], table.iloc[2500:].assign(a=table.a.iloc[2500:] + 0.5)
     fit = corelet.fit(old, k=60, **asked)
     updated = corelet.dask.update(fit.coreset, partitioned(new, [900, 0, 600]), **chains)
     assert updated.summary["n"] == 4000 and updated.quality.verdict.certified
