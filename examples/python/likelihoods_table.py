@@ -90,6 +90,11 @@ def section(found: dict[str, Any]) -> str:
         lines.append(f"| {name} | {grade} | {row['points']} | {row['shift']} |")
     lines += ["", "| refused | in these words |", "| --- | --- |"]
     lines += [f"| {name} | {refusal_of(build)} |" for name, (build, _) in REFUSED.items()]
+    lines += [
+        "",
+        "The log-likelihood of the triangular distribution has a kink for each row, and k rows that carry large weights may have several modes. "
+        "With seeds 0, 2 and 3 some 300 rows have an A; with seed 1 they have not, and all 2000 rows were sampled in their place.",
+    ]
     return "\n".join([*lines, "", ""])
 
 
