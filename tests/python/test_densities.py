@@ -182,5 +182,6 @@ def test_a_long_fit_that_does_not_pay_is_refused_with_numbers():
 
 
 def test_one_that_is_not_long_is_begun_with_a_warning():
+    # What all rows take is known from the one pilot, which others on the machine may slow down.
     with pytest.warns(UserWarning, match="a coreset does not pay here"):
-        assert Slow(0.05).fit()[-1].stage == "a pass over all rows"
+        assert {Slow(0.05).fit()[-1].stage for _ in range(3)} == {"a pass over all rows"}
