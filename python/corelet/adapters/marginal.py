@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Optional, Protocol
 
 import numpy as np
@@ -38,6 +38,8 @@ RIVAL = 10.0
 """Nats below the best mode from which another is negligible, as in the engine's own search."""
 AWAY = 12.0
 """Standard deviations from the mode at which further climbs to modes begin."""
+OVER_THE_PRIOR = (-3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0)
+"""Others begin so many standard deviations of the prior from its mode: rows of few values far apart have narrow modes."""
 
 
 class Model(Protocol):
@@ -330,27 +332,35 @@ class Marginal:
 
     def rivals(self, point: Numbers) -> int:
         """How many groups have a second mode of their integrand here that is at least e⁻¹⁰ as high as the best: by the heights along the wide
-        rule, and by climbs that begin far from it on either side."""
+        rule, and by climbs that begin far from the mode on either side and all over the prior."""
+        return sum(self._rivals(part, point) for part in self._parts)
+
+    def _rivals(self, part: Part, point: Numbers) -> int:
         z, _ = wide()
-        found = 0
-        for part in self._parts:
-            count = len(part.groups)
-            tops: list[tuple[Numbers, Numbers, Numbers, Numbers]] = []
-            for away in (0.0, -AWAY, AWAY):
-                begin = self.modes[part.groups] + away * (tops[0][2] if tops else 0.0)
-                modes, scales, heights = np.empty(count), np.empty(count), np.empty((count, len(z)))
-                self.model.loops.integrands(heights, modes, scales, point, begin, part.starts, part.data, part.others, z)
-                heights[~np.isfinite(heights)] = -np.inf
-                tops.append((modes, heights[:, len(z) // 2], scales, heights))
-            best = np.maximum.reduce([heights.max(axis=1) for *_, heights in tops])
-            own = tops[0][3]
-            inner = own[:, 1:-1]
-            peaks = (inner > own[:, :-2]) & (inner >= own[:, 2:]) & (inner > best[:, None] - RIVAL)
-            several = peaks.sum(axis=1) > 1
-            for modes, top, *_ in tops[1:]:
-                several |= (np.abs(modes - tops[0][0]) > 0.5 * tops[0][2]) & (top > best - RIVAL)
-            found += int(several.sum())
-        return found
+        begin = self.modes[part.groups]
+        modes, scales, heights = self._climbed(part, point, begin, z)
+        middle, spread, _ = self._climbed(self._bare(part), point, np.zeros(len(begin)), np.empty(0))
+        places = [modes + away * scales for away in (-AWAY, AWAY)] + [middle + away * spread for away in OVER_THE_PRIOR]
+        ends = [self._climbed(part, point, place, np.zeros(1)) for place in places]
+        best = np.maximum.reduce([heights.max(axis=1), *(top[:, 0] for *_, top in ends)])
+        inner = heights[:, 1:-1]
+        peaks = (inner > heights[:, :-2]) & (inner >= heights[:, 2:]) & (inner > best[:, None] - RIVAL)
+        several = peaks.sum(axis=1) > 1
+        for end, _, top in ends:
+            several |= (np.abs(end - modes) > 0.5 * scales) & (top[:, 0] > best - RIVAL)
+        return int(several.sum())
+
+    def _climbed(self, part: Part, point: Numbers, begin: Numbers, z: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+        """Modes, scales and heights at m + s·z; nothing is high where it is not a number."""
+        count = len(part.groups)
+        modes, scales, heights = np.empty(count), np.empty(count), np.empty((count, len(z)))
+        at = np.ascontiguousarray(point, dtype=np.float64)
+        self.model.loops.integrands(heights, modes, scales, at, begin, part.starts, part.data, part.others, z)
+        return modes, scales, np.where(np.isfinite(heights), heights, -np.inf)
+
+    def _bare(self, part: Part) -> Part:
+        """The same groups without their rows, of which the prior is left."""
+        return replace(part, starts=np.zeros_like(part.starts), data=self.model.data(np.empty(0, np.int64)))
 
     def checked(self, table: Draws) -> tuple[int, int, int, float]:
         """Nodes, points of the wide rule, groups on which both were compared, and by how much the nodes move the posterior of these draws."""
@@ -384,15 +394,11 @@ class Marginal:
 
     def begin_at(self, point: Numbers) -> None:
         """Climbs to the modes of all groups here, where later ones begin."""
-        at = np.ascontiguousarray(point, dtype=np.float64)
-        if not np.isfinite(at).all():
+        if not np.isfinite(point).all():
             return
         modes = self.modes.copy()
         for part in self._parts:
-            count = len(part.groups)
-            own, scales, out = np.empty(count), np.empty(count), np.empty((count, 0))
-            begin = self.modes[part.groups]
-            self.model.loops.integrands(out, own, scales, at, begin, part.starts, part.data, part.others, np.empty(0))
+            own, _, _ = self._climbed(part, point, self.modes[part.groups], np.empty(0))
             modes[part.groups] = np.where(np.isfinite(own), own, 0.0)
         self.modes = modes
 
