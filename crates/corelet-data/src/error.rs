@@ -130,7 +130,7 @@ pub enum DataError {
         "{file}: column '{column}', {place}: '{value}' is a number with {}; write numbers alone, as {number}",
         if value.contains('%') { "a per cent sign" } else { "a currency" }
     )]
-    Unit { file: String, column: String, place: Place, value: String, number: String },
+    Unit { file: String, column: String, place: Place, value: Box<str>, number: Box<str> },
 
     #[error(
         "{file}: column '{column}' is stored as text, but every cell is a number, such as '{value}' ({place}); store it as numbers"
@@ -273,12 +273,12 @@ pub enum DataError {
         "{file}: the target '{column}', {place}: {value} with an exposure of 0 in '{beside}', where nothing can be counted; correct the one or \
          the other, or leave the row out"
     )]
-    CountedNothing { file: String, column: String, place: Place, value: f64, beside: String },
+    CountedNothing { file: String, column: String, place: Place, value: f64, beside: Box<str> },
 
     #[error(
         "{file}: the target '{column}', {place}: {value} successes are more than the {trials} trials in '{beside}'"
     )]
-    MoreThanTrials { file: String, column: String, place: Place, value: f64, trials: f64, beside: String },
+    MoreThanTrials { file: String, column: String, place: Place, value: f64, trials: f64, beside: Box<str> },
 
     #[error(
         "{file}: {what} need {}, but {} of memory are available",

@@ -150,7 +150,7 @@ fn errors_name_the_part_and_its_row() {
     };
     let good = file("1.csv", "x,y\n1,0\n\n2,1\n3,1\n");
     let second = |text: &str| vec![good.clone(), good.clone(), file("2.csv", text), good.clone()];
-    refused(&second("x,y\n4,0\n5\n"), &["2.csv: row 1 (line 3) has 1 fields"]);
+    refused(&second("x,y\n4,0\n5\n"), &["2.csv: row 1 (line 3) has 1 field"]);
     refused(&second("x,y\n4,0\n5,1\ninf,1\n"), &["2.csv: column 'x', row 2 (line 4): inf"]);
     refused(&second("\n\nx,y\n4,0\n5,7\n"), &["2.csv: target 'y', row 1 (line 5): 7"]);
     refused(&second("x,y\n4,0\n\"5,1\n"), &["2.csv: row 1 (line 3): the quote"]);

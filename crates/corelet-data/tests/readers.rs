@@ -115,7 +115,7 @@ fn bad_csv_files() {
     let refused = |name: &str, content: &[u8], parts: &[&str]| {
         assert_refused(&file(&folder, name, content), parts);
     };
-    refused("ragged.csv", b"a,b\n1,2\n3\n", &["row 1 (line 3)", "1 fields", "header has 2"]);
+    refused("ragged.csv", b"a,b\n1,2\n3\n", &["row 1 (line 3)", "1 field", "header has 2"]);
     refused("long.csv", b"a,b\n1,2\n\n3,4,5\n", &["row 1 (line 4)", "3 fields"]);
     refused("twice.csv", b"a,b,a\n1,2,3\n", &["'a' appears twice", "1 and 3"]);
     refused("inf.csv", b"a,b\n1,2\n3,-inf\n", &["'b'", "row 1 (line 3)", "-inf"]);

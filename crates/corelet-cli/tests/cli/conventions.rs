@@ -123,7 +123,7 @@ fn columns_that_are_not_what_they_seem_are_told() {
     let rows = |cell: &str| -> String { (0..200).map(|i| format!("{i},{}{cell}\n", i % 2)).collect() };
     for (cell, number, kind) in [(",12.5%", "12.5", "per cent"), (",\"$1,200.50\"", "1200.50", "a currency")]
     {
-        place.write("units.csv", &format!("x,y,fee\n{}", rows(cell)));
+        place.write("units.csv", format!("x,y,fee\n{}", rows(cell)));
         let words = ["column 'fee', row 0 (line 2)", kind, number, "--categories fee"];
         refused(&place, "build units.csv --target y -o core.csv", &words);
         assert!(place.run("build units.csv --target y --categories fee -k 9 -o core.csv").status.success());

@@ -92,8 +92,8 @@ impl Examination<'_> {
                     return Err(DataError::Thousands { file, column, place, value: excerpt(&value) });
                 }
                 Err(NotText::Units { place, value }) => {
-                    let number = without_unit(&value).unwrap_or_default();
-                    let value = excerpt(&value);
+                    let number = without_unit(&value).unwrap_or_default().into();
+                    let value = excerpt(&value).into();
                     return Err(DataError::Unit { file, column, place, value, number });
                 }
                 Err(NotText::Quantities { place, value }) => {

@@ -165,7 +165,7 @@ impl Encoder<'_> {
         };
         let Some(&i) = kept.iter().find(|i| !possible(i)) else { return Ok(()) };
         let name = |position: usize| self.reader.columns()[self.wanted[position].column].name.clone();
-        let (file, column, beside) = (self.file.to_owned(), name(target), name(beside));
+        let (file, column, beside) = (self.file.to_owned(), name(target), name(beside).into());
         let (value, trials) = (counts.get(i), most.get(i));
         Err(Fault::at(batch.place(i), move |place| match what {
             Beside::Trials => DataError::MoreThanTrials { file, column, place, value, trials, beside },

@@ -11,9 +11,11 @@
 mod ascent;
 #[cfg(feature = "sampling")]
 mod fit;
+#[cfg_attr(not(feature = "sampling"), allow(dead_code, reason = "what runs chains is left out"))]
 mod forecast;
 mod gaussian;
 mod pass;
+#[cfg_attr(not(feature = "sampling"), allow(dead_code, reason = "what runs chains is left out"))]
 mod plan;
 mod pooled;
 mod review;

@@ -14,6 +14,9 @@ const NEAR: f64 = 3.0;
 const AT_ONCE: usize = 16;
 const AT_ONCE_ELSEWHERE: usize = 250;
 
+/// Parameters as the model has them, of those that somebody may mean.
+type Reading<'a> = &'a dyn Fn(&[f64]) -> Vec<f64>;
+
 impl Study {
     /// Whether the posterior certainly has one mode.
     ///
@@ -71,7 +74,7 @@ impl Study {
         let first = self.model.coefficients();
         let (fit, others) = (&self.full(listener)?.posterior, first..draws.dim);
         let sds: Vec<f64> = fit.sds().collect();
-        let far = |read: &dyn Fn(&[f64]) -> Vec<f64>| -> f64 {
+        let far = |read: Reading<'_>| -> f64 {
             let mut mean = vec![0.0; draws.dim];
             for s in 0..draws.len() {
                 mean.iter_mut().zip(read(draws.row(s))).for_each(|(sum, x)| *sum += x / draws.len() as f64);
@@ -88,7 +91,7 @@ impl Study {
         if far(&<[f64]>::to_vec) < FAR {
             return Ok(None);
         }
-        let readings: [(&str, &dyn Fn(&[f64]) -> Vec<f64>); 4] = [
+        let readings: [(&str, Reading<'_>); 4] = [
             ("the standardised features, and not of those of the data,", &|theta| self.to_original(theta)),
             ("the features of the data, and not of standardised ones,", &|theta| self.to_standardised(theta)),
             ("what logarithms were taken of, and not of the logarithms,", &|theta| with(theta, f64::ln)),

@@ -15,6 +15,7 @@ mod climb;
 mod cost;
 #[cfg(feature = "sampling")]
 mod curvature;
+#[cfg_attr(not(feature = "sampling"), allow(dead_code, reason = "what runs chains is left out"))]
 mod derivatives;
 #[cfg(feature = "sampling")]
 mod expand;

@@ -255,7 +255,7 @@ impl<'t, T: Target + ?Sized> Expanded<'t, T> {
             let smaller = CAREFUL.into_iter().find(|rate| *rate > self.acceptance);
             match smaller {
                 Some(rate) if many && !slow && is_final && expansion.beside.is_none() => {
-                    self.acceptance = rate
+                    self.acceptance = rate;
                 }
                 _ => return Ok(found),
             }
