@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 from ._build import _count
 from ._certify import claimed
 from ._fit import Fit, FitProgressOption, announce, plan_of, run_rounds
-from ._lib import gaussian_first
+from ._lib import CoreletError, gaussian_first
 from ._review import reviewed, weights_of
 from ._k_fold_model import folded
 from ._seeds import seeded

@@ -158,26 +158,19 @@ class PyMCMarginal:
         return self.free.unconstrained(flat_draws(draws))
 
     def constrained(self, points: Numbers, stats: Optional[Mapping[str, Numbers]] = None) -> Draws:
-        import xarray
-
         found = Draws(self.free.constrain(points), True)
         if stats:
-            shown = {name: (("chain", "draw"), values) for name, values in stats.items()}
-            self.tool.full_length.append((found, xarray.Dataset(shown)))
+            self.tool.statistics.keep(found, stats)
             found = Draws(found.values, True, int(stats["diverging"].sum()))
         return found
 
     def only_left(self, draws: Draws) -> Draws:
         """Given draws without the latent variable and what is made of others, in the order of the model."""
-        missing = [name for name in self.free.names if name not in draws.values]
-        if missing:
-            raise CoreletError(f"the draws have no variable {missing[0]}, which the model has")
-        return Draws({name: draws.values[name] for name in self.free.names}, draws.chained, draws.diverged)
+        return draws.only(self.free.names)
 
     def inference_data(self, draws: Draws, attributes: Mapping[str, str]) -> Any:
         """The draws with the names, dimensions and coordinates of the model, and those of its deterministic variables that the latent one is
         no part of."""
-        import xarray
 
         model = self.tool.model
         values = dict(draws.values)
@@ -186,10 +179,9 @@ class PyMCMarginal:
         used = {axis for axes in dims.values() for axis in axes}
         coords = {axis: list(labels) for axis, labels in model.coords.items() if axis in used and labels is not None}
         groups: dict[str, Any] = {"posterior": values}
-        stats = self.tool._stats_of(draws)
+        stats = self.tool.statistics.of(draws)
         if stats:
-            joined = xarray.concat(stats, dim="draw")
-            groups["sample_stats"] = {str(name): joined[name].values for name in joined.data_vars}
+            groups["sample_stats"] = stats
         idata = inference_data(groups, coords=coords, dims=dims, attributes=attributes)
         return idata if self.tool.bambi is None else cleaned(idata, self.tool.bambi)
 

@@ -22,6 +22,9 @@ use crate::trust::policy::{
 const WAY: usize = 64;
 /// Steps of differences, in standard deviations of the draws.
 const STEP: f64 = 1e-3;
+/// A slope that is no less than half as steep one standard deviation further on promises more nats than it has in one: a climb that ends
+/// with more has not arrived, as on the even slope of a log scale near −∞, beside directions that are steep.
+const UNARRIVED: f64 = 1e-2;
 
 /// A mode that the draws have not.
 pub(super) struct Unseen {
@@ -74,6 +77,9 @@ pub(super) fn unseen_mode<T: Target + ?Sized>(
     let mut others = 0;
     for end in apart(land.ends(land.starts(seed)?)?) {
         let Some(rise) = land.beyond_dips(&known, &end)? else { continue };
+        if land.goes_on(&end)? {
+            continue;
+        }
         others += usize::from(rise.is_finite());
         let rise = land.on_all_rows(&known[0], &end, rise, units)?;
         let counts = rise > -land.slack() && found.as_ref().is_none_or(|(best, _)| rise > *best);
@@ -292,6 +298,20 @@ impl<T: Target + ?Sized> Landscape<'_, T> {
             starts.extend(own.chunks_exact(dim).map(|start| start.iter().enumerate().map(within).collect()));
         }
         Ok(starts)
+    }
+
+    /// Whether the log density rises evenly from here along some coordinate.
+    fn goes_on(&self, end: &[f64]) -> Result<bool, TargetError> {
+        let dim = end.len();
+        let Some(here) = self.gradients(end)? else { return Ok(false) };
+        let further = here.iter().enumerate().flat_map(|(j, slope)| {
+            let mut point = end.to_vec();
+            point[j] += slope.signum();
+            point
+        });
+        let Some(there) = self.gradients(&further.collect::<Vec<f64>>())? else { return Ok(false) };
+        let along = there.chunks_exact(dim).enumerate().map(|(j, gradient)| gradient[j] * here[j].signum());
+        Ok(here.iter().zip(along).any(|(slope, then)| slope.abs() > UNARRIVED && then > 0.5 * slope.abs()))
     }
 
     /// How much higher the log density is there than at the first of these, where it falls on the way from each.
