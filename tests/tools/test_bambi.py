@@ -32,3 +32,13 @@ def test_effects_of_many_groups_are_integrated_out(monkeypatch):
     assert list(effects["group"]) == [f"c{at:02}" for at in range(80)] and set(effects["effect"]) == {"1|county"}
     raw = np.log([radon[county == at].mean() for at in range(80)])
     assert np.corrcoef(raw, effects["mean"])[0, 1] > 0.95
+
+
+def test_shops_that_share_a_mean_have_one_mode():
+    """Where their spread is next to 0 the density rises evenly with its logarithm, which is no further mode."""
+    rng = np.random.default_rng(2)
+    shop, price = rng.integers(0, 40, 50_000), rng.normal(size=50_000)
+    sold = rng.poisson(np.exp(1.0 - 0.3 * price + 0.4 * rng.normal(size=40)[shop]))
+    table = pd.DataFrame({"sold": sold, "price": price, "shop": shop.astype(str)})
+    fit = corelet.pymc.fit(bambi.Model("sold ~ price + (1 | shop)", table, family="poisson"), k=300, chains=2, seed=1)
+    assert fit.verdict.grade == "A" and fit.coreset.rest is not None, fit

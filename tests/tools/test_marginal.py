@@ -13,6 +13,7 @@ from scipy import integrate, stats  # noqa: E402
 import corelet.pymc  # noqa: E402
 from corelet._fit import plan_of  # noqa: E402
 from corelet.adapters import marginal, pymc_marginal  # noqa: E402
+from corelet.adapters.chains import Steps  # noqa: E402
 from corelet.adapters.integrated import fit_integrated  # noqa: E402
 from corelet.adapters.pymc_latent import best_latent, latent_of  # noqa: E402
 from corelet.adapters.quadrature import rule, wide  # noqa: E402
@@ -218,7 +219,7 @@ def test_the_posterior_is_that_of_all_parameters(shops):
     points = shops[1].unconstrained(fit._draws)
     assert shops[1].bias(points, 1)[0] > 0.1 and shops[1].bias(points, shops[1].nodes)[0] < 0.05
     every = tool_of(shops[0])
-    every.last = (2000, 500, 2)
+    every.last = Steps(2000, 500, 2)
     draws = every.sample(np.arange(1200), np.ones(1200), None, 4000, True).values
     full = {name: draws[name] for name in ("middle", "slope", "spread")}
     posterior = fit.idata.posterior
