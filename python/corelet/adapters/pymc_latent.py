@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 from pytensor.compile.ops import ViewOp
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.elemwise import Elemwise
-from pytensor.tensor.subtensor import AdvancedSubtensor, AdvancedSubtensor1
 
 from .._lib import CoreletError
 from .pymc_graph import Leaf, RowLogp, _folded, shape_of, with_own_data
 
 MOST_LEFT = 300
 """Parameters that may be left beside the latent variable, as many as the levels of further factors in the built-in mixed models."""
+GATHERS = ("AdvancedSubtensor", "AdvancedSubtensor1")
+"""Operations that take entries by an array of indices, by name, since pytensor has had the last in some versions only."""
 PLAIN = ("LogTransform", "LogExpM1", "LogOddsTransform")
 """Transformations of one number at a time that depend on no parameter."""
 
@@ -109,7 +110,7 @@ def latent_of(model: Any, rows: RowLogp, variable: Any) -> Latent:
         met = [x for x in node.inputs if x in varying]
         if not met:
             continue
-        if isinstance(node.op, (AdvancedSubtensor, AdvancedSubtensor1)):
+        if type(node.op).__name__ in GATHERS:
             gathers.append(node)
         elif isinstance(node.op, (Elemwise, ViewOp)) and node.outputs[0].ndim == 1 and all(_long(x) for x in met):
             varying.add(node.outputs[0])
