@@ -20,6 +20,7 @@ mod review;
 mod run;
 mod sample;
 mod specification;
+mod target;
 mod update;
 mod write;
 

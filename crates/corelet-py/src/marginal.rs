@@ -11,7 +11,7 @@ use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::fit::{sample_stats, theta_of};
+use crate::target::{sample_stats, theta_of};
 
 /// A Python function of a line of numbers: the log density there and its gradient.
 struct Density {

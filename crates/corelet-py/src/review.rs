@@ -12,10 +12,10 @@ use crate::build::design;
 use crate::certify::NamedDraws;
 use crate::data::Data;
 use crate::errors::{Failure, refuse};
-use crate::fit::PythonTarget;
 use crate::outcomes::OutcomeChecks;
 use crate::run::{Execution, run, run_here};
 use crate::specification::specification;
+use crate::target::PythonTarget;
 
 /// Draws at which rows are looked at, draws of outcomes, whether numbers of each row are kept, the seed, a column by whose levels
 /// outcomes are checked, and whether the evidence is wanted.
