@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Optional
 
@@ -19,6 +18,7 @@ from ._lib import CoreletError, gaussian_first
 from ._review import reviewed, weights_of
 from ._k_fold_model import folded
 from ._seeds import seeded
+from ._warn import warn
 from .adapters.chains import Steps, lengths_of
 from .adapters.numpyro_model import Sampler
 from .adapters.numpyro_outcomes import outcomes_of
@@ -251,8 +251,7 @@ def warn_of_precision(n: int) -> None:
     """Says so where a log-likelihood of n rows, about as many nats, is rounded to steps that NUTS would feel."""
     rounded = n * float(np.finfo(jnp.result_type(float)).eps)
     if rounded > FELT:
-        warnings.warn(
+        warn(
             f"in single precision the log-likelihood of {n} rows is known to some {rounded:.1g} nats only, and NUTS takes tiny "
             "steps; call numpyro.enable_x64() first",
-            stacklevel=4,
         )
