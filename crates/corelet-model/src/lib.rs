@@ -1,6 +1,6 @@
-//! What anybody asks of a statistical model: log-likelihoods, their derivatives, and fast differences.
+//! Statistical models: log-likelihoods, their derivatives, and fast differences.
 //!
-//! A [`Model`] is a likelihood with its rows. It answers row by row, for all rows or for some, and at many draws at once:
+//! A [`Model`] is a likelihood with its rows. It can be evaluated row by row, for all rows or for some, and at many draws at once:
 //!
 //! ```
 //! use corelet_data::observations::Observations;
@@ -12,8 +12,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A family of generalised linear models is a [`Family`], one function of η = xᵀθ with its derivatives; likelihoods of several predictors a
-//! row are in [`joint`], effects that are integrated out in [`mixed`]. [`BuiltIn`] is the list of those that users name.
+//! A family of generalised linear models is a [`Family`], one function of η = xᵀθ with its derivatives. Likelihoods with several predictors per
+//! row are in [`joint`], random effects that are integrated out in [`mixed`]. [`BuiltIn`] lists the models that users can name.
 
 mod at_hand;
 pub mod binomial;

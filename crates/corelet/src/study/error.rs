@@ -12,11 +12,11 @@ use crate::posterior::{LaplaceError, SampleError};
 use crate::rows::RowsError;
 use crate::trust::VerdictError;
 
-/// Why a study could not do what it was asked.
+/// Errors of a study.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum StudyError {
-    /// What cannot be asked for.
+    /// Invalid settings.
     #[error(transparent)]
     Usage(#[from] UsageError),
     /// The data.
@@ -102,7 +102,7 @@ pub enum StudyError {
         /// How many it has.
         expected: usize,
     },
-    /// A column by whose levels outcomes are to be checked, where rows are in partitions.
+    /// Predictive checks by the levels of a column, which partitioned rows do not support.
     #[error("by needs the rows here: those of a table in partitions are reviewed all together")]
     ByElsewhere,
     /// Draws that are not of the parameters of the model.
@@ -134,7 +134,7 @@ pub enum StudyError {
         /// Which rows.
         which: String,
     },
-    /// Rows that are not those that a coreset stands for.
+    /// Rows other than those that a coreset represents.
     #[error(
         "these are not the rows that the coreset stands for: {reason}; give all of them, and no other, in the order in which they came"
     )]
@@ -147,7 +147,7 @@ pub enum StudyError {
         "{folds} folds cannot be made: there must be between 2 and {units}, as many as there are rows or groups"
     )]
     Folds {
-        /// How many were asked for.
+        /// The requested number.
         folds: usize,
         /// Rows, or groups of them.
         units: usize,
