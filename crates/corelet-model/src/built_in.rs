@@ -55,7 +55,7 @@ pub(super) struct Card {
     pub(super) outcome: Outcome,
     /// The settings that not every model takes.
     pub(super) settings: &'static [&'static str],
-    /// σ where none is given; none where it is then a parameter.
+    /// σ where none is given; none if it is then a parameter.
     pub(super) sigma: Option<f64>,
     /// The parameters besides the coefficients of the features, in the order of θ.
     pub(super) dispersions: fn(Numbers) -> &'static [Dispersion],
@@ -92,9 +92,9 @@ pub(super) const NO_LINK: fn(f64, Numbers) -> f64 = |_, _| 0.0;
 pub struct Numbers {
     /// How a Poisson rate follows from η.
     pub link: Link,
-    /// Noise standard deviation of a linear or a Gaussian model; none where it is a parameter.
+    /// Noise standard deviation of a linear or a Gaussian model; none if it is a parameter.
     pub sigma: Option<f64>,
-    /// Degrees of freedom of Student-t noise; none where they are a parameter.
+    /// Degrees of freedom of Student-t noise; none if they are a parameter.
     #[serde(default = "default_degrees")]
     pub degrees: Option<f64>,
     /// Number of classes of a target that has several; 0 of any other.
@@ -185,7 +185,7 @@ impl BuiltIn {
         if predictor.is_finite() { predictor } else { 0.0 }
     }
 
-    /// σ where none is given; none where it is then a parameter.
+    /// σ where none is given; none if it is then a parameter.
     pub fn default_sigma(self) -> Option<f64> {
         self.card().sigma
     }
@@ -223,7 +223,7 @@ impl BuiltIn {
     /// The model of these observations.
     ///
     /// # Errors
-    /// Where a number is not one that the model can use; see [`ModelError`].
+    /// If a number is not one that the model can use; see [`ModelError`].
     pub fn bind(self, observations: Observations, numbers: Numbers) -> Result<Arc<dyn Model>, ModelError> {
         (self.card().bind)(observations, numbers)
     }

@@ -81,7 +81,7 @@ pub trait JointFamily: Send + Sync {
     }
 
     /// What [`add_curved`](JointFamily::add_curved) needs to know of the shifts that are the same for every row, computed once: of each
-    /// predictor with a constant input, its ζ and its S shifts. None where there is no such kernel.
+    /// predictor with a constant input, its ζ and its S shifts. None if there is no such kernel.
     fn curved_table(&self, _constants: &[(f64, &[f64])]) -> Option<Vec<f32>> {
         None
     }

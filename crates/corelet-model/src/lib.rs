@@ -98,7 +98,7 @@ pub trait Model: Send + Sync {
     /// Number of data, n.
     fn len(&self) -> usize;
 
-    /// True where there are no data.
+    /// True if there are no data.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -137,7 +137,7 @@ pub trait Model: Send + Sync {
     /// The same likelihood of other data.
     ///
     /// # Errors
-    /// Where they are no data of this likelihood.
+    /// If they are no data of this likelihood.
     fn bind(&self, observations: Observations) -> Result<Arc<dyn Model>, ModelError>;
 
     /// Whether every ℓᵢ is concave in θ, all of it at once. The default, that nobody knows, is always safe.

@@ -345,7 +345,7 @@ impl Kernel for AddCurves<'_> {
     }
 }
 
-/// The probability of a class, and its shifts and those of the own class; none where they are those of the base, zeros.
+/// The probability of a class, and its shifts and those of the own class; none if they are those of the base, zeros.
 struct Apart<'a> {
     probability: f64,
     of: [Option<&'a [f64]>; 2],

@@ -51,7 +51,7 @@ pub fn subsample(n: usize, count: usize, seed: u64) -> Vec<usize> {
 /// The features as columns x1, x2, … and the target as y. Columns of ones are left out: the design adds its own.
 ///
 /// # Errors
-/// Where a number is infinite.
+/// If a number is infinite.
 pub fn to_table(observations: &Observations, source: &str) -> Result<Table, DataError> {
     let n = observations.len();
     let mut columns: Vec<Column> = Vec::new();

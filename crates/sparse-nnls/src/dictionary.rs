@@ -169,7 +169,7 @@ pub trait Dictionary: Sync {
     /// Number of columns, n.
     fn len(&self) -> usize;
 
-    /// True where there is no column.
+    /// True if there is no column.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -213,7 +213,7 @@ impl<'a> Oracle<'a> {
         self.dictionary.len()
     }
 
-    /// True where there is no column.
+    /// True if there is no column.
     pub fn is_empty(&self) -> bool {
         self.dictionary.is_empty()
     }

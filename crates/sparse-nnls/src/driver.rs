@@ -125,7 +125,7 @@ impl Weights {
         self.ids.len()
     }
 
-    /// True where no column has a weight.
+    /// True if no column has a weight.
     pub fn is_empty(&self) -> bool {
         self.ids.is_empty()
     }

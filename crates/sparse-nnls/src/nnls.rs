@@ -54,7 +54,7 @@ impl SupportFit {
         self.ids.len()
     }
 
-    /// True where the support is empty.
+    /// True if the support is empty.
     pub fn is_empty(&self) -> bool {
         self.ids.is_empty()
     }

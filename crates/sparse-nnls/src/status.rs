@@ -29,7 +29,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// True where the method ended by its own rule, false where something cut it short.
+    /// True if the method ended by its own rule, false where something cut it short.
     pub fn is_natural(self) -> bool {
         matches!(
             self,

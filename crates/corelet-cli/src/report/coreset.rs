@@ -40,7 +40,7 @@ pub(crate) struct Subject<'a> {
 /// The report as one HTML file.
 ///
 /// # Errors
-/// Where a picture cannot be drawn.
+/// If a picture cannot be drawn.
 pub(crate) fn to_html(subject: &Subject<'_>) -> anyhow::Result<String> {
     let Subject { study, chosen, .. } = subject;
     let coreset = chosen.coreset();

@@ -31,7 +31,7 @@ pub(crate) struct MixedSubject<'a> {
 /// The report as one HTML file.
 ///
 /// # Errors
-/// Where the page cannot be made.
+/// If the page cannot be made.
 pub(crate) fn to_html(subject: &MixedSubject<'_>) -> anyhow::Result<String> {
     let MixedSubject { study, fit, .. } = subject;
     let points = fit.groups.iter().map(|&group| study.rows_in(group)).sum();

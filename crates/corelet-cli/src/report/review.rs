@@ -18,7 +18,7 @@ const NAMED: usize = 3;
 /// The report as one HTML file.
 ///
 /// # Errors
-/// Where a picture cannot be drawn.
+/// If a picture cannot be drawn.
 pub(crate) fn to_html(study: &Study, review: &Review, folds: Option<&KFold>) -> anyhow::Result<String> {
     let file_row = |row: usize| study.frame().rows.file_row(row);
     let mut left_out = Section::new("Rows that are left out");

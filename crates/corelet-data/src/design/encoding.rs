@@ -69,7 +69,7 @@ pub(crate) enum Made {
 pub(crate) struct CodedTarget {
     pub(crate) column: String,
     pub(crate) code: TargetCode,
-    /// The labels of classes; empty where the target is a number.
+    /// The labels of classes; empty if the target is a number.
     pub(crate) labels: Vec<String>,
 }
 

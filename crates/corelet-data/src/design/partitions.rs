@@ -208,7 +208,7 @@ pub struct WeightScale {
 }
 
 impl WeightScale {
-    /// Of rows at hand; none where they have no weights.
+    /// Of rows at hand; none if they have no weights.
     pub fn of(observations: &Observations) -> Option<Self> {
         let are_counts = observations.weights.as_ref()?.iter().all(|weight| weight.fract() == 0.0);
         Some(Self { total: observations.total_weight(), are_counts })

@@ -39,7 +39,7 @@ pub struct CoresetFile {
     /// What else was written about it, by key; nothing in CSV.
     pub notes: BTreeMap<String, String>,
     file: String,
-    /// The other columns, as text; none where a cell is missing.
+    /// The other columns, as text; none if a cell is missing.
     cells: Cells,
     /// The column of the weights.
     weight: &'static str,
@@ -65,7 +65,7 @@ pub fn read_coreset(path: &Path) -> Result<CoresetFile, DataError> {
     checked(written, file, WEIGHT)
 }
 
-/// Reads a coreset of groups, which has a note under this key; none where the file has not.
+/// Reads a coreset of groups, which has a note under this key; none if the file has not.
 ///
 /// # Errors
 /// See [`read_coreset`].
@@ -174,7 +174,7 @@ impl CoresetFile {
     /// this file; a column that is not there has no cells there. The rows have the numbers `numbers`.
     ///
     /// # Errors
-    /// Where `source` cannot be read.
+    /// If `source` cannot be read.
     pub fn joined(
         &self,
         places: &[usize],

@@ -12,7 +12,7 @@ use crate::error::DataError;
 /// is no data.
 ///
 /// # Errors
-/// Where a pattern or a folder has no file.
+/// If a pattern or a folder has no file.
 pub fn input_files<P: AsRef<Path>>(paths: &[P], format: Option<Format>) -> Result<Vec<PathBuf>, DataError> {
     if paths.is_empty() {
         return Err(DataError::NoParts { path: PathBuf::new(), reason: "no file is named".to_owned() });

@@ -54,7 +54,7 @@ impl Distinct {
         self.first.len()
     }
 
-    /// True where there is none.
+    /// True if there is none.
     pub fn is_empty(&self) -> bool {
         self.first.is_empty()
     }
@@ -67,7 +67,7 @@ impl Distinct {
 }
 
 impl Observations {
-    /// The distinct rows, each with the sum of the weights of all rows equal to it, and where each stands first; none where no two
+    /// The distinct rows, each with the sum of the weights of all rows equal to it, and where each stands first; none if no two
     /// rows are equal.
     ///
     /// Σ fᵢℓᵢ(θ) is the same sum with equal terms taken together. What takes memory are the distinct rows.

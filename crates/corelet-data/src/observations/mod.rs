@@ -89,7 +89,7 @@ impl Observations {
         self.features.len() / self.dim.max(1)
     }
 
-    /// True where there is no row.
+    /// True if there is no row.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.features.is_empty()
@@ -169,7 +169,7 @@ impl Observations {
         format!("{:016x}", mix(sum ^ len as u64))
     }
 
-    /// The fingerprint of `len` rows and then these, from that of the former; none where it is not one.
+    /// The fingerprint of `len` rows and then these, from that of the former; none if it is not one.
     pub fn fingerprint_after(&self, fingerprint: &str, len: usize) -> Option<String> {
         let before = unmix(u64::from_str_radix(fingerprint, 16).ok()?) ^ len as u64;
         let sum = before.wrapping_add(self.fingerprint_sum(len));

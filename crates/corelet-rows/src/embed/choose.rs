@@ -118,7 +118,7 @@ pub fn may_be_richer(embedding: &Embedded<'_>) -> bool {
     matches!(**embedding.recipe(), Recipe::Hermite { order: 2, .. }) && embedding.description().tail > 0.0
 }
 
-/// What `auto` goes on with for `k` points where order 2 turns out to be the limit; none where it has nothing better.
+/// What `auto` goes on with for `k` points where order 2 turns out to be the limit; none if it has nothing better.
 ///
 /// # Errors
 /// See [`EmbedError`].

@@ -41,7 +41,7 @@ impl<'a> Embedded<'a> {
     /// Asks for the sum.
     ///
     /// # Errors
-    /// Where the rows have no such embedding, or did not answer.
+    /// If the rows have no such embedding, or did not answer.
     pub fn new(rows: &'a dyn Rows, recipe: Recipe) -> Result<Self, EmbedError> {
         Self::sampled(rows, recipe, 0, 0)
     }
@@ -49,7 +49,7 @@ impl<'a> Embedded<'a> {
     /// Asks for the sum and, in the same pass, for a sample of `count` columns that a method with this seed may begin with.
     ///
     /// # Errors
-    /// Where the rows have no such embedding, or did not answer.
+    /// If the rows have no such embedding, or did not answer.
     pub fn sampled(rows: &'a dyn Rows, recipe: Recipe, seed: u64, count: usize) -> Result<Self, EmbedError> {
         let recipe = Arc::new(recipe);
         let apart = Sketch::sampled(&recipe, rows.len());

@@ -47,15 +47,15 @@ pub struct Sketch {
 }
 
 impl Sketch {
-    /// How many of so many rows it samples: none where all can be looked at, or where orders 1 and 2 are not exact.
+    /// How many of so many rows it samples: none if all can be looked at, or where orders 1 and 2 are not exact.
     pub(super) fn sampled(recipe: &Recipe, rows: usize) -> usize {
         if rows > FEW_ROWS && with_exact_orders(recipe).is_some() { SAMPLED } else { 0 }
     }
 
-    /// From the answer to a question that asked for a sample apart; none where it did not, or where orders 1 and 2 are not exact.
+    /// From the answer to a question that asked for a sample apart; none if it did not, or where orders 1 and 2 are not exact.
     ///
     /// # Errors
-    /// Where the rows that came are no data of the likelihood.
+    /// If the rows that came are no data of the likelihood.
     pub fn new(
         rows: &dyn Rows,
         question: &Gather,
@@ -89,7 +89,7 @@ impl Sketch {
     /// L at `anchor` + Δₛ for each s, but for a constant.
     ///
     /// # Errors
-    /// Where a log-likelihood has no remainder.
+    /// If a log-likelihood has no remainder.
     pub fn at(&self, anchor: &[f64], shifts: &Shifts) -> Result<Sketched, RowsError> {
         let count = shifts.len();
         let moved = (0..count).flat_map(|s| {

@@ -61,7 +61,7 @@ pub trait Rows: Send + Sync {
     /// Number of rows, n.
     fn len(&self) -> usize;
 
-    /// True where there is no row.
+    /// True if there is no row.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -75,7 +75,7 @@ pub trait Rows: Send + Sync {
     /// The same likelihood of rows that were fetched, here in memory.
     ///
     /// # Errors
-    /// Where they are no data of this likelihood.
+    /// If they are no data of this likelihood.
     fn bind(&self, rows: Observations) -> Result<Arc<dyn Model>, ModelError>;
 
     /// The cross-products of features and target.
@@ -174,7 +174,7 @@ impl<'a> From<&'a crate::posterior::Gaussian> for Under<'a> {
 pub struct Newton {
     /// The log-likelihood.
     pub value: f64,
-    /// D numbers, or none where they were not asked for.
+    /// D numbers, or none if they were not asked for.
     pub gradient: Vec<f64>,
     /// D × D numbers, symmetric, or none.
     pub hessian: Vec<f64>,
@@ -225,7 +225,7 @@ pub struct Gathered {
     pub sum: Vec<f64>,
     /// Σ‖φᵢ‖.
     pub norms: f64,
-    /// What the embedding drops of the log-likelihood, at fixed draws; none where it drops nothing.
+    /// What the embedding drops of the log-likelihood, at fixed draws; none if it drops nothing.
     pub dropped: Vec<f64>,
     /// A sample without replacement ∝ ‖φᵢ‖, then the one apart where it was asked for, and the rows of both.
     pub sample: Found,

@@ -109,7 +109,7 @@ pub struct Coreset {
     /// Where groups of rows were chosen: how many. `k` and the path count them; `rows` are all of theirs.
     #[serde(default)]
     pub groups: Option<usize>,
-    /// The Gaussian factor that belongs to the rows; none where the rows are used by themselves.
+    /// The Gaussian factor that belongs to the rows; none if the rows are used by themselves.
     #[serde(default)]
     pub rest: Option<Arc<Rest>>,
     /// Directions that the data do not determine, which the Gaussian part leaves to the prior.

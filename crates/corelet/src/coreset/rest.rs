@@ -177,7 +177,7 @@ impl Builder<'_> {
         }
     }
 
-    /// V of weighted rows and a Gaussian by draws of their Gaussian fit; infinite where it cannot be told.
+    /// V of weighted rows and a Gaussian by draws of their Gaussian fit; infinite if it cannot be told.
     fn variance(&self, points: &Weighted, fit: &Gaussian) -> Result<f64, BuildError> {
         Ok(self.variances(&[(points.clone(), fit.clone())])?.first().copied().unwrap_or(f64::INFINITY))
     }

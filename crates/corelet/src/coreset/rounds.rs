@@ -368,7 +368,7 @@ impl<'a> Judge<'a> {
         Some((variance, Centre { gaussian, shifts: Some(shifts) }))
     }
 
-    /// V of coresets by draws of their Laplace fits, as many as the rows are worth; infinite where it cannot be told.
+    /// V of coresets by draws of their Laplace fits, as many as the rows are worth; infinite if it cannot be told.
     fn variances(&self, fitted: &[(Weighted, Gaussian)], stream: u64) -> Result<Vec<f64>, RowsError> {
         let Problem { rows, prior } = self.problem;
         let seed = self.seed.wrapping_add(stream);

@@ -58,7 +58,7 @@ impl MixedModel {
     /// fine enough there, or as many as are given.
     ///
     /// # Errors
-    /// Where the posterior has no curvature in some direction.
+    /// If the posterior has no curvature in some direction.
     pub fn fit(
         &mut self,
         FitStart { first: start, others, spread }: FitStart<'_>,

@@ -53,7 +53,7 @@ pub struct Blocks {
     pub file_rows: usize,
     /// Weighted rows of the coreset when it was last built as a whole.
     pub points: usize,
-    /// What tells all rows, in the order in which they came, from others; none where that is not known, or where one part is all.
+    /// What tells all rows, in the order in which they came, from others; none if that is not known, or where one part is all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub whole: Option<String>,
 }
@@ -188,7 +188,7 @@ struct Moved {
 }
 
 impl Seen {
-    /// The moments of draws; none where they span no volume.
+    /// The moments of draws; none if they span no volume.
     fn of(draws: &Draws) -> Option<Self> {
         let (dim, mean) = (draws.dim, draws.mean());
         let shifts: Vec<f64> = (0..draws.len())

@@ -21,7 +21,7 @@ impl Study {
     /// Whether the posterior certainly has one mode.
     ///
     /// # Errors
-    /// Where the rows did not answer.
+    /// If the rows did not answer.
     pub fn has_one_mode(&self) -> Result<bool, StudyError> {
         Ok(has_one_mode(&self.rows, &self.prior)?)
     }

@@ -80,7 +80,7 @@ impl Frame {
     /// The observation that each row of the data became.
     ///
     /// # Errors
-    /// Where a row is not there, or was left out.
+    /// If a row is not there, or was left out.
     pub fn observations_of(&self, rows: &[usize]) -> Result<Vec<usize>, StudyError> {
         let all = self.rows.total();
         let find = |&row: &usize| {

@@ -25,7 +25,7 @@ impl Study {
     /// The Laplace fit of all rows, computed at first use: of the mode with the most mass, if there are several.
     ///
     /// # Errors
-    /// Where the fit fails.
+    /// If the fit fails.
     pub fn full(&self, listener: &mut Listener<'_>) -> Result<&Laplace, StudyError> {
         if self.full.get().is_none() {
             // A fit is not interrupted: it is a few passes.

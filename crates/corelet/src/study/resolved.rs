@@ -83,7 +83,7 @@ impl Resolved {
     /// The same with priors by name in place of its own.
     ///
     /// # Errors
-    /// Where a name or a scale is none of these parameters'.
+    /// If a name or a scale is none of these parameters'.
     pub fn with_priors(
         mut self,
         priors: &Priors,
@@ -99,7 +99,7 @@ impl Resolved {
     /// The same with its priors as a Gaussian fit of this likelihood sees them.
     ///
     /// # Errors
-    /// Where a prior is none, or the rows did not answer.
+    /// If a prior is none, or the rows did not answer.
     pub fn with_spreads(mut self, likelihood: &dyn LogLikelihood) -> Result<Self, LaplaceError> {
         self.spreads = self.prior()?.spreads(likelihood)?;
         Ok(self)
@@ -136,7 +136,7 @@ impl Resolved {
     /// The model of these observations.
     ///
     /// # Errors
-    /// Where a number is not one the model can use; see [`ModelError`].
+    /// If a number is not one the model can use; see [`ModelError`].
     pub fn bind(&self, observations: Observations) -> Result<Arc<dyn Model>, ModelError> {
         self.model.bind(observations, self.numbers)
     }
@@ -144,7 +144,7 @@ impl Resolved {
     /// The prior.
     ///
     /// # Errors
-    /// Where a number makes no density.
+    /// If a number makes no density.
     pub fn prior(&self) -> Result<Prior, LaplaceError> {
         Ok(Prior::of_densities(&self.priors)?.with_spreads(&self.spreads))
     }

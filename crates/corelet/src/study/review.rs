@@ -104,11 +104,11 @@ impl Study {
         Ok(part)
     }
 
-    /// Whether outcomes are as these draws predict them, by at most 50 000 of the rows, evenly spaced; none where the model has no
+    /// Whether outcomes are as these draws predict them, by at most 50 000 of the rows, evenly spaced; none if the model has no
     /// outcome.
     ///
     /// # Errors
-    /// Where the rows did not answer.
+    /// If the rows did not answer.
     pub fn glance(&self, draws: &Draws, seed: u64) -> Result<Option<crate::review::Checked>, StudyError> {
         if outcomes_of(self.model.model).is_none() {
             return Ok(None);

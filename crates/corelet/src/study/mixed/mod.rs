@@ -105,7 +105,7 @@ impl MixedStudy {
     /// The model that is asked for of a design. `source` names the data; reading them took so long.
     ///
     /// # Errors
-    /// Where the data have no such random effects, or a number is not one the model can use.
+    /// If the data have no such random effects, or a number is not one the model can use.
     pub fn new(
         source: &str,
         dataset: Dataset,

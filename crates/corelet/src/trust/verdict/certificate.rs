@@ -189,7 +189,7 @@ fn moments(draws: &Draws) -> Vec<(f64, f64)> {
     draws.parameters().into_iter().map(of).collect()
 }
 
-/// Shift and scale with their errors, of the parameters that move; none where there are too few draws for all of them, or the gradients
+/// Shift and scale with their errors, of the parameters that move; none if there are too few draws for all of them, or the gradients
 /// are those of no density with one peak.
 fn fitted(scores: &Scores) -> std::collections::HashMap<usize, [f64; 4]> {
     let none = std::collections::HashMap::new;
