@@ -1,4 +1,4 @@
-//! The dictionary that methods ask: every answer comes from rows, wherever they are, by one of the questions.
+//! The dictionary for methods: every answer comes from rows, wherever they are stored, by one of the queries.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -81,7 +81,7 @@ impl<'a> Embedded<'a> {
         self.sketch.as_ref()
     }
 
-    /// The rows whose columns were ever asked for, ascending: what a method has looked at closely.
+    /// The rows whose columns were ever requested, ascending.
     pub fn pool(&self) -> Vec<usize> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect()
     }
@@ -90,7 +90,7 @@ impl<'a> Embedded<'a> {
         self.brought.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The rows `ids`: those at hand, and the others by one fetch.
+    /// The rows `ids`: from memory if possible, and the others by one fetch.
     fn obtain(&self, ids: &[usize]) -> Result<Observations, RowsError> {
         let brought = self.brought();
         let at = |id: &usize| brought.ids.binary_search(id);

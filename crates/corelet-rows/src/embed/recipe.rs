@@ -1,4 +1,4 @@
-//! How a row becomes a column, as plain data: whoever holds rows can make their columns from it.
+//! How a row becomes a column, as plain data: the holder of the rows can compute their columns from it.
 
 use std::sync::Arc;
 

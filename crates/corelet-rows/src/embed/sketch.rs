@@ -1,4 +1,4 @@
-//! The log-likelihood of all rows at any draws, without a look at them: orders 1 and 2 exactly, the rest from a sample.
+//! The log-likelihood of all rows at any draws, without another pass: orders 1 and 2 exactly, the rest from a sample.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::rows::{Gather, Gathered, Rows, RowsError};
 /// Rows in the sample, and the one that is left out: what is left of order 3 and above is then known to about Σᵢ‖rᵢ‖/64.
 const SAMPLED: usize = 4096;
 
-/// Up to so many rows a look at each of them costs no more than a sample is worth.
+/// Up to this number of rows, a pass over all of them is cheap enough.
 const FEW_ROWS: usize = 100_000;
 
 /// Remainders computed by one thread at a time.

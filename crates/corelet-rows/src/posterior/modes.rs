@@ -1,4 +1,4 @@
-//! The modes of a posterior: one where that is certain, and elsewhere those that climbs from dispersed starts end at.
+//! The modes of a posterior: one if that is certain, and otherwise those at which climbs from dispersed starts end.
 //!
 //! A log-concave likelihood under a log-concave prior has one mode, and nothing is looked for. Elsewhere a sample of the rows is
 //! climbed by Newton's method from curves through a few rows, from the rows that the known fit explains worst, from rows without

@@ -1,4 +1,4 @@
-//! The Gaussian part of a coreset: a quadratic function of θ that stands for what its rows leave over.
+//! The Gaussian factor of a coreset: a quadratic function of θ that represents what its rows do not.
 
 use serde::{Deserialize, Serialize};
 

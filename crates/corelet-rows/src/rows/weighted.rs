@@ -11,13 +11,13 @@ pub trait LogLikelihood: Sync {
     /// Number of parameters, D.
     fn dim(&self) -> usize;
 
-    /// L(θ) and as many derivatives as are asked for.
+    /// L(θ) and the requested number of derivatives.
     ///
     /// # Errors
     /// If the rows did not answer.
     fn evaluate(&self, question: &At<'_>) -> Result<Newton, RowsError>;
 
-    /// All of it, where it is a quadratic function: under a Gaussian prior its posterior needs no chains.
+    /// The whole function, if it is quadratic: under a Gaussian prior its posterior needs no chains.
     fn quadratic(&self) -> Option<&Rest> {
         None
     }
@@ -131,7 +131,7 @@ impl Weighted {
         Self { weights, ..self.clone() }
     }
 
-    /// The rows, in the order of their weights; none if there is a Gaussian part alone.
+    /// The rows, in the order of their weights; empty if there is only a Gaussian factor.
     pub fn model(&self) -> Option<&Arc<dyn Model>> {
         self.model.as_ref()
     }
@@ -211,7 +211,7 @@ impl LogLikelihood for Weighted {
     }
 }
 
-/// The sum over rows of a model that is at hand.
+/// The sum over rows of a model in memory.
 #[derive(Clone, Copy)]
 pub struct Summed<'a> {
     /// The model.

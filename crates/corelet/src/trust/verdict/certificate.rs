@@ -35,7 +35,7 @@ pub struct Claim<'a> {
 /// The certificate of given draws.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Certificate {
-    /// The verdict of [`judge`](super::judge). Its weights belong to the draws that were tested.
+    /// The verdict. Its weights belong to the draws that were tested.
     pub verdict: Verdict,
     /// The offset of the draws for each parameter, in their order.
     pub parameters: Vec<Offset>,
