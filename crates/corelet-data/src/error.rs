@@ -1,4 +1,4 @@
-//! What can be wrong with a data file, each as one line: the file, the column, the row, and what to do.
+//! Errors of data files, each as one line: the file, the column, the row, and what to do.
 
 use std::path::{Path, PathBuf};
 
@@ -413,7 +413,7 @@ impl DataError {
         }
     }
 
-    /// What may help, where that is a setting.
+    /// The setting that may help, if any.
     pub fn hint(&self) -> Option<Hint> {
         const OUT: &str = "leaves it out";
         Some(match self {
@@ -507,7 +507,7 @@ impl From<ScratchError> for DataError {
     }
 }
 
-/// What a target seems to be, as the end of a sentence.
+/// The kind of target that the values suggest, as the end of a sentence.
 fn seems(looks: &Option<Looks>) -> String {
     looks.map_or_else(String::new, |looks| format!("; the column {looks}"))
 }

@@ -1,4 +1,4 @@
-//! Which files a table is made of: those named, those that match a pattern, those in a folder.
+//! The files of a table: named files, files that match a pattern, files in a folder.
 
 use std::fs;
 use std::path::{Path, PathBuf};

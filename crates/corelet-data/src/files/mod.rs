@@ -42,7 +42,7 @@ impl Source<'static> {
     /// [design](crate::DesignOptions) may name more.
     ///
     /// # Errors
-    /// Names the file and what is wrong with it. Rows are not looked at yet.
+    /// Names the file and what is wrong with it. Rows are not read yet.
     pub fn open(path: &Path, format: Option<Format>) -> Result<Self, DataError> {
         Self::open_all(&[path], format, &Storage::default())
     }

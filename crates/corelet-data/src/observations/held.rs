@@ -14,7 +14,7 @@ use super::scratch::{Mapped, ScratchFile};
 #[derive(Clone)]
 pub struct Held<T>(pub(super) Where<T>);
 
-/// Where they are.
+/// Their location.
 #[derive(Clone)]
 pub(super) enum Where<T> {
     Memory(Vec<T>),

@@ -1,4 +1,4 @@
-//! What every model is built on: a numeric matrix, its target and what stands beside it, all finite, of agreeing lengths.
+//! The data of a model: a numeric matrix, its target and other numbers of each row, all finite and of equal lengths.
 
 mod collapse;
 mod held;
@@ -52,10 +52,10 @@ pub struct Observations {
     pub dim: usize,
     /// The target of each row, or empty for a model without one.
     pub target: Held<f64>,
-    /// What stands beside the target of each row: the exposure of a count (0 where nothing could be counted), the trials of successes, whether
+    /// The second number of each row's outcome: the exposure of a count (0 if nothing could be counted), the number of trials, whether
     /// an event was seen.
     pub exposure: Option<Held<f64>>,
-    /// What the log-likelihood of each row is multiplied by (> 0).
+    /// The factor of each row's log-likelihood (> 0).
     pub weights: Option<Held<f64>>,
     /// What is added to the (first) predictor of each row.
     pub offset: Option<Held<f64>>,
