@@ -115,6 +115,6 @@ fn ordered_levels_ascend_or_are_said() {
     let dataset = design(&table(text), &said(&["low", "mid", "high"])).unwrap();
     assert_eq!(dataset.observations.target[..], [0.0, 2.0, 1.0, 0.0]);
     for wrong in [&["low", "mid"][..], &["low", "mid", "high", "top"], &["low", "low", "high"]] {
-        assert_refused(text, &said(wrong), &["'high', 'low', 'mid'", "their order is said to be"]);
+        assert_refused(text, &said(wrong), &["'high', 'low', 'mid'", "but the order given is"]);
     }
 }

@@ -242,7 +242,7 @@ fn rows_that_cannot_be_added_are_refused_with_the_reason() {
     let said = refused(&kept, less, None);
     assert!(said.contains("'b'"), "{said}");
     let said = refused(&kept, of(500, 3), Some(of(1999, 1)));
-    assert!(said.contains("1999 rows, and the coreset stands for 2000"), "{said}");
+    assert!(said.contains("1999 rows, and the coreset represents 2000"), "{said}");
     let said = refused(&kept, of(500, 3), Some(of(2000, 9)));
     assert!(said.contains("rows 0 to 1999 are others"), "{said}");
 }

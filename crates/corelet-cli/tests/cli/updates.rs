@@ -148,7 +148,7 @@ fn what_cannot_be_added_leaves_no_file() {
         ("update core.parquet two.csv -o core.parquet", "overwrite an input"),
         (
             "update core.parquet two.csv --old three.csv -o out.parquet",
-            "1500 rows, and the coreset stands for 3000",
+            "1500 rows, and the coreset represents 3000",
         ),
         (
             "update core.parquet two.csv --old two.csv three.csv -o out.parquet",

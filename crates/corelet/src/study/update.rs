@@ -176,7 +176,7 @@ impl KeptCoreset {
     fn check_earlier(&self, earlier: &Observations) -> Result<(), StudyError> {
         let (got, expected) = (earlier.len(), self.blocks.rows());
         if got != expected {
-            let reason = format!("they are {got} rows, and the coreset stands for {expected}");
+            let reason = format!("they are {got} rows, and the coreset represents {expected}");
             return Err(StudyError::NotEarlier { reason });
         }
         let mut first = 0;
