@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from os import PathLike, fspath
@@ -16,6 +15,7 @@ from ._progress import ProgressOption, reporter
 from ._seeds import seeded
 from .frames.spool import spooled
 from ._types import Data, Execution, Part
+from ._warn import warn
 
 
 BESIDE = ROLES[1:]
@@ -222,8 +222,7 @@ def build(
     # An array of groups is neither available nor needed when the coreset is checked.
     coreset = coreset_from(fields, {**keywords, "groups": groups if isinstance(groups, str) else None})
     coreset.design = design
-    for warning in coreset.warnings:
-        warnings.warn(warning, stacklevel=3)
+    warn(*coreset.warnings)
     return coreset
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from inspect import signature
@@ -16,6 +15,7 @@ from . import _lib
 from ._build import _count, build, given, native
 from ._progress import ProgressOption, reporter
 from ._types import Execution
+from ._warn import warn
 from .adapters.gaussian import names_of
 from .frames.formula import resolved
 from .results.arviz import dataset_of
@@ -108,8 +108,7 @@ def certify(
     with reporter(progress) as report, given(X, y, asked, native_keywords) as data:
         execution = Execution(report, _count("threads", threads))
         fields = _lib.certify(data, native_keywords, table.fields(densities(log_density, table.draws)), execution)
-    for warning in fields["warnings"]:
-        warnings.warn(warning, stacklevel=2)
+    warn(*fields["warnings"])
     return certificate_from(fields, looked)
 
 

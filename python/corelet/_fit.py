@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Optional, Union
@@ -27,6 +26,7 @@ from .adapters.functions import Densities, Functions
 from ._progress import _watched
 from ._seeds import seeded
 from ._types import Execution
+from ._warn import warn
 from .frames.units import Units, Which
 from .results.verdict import Verdict, verdict_from
 
@@ -418,7 +418,7 @@ def reporting(progress: FitProgressOption, began: float, besides: Callable[[], f
         stage, at, k, variance, shift, remaining, forecast = step
         words, advice = forecast or (None, None)
         if advice is not None:
-            warnings.warn(advice, stacklevel=2)
+            warn(advice)
         if report is None:
             return None
         if remaining is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from inspect import signature
 from typing import Any, Optional
 
@@ -10,6 +9,7 @@ from . import _lib
 from ._build import _count, build, given, native
 from ._progress import ProgressOption, reporter
 from ._types import Execution
+from ._warn import warn
 from .frames.formula import resolved
 from .results.review import KFold, k_fold_from
 from .results.verdict import chain_settings
@@ -75,6 +75,5 @@ def k_fold(
         execution = Execution(report, _count("threads", threads))
         counts = (_count("folds", folds), None if k is None else _count("k", k))
         fields = _lib.k_fold(data, native_keywords, counts, settings, execution)
-    for warning in fields["warnings"]:
-        warnings.warn(warning, stacklevel=2)
+    warn(*fields["warnings"])
     return k_fold_from(fields)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from difflib import get_close_matches
@@ -22,6 +21,7 @@ from ._mixed import MixedFit, fit_groups
 from .frames.formula import resolved
 from ._seeds import seeded
 from ._types import Execution
+from ._warn import warn
 from .results.verdict import Verdict, chain_settings, judged_by, verdict_from
 
 
@@ -150,8 +150,7 @@ def _rounds(
         found = _lib.fit(data, keywords, max_k, settings, execution)
     coreset = coreset_from(found["coreset"], {**keywords, "groups": keywords["groups"] if isinstance(asked.get("groups"), str) else None})
     verdict = judged_by(coreset, found["verdict"])
-    for warning in coreset.warnings:
-        warnings.warn(warning, stacklevel=4)
+    warn(*coreset.warnings)
     rounds = [Round(**fields) for fields in found["rounds"]]
     return _fit(verdict, coreset, rounds, found["notes"], began)
 
@@ -163,8 +162,7 @@ def _all_rows(
     keywords = native({name: value for name, value in asked.items() if name != "format"})
     with given(X, y, asked, keywords) as data:
         fields = _lib.check(data, keywords, None, settings, execution)
-    for warning in fields["warnings"]:
-        warnings.warn(warning, stacklevel=4)
+    warn(*fields["warnings"])
     rows, weights, draws = fields["rows"], fields["weights"], fields["draws"]
     n, dropped = int(fields["n"]), int(fields["dropped"])
     posterior = Draws.of({"standardised": draws["posterior"]["standardised"]})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Optional, Union
@@ -19,6 +18,7 @@ from ._nnls import _array
 from ._progress import ProgressOption, reporter
 from ._seeds import seeded
 from ._types import Execution
+from ._warn import warn
 from .frames.units import Units
 
 Given = Union[ArrayLike, Callable[[Any, Any], ArrayLike], Any]
@@ -102,8 +102,7 @@ def build_from_loglik(
     if pilot:
         coreset.quality = replace(coreset.quality, judged_on="pilot")
         coreset.say_divergence(coreset.quality.judgement)
-    for warning in coreset.warnings:
-        warnings.warn(warning, stacklevel=3)
+    warn(*coreset.warnings)
     return coreset
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Optional, Union
@@ -16,6 +15,7 @@ from . import _lib
 from ._build import _count, given, native
 from ._fit import Round
 from ._types import Execution
+from ._warn import warn
 from .frames.formula import Design
 from .results import arviz as _arviz
 from .results.marginal import StanMarginal, numpyro_model
@@ -177,8 +177,7 @@ def fit_groups(
         keywords["random"] = random if text else f"1 | {keywords['groups']}"
         keywords["groups"] = None
         found = _lib.fit_mixed(data, keywords, _count("max_k", max_k), settings, execution)
-    for warning in found["warnings"]:
-        warnings.warn(warning, stacklevel=4)
+    warn(*found["warnings"])
     verdict = verdict_from(found["verdict"], found["names"])
     if found["resampled"]:
         verdict = verdict.resampled_by_weights()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from inspect import signature
 from typing import Any, Optional
@@ -15,6 +14,7 @@ from ._build import _count, build, given, native
 from ._certify import named, settings_of
 from ._progress import ProgressOption, reporter
 from ._types import Execution
+from ._warn import warn
 from .adapters.bridge import Bridge
 from .adapters.gaussian import names_of
 from .adapters.outcomes import Simulated, checked
@@ -99,8 +99,7 @@ def review(
     with reporter(progress) as report, given(X, y, asked, native_keywords) as data:
         execution = Execution(report, _count("threads", threads))
         fields = _lib.review(data, native_keywords, table.fields(log_weights=weights), settings, execution)
-    for warning in fields["warnings"]:
-        warnings.warn(warning, stacklevel=2)
+    warn(*fields["warnings"])
     return review_from(fields)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Optional
 
@@ -19,6 +18,7 @@ from ._lib import CoreletError, gaussian_first
 from ._review import reviewed, weights_of
 from ._k_fold_model import folded
 from ._seeds import seeded
+from ._warn import warn
 from .adapters.chains import Steps, lengths_of
 from .adapters.numpyro_model import Sampler
 from .adapters.numpyro_outcomes import outcomes_of
@@ -250,8 +250,7 @@ def warn_of_precision(n: int) -> None:
     """Warns if a log-likelihood of n rows, about n nats, has a rounding error that would slow NUTS down."""
     rounded = n * float(np.finfo(jnp.result_type(float)).eps)
     if rounded > FELT:
-        warnings.warn(
+        warn(
             f"in single precision the log-likelihood of {n} rows is accurate only to about {rounded:.1g} nats, and NUTS takes tiny "
             "steps; call numpyro.enable_x64() first",
-            stacklevel=4,
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Optional, Union
@@ -18,6 +17,7 @@ from ..frames.columns import cells_of, column, length, names_of, parts_of
 from .._lib import CoreletError
 from .._progress import reporter
 from .._types import Execution, Part
+from .._warn import warn
 
 if TYPE_CHECKING:
     from ..frames.formula import Design
@@ -171,8 +171,7 @@ def predict(
 
 def prediction_of(made: Mapping[str, Any], kind: str, levels: tuple[float, ...]) -> Prediction:
     """From what the native part returns."""
-    for warning in made["warnings"]:
-        warnings.warn(warning, stacklevel=5)
+    warn(*made["warnings"])
     width, classes = int(made["columns"]), tuple(made["classes"])
     shape = (-1, width) if width > 1 else (-1,)
     cuts = made["quantiles"].reshape(len(made["mean"]) // width, *shape[1:], len(levels))

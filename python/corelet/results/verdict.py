@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Optional
@@ -24,6 +23,7 @@ from .._progress import ProgressOption, reporter
 from .._seeds import seeded
 from ..frames.spool import spooled
 from .._types import Execution, Part
+from .._warn import warn
 
 
 GROUPS = (
@@ -230,8 +230,7 @@ def judged_by(coreset: Coreset, fields: dict[str, Any]) -> Verdict:
     if coreset.sampling:
         verdict = replace(verdict, kept={"sampling": coreset.sampling, "rows": coreset.rows})
     coreset.quality = replace(coreset.quality, verdict=verdict)
-    for warning in issued:
-        warnings.warn(warning, stacklevel=4)
+    warn(*issued)
     return verdict
 
 
