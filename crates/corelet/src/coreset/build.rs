@@ -51,7 +51,9 @@ pub enum BuildError {
         method: &'static str,
     },
     /// A Gaussian factor was requested with another method, or with a target divergence.
-    #[error("a Gaussian factor needs the method pursuit and a number of points, not {method} or a target divergence")]
+    #[error(
+        "a Gaussian factor needs the method pursuit and a number of points, not {method} or a target divergence"
+    )]
     NoRest {
         /// The method's name.
         method: &'static str,

@@ -153,8 +153,11 @@ fn advised(reason: Reason) -> String {
 }
 
 fn unseen(has_density: bool, one_mode: bool) -> String {
-    let mode =
-        if one_mode { "no other mode: this posterior has only one" } else { "a mode that no draw has reached" };
+    let mode = if one_mode {
+        "no other mode: this posterior has only one"
+    } else {
+        "a mode that no draw has reached"
+    };
     match has_density {
         true => mode.to_owned(),
         false => {

@@ -8,8 +8,7 @@ pub fn updated(updated: &Updated) -> Vec<String> {
     let Blocks { blocks, .. } = &updated.blocks;
     let parts: Vec<usize> = updated.blocks.parts().map(|part| part.rows).collect();
     let new = parts.last().copied().unwrap_or_default();
-    let anew =
-        if updated.compressed { "; rebuilt from its own weighted rows and the new rows" } else { "" };
+    let anew = if updated.compressed { "; rebuilt from its own weighted rows and the new rows" } else { "" };
     let mut lines = vec![format!(
         "  rows           {} new, added to {} earlier rows in {}{anew}",
         count(new),

@@ -324,7 +324,8 @@ pub(super) fn why(reason: Reason) -> &'static str {
 /// One thing to do about it, for a coreset of so many points of so many rows.
 pub(super) fn remedy(reason: Reason, points: usize, rows: usize) -> String {
     let more = || match points {
-        0 => "add weighted rows to the Gaussian factor (a larger k); if they do not help, fit all rows".to_owned(),
+        0 => "add weighted rows to the Gaussian factor (a larger k); if they do not help, fit all rows"
+            .to_owned(),
         _ => format!("more points: try k = {}", (2 * points).clamp(1, rows.max(1))),
     };
     let text = match reason {
@@ -378,7 +379,9 @@ pub(super) fn remedy(reason: Reason, points: usize, rows: usize) -> String {
         Reason::NotFinite => {
             "look for extreme values among the features and the target, or use tighter priors"
         }
-        Reason::Disagrees => "run longer chains with dispersed starts, so that they cover the held-out draws of the build",
+        Reason::Disagrees => {
+            "run longer chains with dispersed starts, so that they cover the held-out draws of the build"
+        }
     };
     text.to_owned()
 }
