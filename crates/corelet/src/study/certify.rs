@@ -1,4 +1,4 @@
-//! Draws that somebody else made, against the posterior of all rows.
+//! Certificates: given draws, tested against the posterior of all rows.
 
 use super::{GivenDraws, Listener, Progress, Study, StudyError};
 use crate::posterior::{Chain, Chains, Phase, SampleError, has_one_mode};
@@ -29,7 +29,7 @@ impl Study {
     /// Judges draws by the gradient of the log posterior of all rows at 1000 of them, or 100 a parameter up to 4000.
     ///
     /// # Errors
-    /// See [`StudyError`]; [`SampleError::Stopped`] where the listener stopped it.
+    /// See [`StudyError`]; [`SampleError::Stopped`] if the listener stopped it.
     pub fn certify(
         &self,
         given: &GivenDraws,
