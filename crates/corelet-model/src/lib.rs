@@ -140,17 +140,17 @@ pub trait Model: Send + Sync {
     /// If they are no data of this likelihood.
     fn bind(&self, observations: Observations) -> Result<Arc<dyn Model>, ModelError>;
 
-    /// Whether every ℓᵢ is concave in θ, all of it at once. The default, that nobody knows, is always safe.
+    /// Whether every ℓᵢ is jointly concave in θ. The default, no, is always safe.
     fn is_log_concave(&self) -> bool {
         false
     }
 
-    /// Where ℓᵢ(θ) = fᵢ·ℓ(xᵢᵀθ + oᵢ; yᵢ, eᵢ): the rows, and the one-dimensional ℓ.
+    /// If ℓᵢ(θ) = fᵢ·ℓ(xᵢᵀθ + oᵢ; yᵢ, eᵢ): the rows, and the one-dimensional ℓ.
     fn linear(&self) -> Option<LinearPredictor> {
         None
     }
 
-    /// Where ℓᵢ(θ) = fᵢ·ℓ(Aᵢθ + oᵢe₁; yᵢ, eᵢ) with several predictors a row: the rows, and the ℓ of r numbers.
+    /// If ℓᵢ(θ) = fᵢ·ℓ(Aᵢθ + oᵢe₁; yᵢ, eᵢ) with several predictors per row: the rows, and the ℓ of r numbers.
     fn joint(&self) -> Option<JointPredictors> {
         None
     }
@@ -230,7 +230,7 @@ impl<'a> Derivatives<'a> {
     }
 }
 
-/// Why a model cannot be made of these data. Rows count from 0.
+/// Data that are invalid for a model. Rows are numbered from 0.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelError {
@@ -271,7 +271,7 @@ pub enum ModelError {
         value: f64,
         /// The family's name.
         model: &'static str,
-        /// What it needs, in words.
+        /// The values it needs, in words.
         need: &'static str,
     },
     /// Too few classes for a model of them.

@@ -1,4 +1,4 @@
-//! What a model says of a row whose outcome is not known: its mean given the parameters, draws of it, probabilities of classes.
+//! Predictions of a row with an unknown outcome: its mean given the parameters, draws of it, probabilities of classes.
 
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, Gamma, Poisson, StandardUniform};
@@ -12,7 +12,7 @@ pub struct Given<'a> {
     pub zeta: &'a [f64],
     /// Its exposure; 1 where there is none.
     pub exposure: f64,
-    /// What the model needs besides.
+    /// The numbers that the model needs besides.
     pub numbers: Numbers,
 }
 

@@ -40,7 +40,7 @@ pub struct Softmax {
 }
 
 impl Softmax {
-    /// The family of so many classes, the base among them.
+    /// The family with this number of classes, including the base.
     ///
     /// # Errors
     /// [`ModelError::Classes`] where there are fewer than two.
