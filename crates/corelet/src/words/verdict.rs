@@ -421,14 +421,14 @@ mod tests {
         let moves = Moves { shift: of("level[3]", -0.04, 0.01), ratio: of("spread", 1.02, 0.005) };
         let told = moves_line(&moves, 0.03, 0.04).unwrap();
         assert!(
-            told.contains("that of level[3], by -0.04 ± 0.01 sd")
-                && told.contains("that of spread, by a factor of 1.020"),
+            told.contains("mean of level[3] by -0.04 ± 0.01 sd")
+                && told.contains("sd of spread by a factor of 1.020"),
             "{told}"
         );
         assert!(told.ends_with("no direction by more than 0.2 sd"), "{told}");
         assert!(moves_line(&moves, 1e-6, 2e-6).is_none());
         // Far from a first order there is no number, but still a name.
         let far = moves_line(&moves, 100.0, 120.0).unwrap();
-        assert!(far.contains("strays most along level[3]") && !far.contains("sd"), "{far}");
+        assert!(far.contains("correlates most with level[3]") && !far.contains("sd"), "{far}");
     }
 }
