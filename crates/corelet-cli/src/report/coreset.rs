@@ -40,7 +40,7 @@ pub(crate) struct Subject<'a> {
 /// The report as one HTML file.
 ///
 /// # Errors
-/// Where a picture cannot be drawn.
+/// If a picture cannot be drawn.
 pub(crate) fn to_html(subject: &Subject<'_>) -> anyhow::Result<String> {
     let Subject { study, chosen, .. } = subject;
     let coreset = chosen.coreset();
@@ -244,7 +244,7 @@ fn shifts(subject: &Subject<'_>, full: &Gaussian, own: &Gaussian) -> Section {
     let sd = |gaussian: &Gaussian, j: usize| gaussian.covariance[j * full.dim() + j].sqrt();
     let row = |&j: &usize| {
         let shift = (own.mean[j] - full.mean[j]) / sd(full, j);
-        // Without the sign of what is rounded to 0.
+        // Drops the sign of a value that rounds to 0.
         let shift = (1e3 * shift).round() / 1e3 + 0.0;
         vec![names[j].clone(), format!("{shift:.3}"), format!("{:.3}", sd(own, j) / sd(full, j))]
     };
@@ -256,7 +256,7 @@ fn shifts(subject: &Subject<'_>, full: &Gaussian, own: &Gaussian) -> Section {
     let mut section = Section::new("Shifts");
     section.table(Table {
         caption: format!(
-            "Posterior means of the coreset less those of {reference}, in posterior standard deviations, and ratios of the standard \
+            "Posterior means of the coreset minus those of {reference}, in posterior standard deviations, and ratios of the standard \
              deviations, both from Gaussian fits.{more}"
         ),
         header: ["parameter", "mean shift", "sd ratio"].map(str::to_owned).to_vec(),

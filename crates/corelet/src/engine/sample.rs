@@ -33,7 +33,7 @@ impl Sample {
         self.draws.len()
     }
 
-    /// True where there is none.
+    /// True if there is none.
     pub fn is_empty(&self) -> bool {
         self.draws.is_empty()
     }

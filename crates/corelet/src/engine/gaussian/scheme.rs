@@ -100,7 +100,7 @@ pub struct Looked {
 }
 
 impl<'t, T: Target + ?Sized> Expanded<'t, T> {
-    /// With up to `plan.k` rows beside the Gaussian. None where the model has no gradient.
+    /// With up to `plan.k` rows beside the Gaussian. None if the model has no gradient.
     pub fn new(target: &'t T, units: Units, plan: Plan) -> Option<Self> {
         let model = target.derivatives()?;
         let sample = sample_of(target.rows(), plan.seed);
