@@ -21,7 +21,10 @@ def test_counts_by_group(agrees):
         middle = pm.Normal("middle", 1, 1, dims="group")
         pm.Deterministic("ratio", pm.math.exp(slope))
         pm.Poisson("y", mu=pm.math.exp(middle[group] + slope * x), observed=y)
+        # Another study, which says as much of the slope as all rows do.
+        pm.Normal("study", slope, 0.01, observed=0.42)
     fit = corelet.pymc.fit(model, k=60)
+    assert "study: observed, but not of the 3000 rows, so kept whole beside the coreset" in fit.notes
     with model:
         full = pm.sample(draws=500, tune=500, chains=2, cores=1, random_seed=1, progressbar=False)
     agrees(fit, {name: full.posterior[name].values for name in ("slope", "middle", "ratio")})
@@ -200,6 +203,10 @@ def parts(kind):
         elif kind == "minibatch":
             some_x, some_y = pm.Minibatch(x, y, batch_size=50)
             pm.Normal("y", pm.Normal("slope") * some_x, observed=some_y, total_size=300)
+        elif kind == "lengths":
+            data = pm.Data("x", x)
+            pm.Normal("y", pm.Normal("slope") * data, observed=pm.Data("seen", y))
+            pm.set_data({"x": x[:100]})
         else:
             pm.Normal("y", eta, observed=y)
     return model
@@ -215,6 +222,7 @@ def parts(kind):
         ("missing", "y has missing values that the model imputes"),
         ("discrete", "which is a discrete variable"),
         ("minibatch", "pm.Minibatch"),
+        ("lengths", "its data have these lengths: x 100, seen 300"),
     ],
 )
 def test_refused_in_one_line(kind, words):
