@@ -115,7 +115,11 @@ def numpyro() -> Tool:
         + "; ".join(f"`{name}` ({why})" for name, why in NOT_OF_ROWS.items() if name != "Distribution")
         + "."
     )
-    return Tool("NumPyro", NAMES, row, lambda: [(f"`{name_of(model)}`", refusal(model, args)) for model, args, _ in REFUSED], words)
+    after = (
+        "Where an angle is a line of x, it turns round and round as the slope grows, and the likelihood has another top at each turn: here of negligible "
+        "mass, which a search cannot prove of all of them. 2 arctan(…), the link of circular regression and of bambi, does not turn.\n"
+    )
+    return Tool("NumPyro", NAMES, row, lambda: [(f"`{name_of(model)}`", refusal(model, args)) for model, args, _ in REFUSED], words, after)
 
 
 TOOLS = {"pymc": pymc, "bambi": bambi, "numpyro": numpyro}
@@ -134,10 +138,14 @@ def kept(table: str) -> dict[str, Row]:
 def fit(tool: Tool, table: str, names: list[str]) -> None:
     """Grades of these likelihoods, or of those that have none, kept one by one."""
     warnings.filterwarnings("ignore")
-    for name in names or [name for name in tool.cases if name not in kept(table)]:
+    for name in names or tool.cases:
+        if not names and name in kept(table):
+            continue
         found = tool.fitted(name)
         fit = found.pop("fit")
         row = dict(grade=fit.verdict.grade, rounds=len(fit.rounds), points=len(fit.coreset), **{key: round(x, 1) for key, x in found.items()})
+        if row["grade"] != "A":
+            row["reasons"] = fit.verdict.reasons
         part = path(table).with_suffix(".part")
         part.write_text(json.dumps({**kept(table), name: row}, indent=1, ensure_ascii=False) + "\n")
         part.replace(path(table))

@@ -231,6 +231,19 @@ def test_refused_in_one_line(kind, words):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(("value", "words"), [(np.nan, "row 7 .*it is nan"), (-3.0, "row 7 .*it is -inf")])
+def test_a_row_without_a_value_is_named(value, words):
+    rng = np.random.default_rng(8)
+    x = rng.normal(size=300)
+    y = rng.poisson(np.exp(x)).astype(float)
+    x[7], y[7] = (value, y[7]) if np.isnan(value) else (x[7], value)
+    with pm.Model() as model:
+        pm.Poisson("y", pm.math.exp(pm.Normal("a") + pm.Normal("b") * x), observed=y.astype(int))
+    tool = corelet.pymc.Sampler(model, 500, 500, 4, 0, None, {})
+    with pytest.raises(corelet.CoreletError, match=f"chains cannot start: the log-likelihood of {words}"):
+        tool._starts(np.arange(300), np.ones(300), None, 0)
+
+
 @pytest.mark.parametrize(
     ("settings", "words"),
     [

@@ -110,7 +110,7 @@ def check_model(model: Any) -> int:
     for rv in model.free_RVs:
         if n in shape_of(rv):
             raise CoreletError(
-                f"{rv.name} has one latent value for each of the {n} rows, so a row has a part of the posterior of its own; "
+                f"{rv.name} has one latent value for each of the {n} rows{_first_axis(model, of_rows[0])}, so a row has a part of the posterior of its own; "
                 "integrate it out (pm.Mixture, pm.Marginal…), or give it one value for each group"
             )
     return n
@@ -122,6 +122,11 @@ def observed_of(model: Any) -> tuple[list[Any], list[Any]]:
     lengths = {rv: _length_of(model, rv) for rv in model.observed_RVs}
     n = max(lengths.values(), default=0)
     return [rv for rv in lengths if 0 < lengths[rv] == n], [rv for rv in lengths if lengths[rv] == 0 or lengths[rv] < n]
+
+
+def _first_axis(model: Any, rv: Any) -> str:
+    shape = shape_of(model.rvs_to_values[rv])
+    return f" (the first axis of {rv.name}, whose shape is {shape})" if len(shape) > 1 else ""
 
 
 def _length_of(model: Any, rv: Any) -> int:

@@ -25,7 +25,7 @@ from .pymc_density import Parameters, Scores, WeightedModel, flat_draws
 from .pymc_effects import Effects
 from .pymc_graph import AS_IT_IS, INSIDE, RowLogp, check_model, not_of_all_rows, observed_of, refusal, shape_of, unchecked, with_own_data
 from .pymc_loglik import AllRows, LogLikelihoods, Prior
-from .slicing import checked_rows
+from .slicing import checked_rows, without_a_value
 
 PILOT_CHAINS, ROUND_CHAINS, ROUND_TUNE = 4, 2, 300
 """Many short chains at first, to see whether they agree; few later."""
@@ -172,7 +172,8 @@ class Sampler:
         density, gradient = self._density(rows, weights, points)
         good = np.isfinite(density) & np.isfinite(gradient).all(axis=1)
         if not good.any():
-            raise CoreletError(
+            theta = {name: values[0] for name, values in self.free.constrain(points[None]).items()}
+            raise without_a_value(self._by_numpy(theta, rows), rows) or CoreletError(
                 "the log-posterior is not finite at any of "
                 f"{FIRST_STARTS} points around PyMC's initial point; give variables an initval, or scale the data"
             )
