@@ -130,6 +130,8 @@ def test_many_intercepts_by_one_gaussian():
     fit = corelet.pymc.fit(model, k=60, rest="gaussian")
     assert fit.verdict.variance < 0.05 and fit.coreset.rest is not None, fit
     assert len(fit.coreset.rest.names) == 32 and fit.idata.sample_stats.sizes["draw"] == 1000
+    # ArviZ marks the draws of divergences by it.
+    assert fit.idata.sample_stats["diverging"].dtype == bool
     posterior = fit.idata.posterior
     fitted = np.exp(posterior["levels"].values[..., shop[:200]] + posterior["slope"].values[..., None] * x[:200])
     assert abs(fitted.mean() / y[:200].mean() - 1) < 0.15
