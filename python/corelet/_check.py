@@ -17,6 +17,11 @@ from .frames.units import Units
 
 def check_loglik(coreset: Coreset, loglik: Any, idata: Any, var_name: Optional[str]) -> dict[str, Any]:
     """The fields of a verdict on the weighted fit of a model that is known by its log-likelihoods."""
+    if coreset.rest is not None:
+        raise _lib.CoreletError(
+            "this coreset has a Gaussian beside its rows or in their place, and log-likelihoods of rows do not have its value: quality.verdict "
+            "is what its fit was judged, and certify of corelet, corelet.pymc or corelet.numpyro judges other draws by all rows"
+        )
     if callable(loglik):
         return _check_function(coreset, loglik, idata)
     given = idata if loglik is None else loglik
