@@ -204,6 +204,7 @@ def main():
     line.update(steps_a_draw=float(steps), gradient=gradient_seconds(model))
     # Of nutpie on all rows the steps of a draw are not known beforehand: 15 is a tree of depth 4.
     line.update(forecast=line["gradient"] * 15 * (DRAWS + TUNE) * CHAINS)
+    print(json.dumps(line), file=sys.stderr, flush=True)
     if "full" in words:
         share = min(1.0, LONGEST / line["forecast"])
         (trace, done), wall, cpu = timed(lambda: full(model, share))

@@ -73,7 +73,8 @@ def fit(
     marginalise
         `auto`: a latent variable with one value for each of 500 groups or more, of 100 rows at most on average, is integrated out by
         adaptive Gauss–Hermite nodes where each row meets its own group's value alone and these are independent given the other parameters;
-        whole groups are then chosen, Corelet's own NUTS samples the other parameters, and `fit.random_effects()` has the values. Not with
+        whole groups are then chosen, Corelet's own NUTS samples the other parameters, and `fit.random_effects()` has the values. One with
+        fewer values is integrated out where nothing smaller stands for all rows and that is expected to be faster than to sample them. Not with
         `groups` or `sampler`. A variable's name: that one, however many groups there are. `none`: all are sampled.
 
     Examples

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Optional
 
 from .._fit import Fit, FitProgressOption, Plan, run_rounds
-from .._lib import gaussian_first
+from .._lib import CoreletError, gaussian_first
 from ..frames.units import Units
 from ..results.draws import Draws
 from .integrated import fit_integrated, groups_of
@@ -48,7 +48,10 @@ class Asked:
         try:
             return self._by_rows()
         except Faster as faster:
-            found = self._by_groups(faster.marginal)
+            try:
+                found = self._by_groups(faster.marginal)
+            except CoreletError as error:
+                tool.notes.append(f"{faster.marginal.model.name} was not integrated out: {error}")
         if found is not None and found.verdict.grade != "C":
             found.notes.insert(0, NOTHING_SMALLER)
             return found

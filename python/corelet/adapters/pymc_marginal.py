@@ -264,7 +264,8 @@ class Alternative:
             try:
                 marginal = Marginal(PyMCMarginal(self._tool, self._latent), self._latent.codes, self._tool.seed)
                 self._known = (marginal, marginal.seconds())
-            except Exception:  # Numba raises errors of many kinds for an operation that it has not.
+            except Exception as error:  # Numba raises errors of many kinds for an operation that it has not.
+                self._tool.notes.append(f"{self._latent.name} was not integrated out: {_words(error)}")
                 self._latent = None
         if self._known is not None and self._known[1] < seconds:
             raise Faster(*self._known)
