@@ -117,6 +117,14 @@ pub trait Target: Sync {
         None
     }
 
+    /// Called, perhaps several times, before all rows are sampled for want of anything smaller, which will take so many seconds.
+    ///
+    /// # Errors
+    /// What ends the fit: a tool that knows a faster way takes that.
+    fn before_all_rows(&self, _seconds: f64) -> Result<(), TargetError> {
+        Ok(())
+    }
+
     /// Called now and then while threads work: an error, Ctrl-C for instance, ends the work.
     ///
     /// # Errors
