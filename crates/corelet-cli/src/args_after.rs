@@ -48,7 +48,7 @@ impl GivenArgs {
 #[command(after_help = "\
 Examples:
   corelet certify draws.csv data.parquet --target y --model logistic
-  corelet certify advi.parquet data.parquet --target count --model poisson --prior-sd 2 -o weighted.parquet
+  corelet certify advi.parquet data.parquet --target count --model poisson -o weighted.parquet
 A column log_density, the log density of the approximation at each draw on the scale of the draws, up to a constant, gives
 weights that mend draws which are nearly right. The exit code is 3 where the draws are not certified.")]
 pub(crate) struct CertifyArgs {
@@ -78,7 +78,7 @@ impl CertifyArgs {
 #[command(after_help = "\
 Examples:
   corelet review draws.parquet data.parquet --target y --model logistic
-  corelet review draws.csv data.csv --target count --model poisson -o rows.parquet --json review.json
+  corelet review draws.csv data.csv --target count --model poisson -o rows.parquet
   corelet review draws.parquet data.parquet --target y --by region --evidence
   corelet review draws.parquet data.parquet --target y --k-fold 10 -o rows.parquet
   corelet review draws.parquet new.parquet --target y --against other.parquet -o rows.parquet

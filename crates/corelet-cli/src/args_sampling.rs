@@ -83,9 +83,9 @@ pub(crate) struct SampleArgs {
 #[command(after_help = "\
 Examples:
   corelet fit data.csv --target y
-  corelet fit flights.parquet --target late --drop-missing -k 500 -o draws.parquet --arviz draws.json
-  corelet fit data.csv --target y --max-kl 0.01 -o draws.parquet --coreset core.parquet --json summary.json
-  corelet fit visits.parquet --target bought --random customer -k 50 -o draws.parquet --random-effects customers.parquet
+  corelet fit flights.parquet --target late --drop-missing --report report.html
+  corelet fit data.csv --target y -k 500 -o draws.parquet --coreset core.parquet
+  corelet fit visits.parquet --target bought --random customer --random-effects customers.parquet
 The exit code is 3 where the coreset is not certified.")]
 pub(crate) struct FitArgs {
     #[command(flatten)]
@@ -155,7 +155,7 @@ impl RandomArgs {
 #[command(after_help = "\
 Examples:
   corelet path data.csv --target y -k 200
-  corelet path flights.parquet --target late --drop-missing -k 500 -o path.csv --figure path.svg")]
+  corelet path flights.parquet --target late --drop-missing -o path.csv --figure path.svg")]
 pub(crate) struct PathArgs {
     #[command(flatten)]
     pub(crate) data: DataArgs,
@@ -179,9 +179,9 @@ pub(crate) struct PathArgs {
 #[command(after_help = "\
 Examples:
   corelet predict core.parquet new.csv -o predicted.csv
-  corelet predict core.parquet new.parquet -o predicted.parquet --kind outcome --quantiles 0.025,0.5,0.975
+  corelet predict core.parquet new.csv -o predicted.csv --kind outcome --quantiles 0.025,0.975
 Of a mixed model, for the groups in the data and for new ones:
-  corelet predict core.parquet new.csv --data visits.parquet --unseen-groups new -o predicted.csv")]
+  corelet predict core.parquet new.csv --data visits.parquet --unseen-groups new -o out.csv")]
 pub(crate) struct PredictArgs {
     /// Coreset file, .parquet or .json, as build writes it: it has the model and how rows are encoded
     pub(crate) coreset: PathBuf,

@@ -4,6 +4,7 @@
 //! The `corelet` command stands on it, and so do the paper's experiments in `corelet-paper`. It is no interface for others:
 //! use the library `corelet`.
 
+pub mod allocator;
 pub mod figure;
 pub mod interrupt;
 pub mod output;

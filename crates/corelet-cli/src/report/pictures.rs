@@ -156,7 +156,7 @@ pub(crate) fn outcomes(checked: &Checked) -> anyhow::Result<Option<(Drawing, Str
         let marks = vec![
             flat(1.0 + error, "95 % of bins, were the model right"),
             flat((1.0 - error).max(0.0), ""),
-            curve(steps.collect(), own_style(), "rows"),
+            curve(steps.collect(), style_of("pursuit"), "rows"),
         ];
         let words = "The place of each outcome among those drawn for it (the probability integral transform), as a share of a level \
                      histogram. Higher at both ends: outcomes vary more than the model says; higher in the middle: less; a slope: the \
