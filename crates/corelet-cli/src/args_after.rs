@@ -49,7 +49,8 @@ impl GivenArgs {
 Examples:
   corelet certify draws.csv data.parquet --target y --model logistic
   corelet certify advi.parquet data.parquet --target count --model poisson -o weighted.parquet
-A column log_density, the log density of the approximation at each draw on the scale of the draws, up to a constant, gives
+
+A column log_density, the log density of the approximation at each draw on the scale of the draws, up to a constant, gives \
 weights that mend draws which are nearly right. The exit code is 3 where the draws are not certified.")]
 pub(crate) struct CertifyArgs {
     #[command(flatten)]
@@ -83,6 +84,7 @@ Examples:
   corelet review draws.parquet data.parquet --target y --k-fold 10 -o rows.parquet
   corelet review draws.parquet new.parquet --target y --against other.parquet -o rows.parquet
   corelet review draws.parquet visits.csv --target cost --model gamma --groups patient
+
 Rows are taken as independent given the parameters; with --groups the jackknife takes those of a group together.")]
 pub(crate) struct ReviewArgs {
     #[command(flatten)]

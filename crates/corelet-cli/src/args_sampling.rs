@@ -55,6 +55,7 @@ pub(crate) struct DrawFiles {
 Examples:
   corelet sample data.csv --target y --coreset core.parquet -o draws.parquet --arviz draws.json
   corelet sample data.csv --target y --full -o full.parquet --chains 4 --draws 2000
+
 The exit code is 3 where the coreset is not certified.")]
 pub(crate) struct SampleArgs {
     #[command(flatten)]
@@ -86,6 +87,7 @@ Examples:
   corelet fit flights.parquet --target late --drop-missing --report report.html
   corelet fit data.csv --target y -k 500 -o draws.parquet --coreset core.parquet
   corelet fit visits.parquet --target bought --random customer --random-effects customers.parquet
+
 The exit code is 3 where the coreset is not certified.")]
 pub(crate) struct FitArgs {
     #[command(flatten)]
@@ -180,10 +182,11 @@ pub(crate) struct PathArgs {
 Examples:
   corelet predict core.parquet new.csv -o predicted.csv
   corelet predict core.parquet new.csv -o predicted.csv --kind outcome --quantiles 0.025,0.975
+
 Of a mixed model, for the groups in the data and for new ones:
   corelet predict core.parquet new.csv --data visits.parquet --unseen-groups new -o out.csv")]
 pub(crate) struct PredictArgs {
-    /// Coreset file, .parquet or .json, as build writes it: it has the model and how rows are encoded
+    /// Coreset file, .parquet or .json, as build, fit --coreset and update write it: it has the model and how rows are encoded
     pub(crate) coreset: PathBuf,
     /// Rows to predict, with the columns that the coreset was built on
     pub(crate) new: PathBuf,
@@ -221,7 +224,8 @@ Examples:
   corelet update core.parquet october.csv -o core2.parquet
   corelet update core.parquet october.csv -o core2.parquet --posterior draws.parquet
   corelet update core2.parquet november.csv --old september.csv october.csv -o core3.parquet
-Without --old the verdict rests on the certificates of the earlier rows, and says how much. The exit code is 3 where the result is not
+
+Without --old the verdict rests on the certificates of the earlier rows, and says how much. The exit code is 3 where the result is not \
 certified.")]
 pub(crate) struct UpdateArgs {
     /// Coreset file, .parquet or .json, as fit --coreset or update writes it
