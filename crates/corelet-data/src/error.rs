@@ -62,7 +62,9 @@ pub enum DataError {
     )]
     QuoteWithin { file: String, place: Place },
 
-    #[error("{file}: column '{column}', {place}: the text is not UTF-8; convert the file (iconv -f latin1 -t utf-8)")]
+    #[error(
+        "{file}: column '{column}', {place}: the text is not UTF-8; convert the file (iconv -f latin1 -t utf-8)"
+    )]
     NotUtf8 { file: String, column: String, place: Place },
 
     #[error(
@@ -448,9 +450,7 @@ impl DataError {
                 Hint::value("model", looks.model(), "suits such a target")
             }
             Self::PositiveNeeded { last, .. } => Hint::value("positive", &**last, "takes this one"),
-            Self::NotBinary { .. } => {
-                Hint::value("positive", "LEVEL", "says which value counts as success")
-            }
+            Self::NotBinary { .. } => Hint::value("positive", "LEVEL", "says which value counts as success"),
             Self::LevelCount { .. } => Hint::value("model", Looks::Words.model(), "takes several classes"),
             Self::LevelsNeeded { .. } | Self::OtherLevels { .. } => {
                 Hint::value("levels", "LOW,…,HIGH", "says the order of all of them")
