@@ -27,6 +27,13 @@ from .results.certificate import Certificate
 from .results.draws import Draws
 from .results.review import KFold, Review
 
+__all__ = ["certify", "fit", "k_fold", "review"]
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted(__all__)
+
 
 @seeded
 def fit(

@@ -4,6 +4,7 @@
 //! The `corelet` command uses it, and so do the paper's experiments in `corelet-paper`. It is not a public interface:
 //! use the library `corelet`.
 
+pub mod allocator;
 pub mod figure;
 pub mod interrupt;
 pub mod output;

@@ -62,7 +62,9 @@ pub enum DataError {
     )]
     QuoteWithin { file: String, place: Place },
 
-    #[error("{file}: column '{column}', {place}: the text is not UTF-8; convert the file")]
+    #[error(
+        "{file}: column '{column}', {place}: the text is not UTF-8; convert the file (iconv -f latin1 -t utf-8)"
+    )]
     NotUtf8 { file: String, column: String, place: Place },
 
     #[error(
@@ -113,7 +115,8 @@ pub enum DataError {
 
     #[error(
         "{file}: column '{column}', {place}: '{value}' is not a number, but nearly all of the column is \
-         ({others} cells are not)"
+         ({others} cell{} not)",
+        if *others == 1 { " is" } else { "s are" }
     )]
     NearlyNumeric { file: String, column: String, place: Place, value: String, others: usize },
 
@@ -136,6 +139,9 @@ pub enum DataError {
         "{file}: column '{column}' is stored as text, but every cell is a number, such as '{value}' ({place}); store it as numbers"
     )]
     NumbersAsText { file: String, column: String, place: Place, value: String },
+
+    #[error("{file}: column '{column}' is empty in every row")]
+    EmptyColumn { file: String, column: String, feature: bool },
 
     #[error("{file}: {affected} of {rows} rows have missing values ({columns})")]
     Missing { file: String, affected: usize, rows: usize, columns: String },
@@ -193,8 +199,8 @@ pub enum DataError {
     )]
     NotBinary { file: String, column: String, place: Place, value: f64, looks: Looks },
 
-    #[error("{file}: target '{column}' is text; say which of {levels} counts as success")]
-    PositiveNeeded { file: String, column: String, levels: String },
+    #[error("{file}: target '{column}' is text, and which of {levels} counts as success is not said")]
+    PositiveNeeded { file: String, column: String, levels: String, last: Box<str> },
 
     #[error("{file}: target '{column}' has no level '{positive}'; the levels are {levels}")]
     UnknownPositive { file: String, column: String, positive: String, levels: String },
@@ -372,6 +378,7 @@ impl DataError {
             Self::Thousands { .. } => "thousands",
             Self::Unit { .. } => "unit",
             Self::NumbersAsText { .. } => "numbers_as_text",
+            Self::EmptyColumn { .. } => "empty_column",
             Self::Missing { .. } => "missing",
             Self::Codec { .. } => "codec",
             Self::OtherRows { .. } => "other_rows",
@@ -419,9 +426,9 @@ impl DataError {
         Some(match self {
             Self::UnknownExtension { .. } => Hint::value("format", "FORMAT", "names the format"),
             Self::NoTarget { .. } => Hint::value("target", "COLUMN", "names it"),
-            Self::UnsupportedType { column, .. } | Self::TooManyLevels { column, .. } => {
-                Hint::value("exclude", column, OUT)
-            }
+            Self::UnsupportedType { column, .. }
+            | Self::TooManyLevels { column, .. }
+            | Self::EmptyColumn { column, feature: true, .. } => Hint::value("exclude", column, OUT),
             Self::NearlyNumeric { value, .. } => Hint::value("missing", value, "takes such cells as missing"),
             Self::Missing { .. } => Hint::switch("drop_missing", "leaves those rows out"),
             Self::Scratch { .. } => Hint::value("scratch", "DIR", "names another folder"),
@@ -442,9 +449,8 @@ impl DataError {
             | Self::NotNumeric { looks: Some(looks), .. } => {
                 Hint::value("model", looks.model(), "suits such a target")
             }
-            Self::PositiveNeeded { .. } | Self::NotBinary { .. } => {
-                Hint::value("positive", "LEVEL", "says which value counts as success")
-            }
+            Self::PositiveNeeded { last, .. } => Hint::value("positive", &**last, "takes this one"),
+            Self::NotBinary { .. } => Hint::value("positive", "LEVEL", "says which value counts as success"),
             Self::LevelCount { .. } => Hint::value("model", Looks::Words.model(), "takes several classes"),
             Self::LevelsNeeded { .. } | Self::OtherLevels { .. } => {
                 Hint::value("levels", "LOW,…,HIGH", "says the order of all of them")

@@ -46,7 +46,7 @@ pub use files::{
 pub use looks::Looks;
 pub use scan::blocks::{Reading, Watch};
 pub use scan::kept_rows::KeptRows;
-pub use scan::memory::{address_space, available, size};
+pub use scan::memory::{address_space, allocation_is_tried, available, size};
 pub use scan::names::NameList;
 pub use scan::place::Place;
 pub use scan::source::Source;

@@ -58,13 +58,20 @@ pub(crate) fn to_html(subject: &Subject<'_>) -> anyhow::Result<String> {
     ];
     let page = Page {
         title: format!("{} of {}", count(coreset.rows.len()), plural(study.all_rows(), "row")),
-        lead: format!("A coreset of {} for a {} model.", study.frame().source, study.model()),
+        lead: lead(study),
         badge: Some(badge(subject)),
         themed: true,
         sections: sections.into_iter().flatten().collect(),
         footer: format!("corelet {}", env!("CARGO_PKG_VERSION")),
     };
     page.to_html()
+}
+
+/// Which data, model and target it is of.
+fn lead(study: &Study) -> String {
+    let frame = study.frame();
+    let target = frame.target.as_ref().map_or_else(String::new, |target| format!(", the target {target}"));
+    format!("The data are {}, the model is {}{target}.", frame.source, study.model())
 }
 
 /// The grade with one sentence.

@@ -156,7 +156,7 @@ pub(crate) fn outcomes(checked: &Checked) -> anyhow::Result<Option<(Drawing, Str
         let marks = vec![
             flat(1.0 + error, "95 % of bins, were the model right"),
             flat((1.0 - error).max(0.0), ""),
-            curve(steps.collect(), own_style(), "rows"),
+            curve(steps.collect(), style_of("pursuit"), "rows"),
         ];
         let words = "Histogram of the predictive quantile of each outcome (the probability integral transform, PIT), relative to a uniform \
                      distribution. Higher at both ends: outcomes vary more than the model predicts; higher in the middle: less; a slope: \

@@ -2,7 +2,7 @@
 
 use corelet::review::{Checked, Mover, Moving, Review};
 use corelet::study::{KFold, Study};
-use corelet::words::{k_folded, misfits, predicted};
+use corelet::words::{k_folded, misfits, moved, predicted};
 
 use super::pictures;
 use crate::page::{Page, Section, Table};
@@ -98,11 +98,12 @@ fn driven(study: &Study, review: &Review) -> Section {
         each.collect::<Vec<_>>().join(", ")
     };
     let row = |(name, moving): (&String, &Moving)| {
+        let [mean, sd, jackknife] = moved(moving);
         vec![
             name.clone(),
-            number(moving.mean),
-            number(moving.sd),
-            number(moving.jackknife),
+            mean,
+            sd,
+            jackknife,
             moving.to_turn.map_or("–".to_owned(), count),
             named(&moving.against),
         ]
@@ -112,7 +113,7 @@ fn driven(study: &Study, review: &Review) -> Section {
         caption: "Posterior standard deviations, and standard errors of the mean by the infinitesimal jackknife; the smallest number of \
                   rows whose removal changes the sign; and the rows whose removal moves the mean most towards zero, with the change."
             .to_owned(),
-        header: ["parameter", "mean", "sd", "jackknife", "rows to turn", "rows"].map(str::to_owned).to_vec(),
+        header: ["parameter", "mean", "sd", "jackknife", "rows to turn it", "rows (change)"].map(str::to_owned).to_vec(),
         rows: each.take(MOST).map(row).collect(),
         numeric: true,
     });

@@ -54,6 +54,13 @@ impl Examination<'_> {
     /// Refuses missing values that may not be left out, and a file with nothing but them.
     fn check_missing(&self, drop_missing: bool) -> Result<(), DataError> {
         let rows = &self.survey.rows;
+        let mut empty =
+            self.columns().zip(&self.survey.columns).filter(|(_, found)| found.missing >= rows.total());
+        if let (true, Some(((position, column, _), _))) = (rows.total() > 1, empty.next()) {
+            let (file, column) = (self.file(), column.to_owned());
+            let feature = self.roles.features.contains(&position);
+            return Err(DataError::EmptyColumn { file, column, feature });
+        }
         let counts = self.columns().zip(&self.survey.columns).filter(|(_, found)| found.missing > 0);
         let counts: Vec<String> =
             counts.map(|((_, column, _), found)| format!("{} in '{column}'", found.missing)).collect();

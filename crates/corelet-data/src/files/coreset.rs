@@ -145,6 +145,10 @@ impl Known {
 }
 
 fn read_table(source: &Source<'_>, notes: BTreeMap<String, String>) -> Result<Written, DataError> {
+    if !source.column_names().iter().any(|name| *name == "row") {
+        let reason = "it has no column 'row'; write one with build, or with fit --coreset".to_owned();
+        return Err(DataError::NotCoreset { file: source.name().to_owned(), reason });
+    }
     let rows = numbers(source, "row")?;
     let all: Vec<usize> = (0..rows.len()).collect();
     Ok(Written { rows, cells: texts(&source.cells(&all)?), notes })

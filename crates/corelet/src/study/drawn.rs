@@ -7,8 +7,8 @@ use super::modes::SEED;
 use super::{Listener, Progress, Resolved, Study, StudyError};
 use crate::coreset::WrittenWeights;
 use crate::posterior::{
-    Chains, Diagnostics, Gaussian, LaplaceError, Marginal, Modes, SampleProgress, SampleSettings,
-    has_one_mode, modes_of_weighted, resample, sample,
+    Chains, Diagnostics, Gaussian, LaplaceError, Marginal, Modes, ParameterSummary, SampleProgress,
+    SampleSettings, has_one_mode, modes_of_weighted, resample, sample,
 };
 use crate::review::Checked;
 use crate::rows::{All, LogLikelihood, Memory, Observations, Rest, Weighted};
@@ -210,18 +210,24 @@ impl Drawn {
         Some(resample(&self.chains.thinned(VERDICT_DRAWS), &verdict.log_weights))
     }
 
-    /// What belongs to no feature, on its natural scale; see [`Resolved::natural`].
-    pub fn natural(&self, study: &Study) -> Vec<(String, Marginal)> {
+    /// What belongs to no feature, on its natural scale, weighted where the draws are, and what the chains say of it; see
+    /// [`Resolved::natural`].
+    pub fn natural(&self, study: &Study) -> Vec<(String, Marginal, ParameterSummary)> {
         let (chains, weights) = self.kept();
-        let theta = chains.theta();
         let of =
             |draw: &[f64]| study.resolved().natural(&study.frame().standardisation, &study.to_original(draw));
-        let draws: Vec<Vec<(String, f64)>> = theta.chunks_exact(chains.dim.max(1)).map(of).collect();
-        let marginal = |(j, (name, _)): (usize, &(String, f64))| {
-            let values: Vec<f64> = draws.iter().map(|draw| draw[j].1).collect();
-            (name.clone(), Marginal::new(&values, &weights))
+        let all = |theta: &[f64]| -> Vec<Vec<(String, f64)>> {
+            theta.chunks_exact(chains.dim.max(1)).map(of).collect()
         };
-        draws.first().map_or_else(Vec::new, |first| first.iter().enumerate().map(marginal).collect())
+        let column = |draws: &[Vec<(String, f64)>], j: usize| draws.iter().map(|draw| draw[j].1).collect();
+        let kept = all(&chains.theta());
+        let by_chain: Vec<_> = self.chains.chains.iter().map(|chain| all(&chain.draws.theta)).collect();
+        let described = |(j, (name, _)): (usize, &(String, f64))| {
+            let values: Vec<f64> = column(&kept, j);
+            let draws: Vec<Vec<f64>> = by_chain.iter().map(|draws| column(draws, j)).collect();
+            (name.clone(), Marginal::new(&values, &weights), ParameterSummary::new(&draws))
+        };
+        kept.first().map_or_else(Vec::new, |first| first.iter().enumerate().map(described).collect())
     }
 
     /// Each parameter on the original and on the standardised scale, weighted if the draws are weighted.

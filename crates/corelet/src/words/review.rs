@@ -1,5 +1,6 @@
 //! The words for a review: how well rows are predicted, whether the model fits, and which rows are influential.
 
+use super::estimates::figures;
 use super::numbers::{count, number, percent, plural};
 use crate::review::{Bin, Checked, Evidence, Loo, Moving, Outcomes, Review};
 #[cfg(feature = "sampling")]
@@ -27,8 +28,9 @@ const FAR_TAILS: f64 = 3.0;
 /// The distance of the PIT from a uniform distribution that is reported.
 const FAR_PIT: f64 = 0.05;
 
-/// Number of parameters that are named.
+/// Number of parameters that are named; a few more are named too, rather than counted.
 const SHOWN: usize = 12;
+const FEW: usize = 4;
 
 /// The whole review in lines of text.
 pub fn reviewed(review: &Review, names: &[String], file_row: &dyn Fn(usize) -> usize) -> Vec<String> {
@@ -120,8 +122,8 @@ fn fits(checked: &Checked) -> Vec<String> {
         lines.push(format!(
             "  zeros          {}, where the model expects {} ± {}",
             count(zeros),
-            number(expected),
-            number(sd)
+            count(expected.max(0.0).round() as usize),
+            count(sd.max(0.0).round() as usize)
         ));
     }
     if let Some(([below, above], expected)) = checked.outside {
@@ -279,6 +281,13 @@ pub fn misfits_by_level(by: &[(String, Checked)]) -> Vec<String> {
     by.iter().flat_map(of).collect()
 }
 
+/// Mean, posterior sd and jackknife of a parameter as text, with the digits that the sd asks for.
+pub fn moved(moving: &Moving) -> [String; 3] {
+    let [mean, sd, jackknife, _] =
+        figures(&[[moving.mean, moving.sd, moving.jackknife, moving.mean]]).swap_remove(0);
+    [mean, sd, jackknife]
+}
+
 fn driven(
     each: &[Moving],
     clusters: Option<usize>,
@@ -290,8 +299,9 @@ fn driven(
         |n| format!("infinitesimal jackknife by {} groups", count(n)),
     );
     let mut lines = vec![format!("  coefficients   posterior sd, and standard error by the {by}")];
-    let width = names.iter().take(SHOWN).map(|name| name.chars().count()).max().unwrap_or(0);
-    for (name, moving) in names.iter().zip(each).take(SHOWN) {
+    let shown = if names.len() > SHOWN + FEW { SHOWN } else { names.len() };
+    let width = names.iter().take(shown).map(|name| name.chars().count()).max().unwrap_or(0);
+    for (name, moving) in names.iter().zip(each).take(shown) {
         let most = moving.against.first().map_or_else(String::new, |mover| {
             format!(", removing row {} changes it by {}", file_row(mover.row), number(mover.change))
         });
@@ -299,15 +309,13 @@ fn driven(
             let rows = if rows == 1 { "one row".to_owned() } else { format!("{} rows", count(rows)) };
             format!(", removing {rows} changes its sign")
         });
+        let [mean, sd, jackknife] = moved(moving);
         lines.push(format!(
-            "                 {name:width$}  {} ± {} (jackknife {}){most}{turn}",
-            number(moving.mean),
-            number(moving.sd),
-            number(moving.jackknife)
+            "                 {name:width$}  {mean} ± {sd} (jackknife {jackknife}){most}{turn}"
         ));
     }
-    if names.len() > SHOWN {
-        lines.push(format!("                 and {} more", names.len() - SHOWN));
+    if names.len() > shown {
+        lines.push(format!("                 and {} more", names.len() - shown));
     }
     lines
 }
