@@ -101,6 +101,8 @@ pub enum Reason {
     OwnMode,
     /// A tail of a parameter with more mass, or less, than draws.
     Tail,
+    /// The same of the weighted rows alone, which all rows have not.
+    OwnTail,
     /// Draws that are not of several chains, and whose density is not known.
     NoDensity,
     /// Too few effective draws for the score test to see a shift that matters.
@@ -305,6 +307,16 @@ impl Verdict {
             }
         }
         self
+    }
+
+    /// Whether V is more than an A allows.
+    pub fn strays(&self) -> bool {
+        self.reasons.iter().any(|reason| matches!(reason, Reason::Variance | Reason::Share))
+    }
+
+    /// Whether the draws are to be used with its importance weights: a B of draws that stray, not one that has another reservation.
+    pub fn is_reweighted(&self) -> bool {
+        self.grade == Grade::B && self.strays()
     }
 
     /// The same with the names of the parameters.
