@@ -318,6 +318,35 @@ fn lying_samplers_fail_the_score_test() {
     }
 }
 
+/// A sampler that leaves one parameter where it began, and draws the other exactly given that: along the other everything is right. A constant
+/// that no density knows is no lie, but nothing shows that it is one.
+#[test]
+fn a_parameter_that_never_moves_is_no_a() {
+    let normals = StandardNormal.sample_iter(ChaCha8Rng::seed_from_u64(2));
+    let moving: Vec<f64> = normals.take(4000).collect();
+    let theta: Vec<f64> = moving.iter().flat_map(|x| [*x, 1.5]).collect();
+    let draws = Draws { theta, dim: 2, chains: Some(4), log_weights: None };
+    let weighted: Vec<f64> = moving.iter().map(|x| -0.5 * x * x).collect();
+    let graded = |by_second: Option<f64>| {
+        let score = |by: f64| Scores {
+            draws: draws.clone(),
+            gradient: moving
+                .iter()
+                .enumerate()
+                .flat_map(|(s, x)| [-x, if s % 2 == 0 { by } else { -by }])
+                .collect(),
+        };
+        let (errors, weighted) = (vec![0.0; 4000], weighted.clone());
+        let scores = by_second.map(score);
+        judged(Evidence { errors, weighted, scores, ..Evidence::of(&draws) }).unwrap()
+    };
+    let stuck = graded(Some(0.7));
+    assert_eq!((stuck.grade, &stuck.reasons[..]), (Grade::C, &[Reason::Misscaled][..]));
+    for unknown in [graded(Some(0.0)), graded(None)] {
+        assert_eq!((unknown.grade, &unknown.reasons[..]), (Grade::B, &[Reason::OnTrust][..]));
+    }
+}
+
 #[test]
 fn too_few_draws_and_wrong_lengths_are_errors() {
     let rows = linear(50);

@@ -119,7 +119,7 @@ fn estimates(subject: &Subject<'_>, own: Option<&Gaussian>) -> Section {
     let of_draws = drawn.map(|drawn| PosteriorSummary::new(study, drawn).estimates(study));
     let (all, by) = match (of_draws, own) {
         (Some(estimates), _) => {
-            let reweighted = drawn.and_then(Drawn::grade) == Some(Grade::B);
+            let reweighted = drawn.is_some_and(Drawn::is_reweighted);
             (estimates, if reweighted { "by the draws, reweighted" } else { "by the draws" })
         }
         (None, Some(own)) => (by_gaussian(study, own), "by the Gaussian fit of the coreset's posterior"),
@@ -221,7 +221,7 @@ fn marginals(subject: &Subject<'_>, full: &Gaussian, own: &Gaussian) -> anyhow::
     let shown = &moved[..moved.len().min(SHOWN)];
     let sampled = drawn.map(|drawn| {
         let (chains, weights) = drawn.kept();
-        let reweighted = drawn.grade() == Some(Grade::B);
+        let reweighted = drawn.is_reweighted();
         Sampled { theta: chains.theta(), weights: reweighted.then_some(weights) }
     });
     let marginals = Marginals { names, full, own, reference, sampled: sampled.as_ref() };

@@ -18,6 +18,8 @@ mod pass;
 mod plan;
 mod pooled;
 mod review;
+#[cfg(feature = "sampling")]
+mod ridge;
 mod rounds;
 mod sample;
 mod scheme;

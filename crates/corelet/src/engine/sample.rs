@@ -1,7 +1,8 @@
 //! Draws of a posterior as a sampler hands them over.
 
-use crate::posterior::systematic;
+use crate::posterior::{E_BFMI_LIMIT, systematic};
 use crate::trust::Draws;
+use crate::trust::policy::{NECK_DIVERGED, NECK_E_BFMI};
 
 /// Chains of equal length, and what is known of them.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,6 +32,12 @@ impl Sample {
     /// Number of draws of all chains.
     pub fn len(&self) -> usize {
         self.draws.len()
+    }
+
+    /// Whether the chains may have missed the neck of a funnel, by their energy: it changes slowly, or rather slowly while some of them diverge.
+    pub fn may_miss_a_neck(&self) -> bool {
+        let diverged = self.diverged as f64 > NECK_DIVERGED * self.len() as f64;
+        self.e_bfmi.is_some_and(|fraction| fraction < E_BFMI_LIMIT || (diverged && fraction < NECK_E_BFMI))
     }
 
     /// True if there is none.

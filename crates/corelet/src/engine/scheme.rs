@@ -37,6 +37,11 @@ pub trait Scheme {
         true
     }
 
+    /// Changes how coresets are made where what is wrong asks for that, and says so: the next round is of the same k.
+    fn mended(&mut self, _verdict: &Verdict) -> Option<&'static str> {
+        None
+    }
+
     /// How often a pilot may be repeated on more rows.
     fn restarts(&self) -> usize {
         RESTARTS

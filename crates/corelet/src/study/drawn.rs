@@ -93,10 +93,10 @@ impl Study {
                 let _ = listener(Progress::Judging);
                 let draws = Draws::from_chains(&chains, VERDICT_DRAWS);
                 let judged = verdict(&self.rows, &self.prior, coreset, &draws, chains.divergences())?;
-                let tails: &[Reason] = if missed.is_empty() { &[] } else { &[Reason::Tail] };
+                let tails: Vec<Reason> = missed.iter().map(|(reason, _)| *reason).collect();
                 let found = self.against_draws(own_modes.as_ref(), &chains);
                 let judged = judged.named(&self.frame().names);
-                Some(judged.with(&self.known).with(&found).with(tails))
+                Some(judged.with(&self.known).with(&found).with(&tails))
             }
             None => None,
         };
@@ -115,7 +115,7 @@ impl Study {
             settings: *settings,
             sample_seconds,
             verdict_seconds,
-            missed,
+            missed: missed.into_iter().map(|(_, words)| words).collect(),
             misfits,
             checked,
         })
@@ -192,10 +192,15 @@ impl Drawn {
         self.verdict.as_ref().map(|verdict| verdict.grade)
     }
 
-    /// The draws to use, each with its weight; for grade B with the importance weights of the verdict.
+    /// Whether the draws are to be used with weights.
+    pub fn is_reweighted(&self) -> bool {
+        self.verdict.as_ref().is_some_and(Verdict::is_reweighted)
+    }
+
+    /// The draws to use, each with its weight: the importance weights of the verdict, where it asks for them.
     pub fn kept(&self) -> (Chains, Vec<f64>) {
         match &self.verdict {
-            Some(verdict) if verdict.grade == Grade::B => {
+            Some(verdict) if verdict.is_reweighted() => {
                 let size = verdict.draws as f64;
                 let weights = verdict.log_weights.iter().map(|w| w.exp() * size).collect();
                 (self.chains.thinned(VERDICT_DRAWS), weights)
@@ -204,9 +209,9 @@ impl Drawn {
         }
     }
 
-    /// For grade B, the draws resampled by their weights, for software that knows none.
+    /// The draws resampled by their weights, for software that knows none, where the verdict asks for weights.
     pub fn resampled(&self) -> Option<Chains> {
-        let verdict = self.verdict.as_ref().filter(|verdict| verdict.grade == Grade::B)?;
+        let verdict = self.verdict.as_ref().filter(|verdict| verdict.is_reweighted())?;
         Some(resample(&self.chains.thinned(VERDICT_DRAWS), &verdict.log_weights))
     }
 

@@ -3,10 +3,13 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
+use sparse_nnls::Method;
+
 use super::{
     BuildSpecification, Chosen, Drawn, Listener, ModelSpecification, Progress, Specification, Study,
     StudyError, unheard,
 };
+use crate::coreset::{RestChoice, Selector};
 use crate::data::{Columns, DesignOptions, Source};
 use crate::engine::{Advice, Fitted, Interrupted, Pilot, Plan, Round, Sample, Scheme, TargetError, rounds};
 use crate::model::BuiltIn;
@@ -86,7 +89,8 @@ impl Study {
             advice: Advice::Silent,
         };
         let listener = RefCell::new(listener);
-        let mut known = Known { study: self, asked, plan, listener: &listener, last: None };
+        let rest = asked.build.rest;
+        let mut known = Known { study: self, asked, plan, listener: &listener, last: None, rest };
         let step = &mut |step: &crate::engine::Step| (listener.borrow_mut())(Progress::Round(step));
         let fitted = rounds(&mut known, None, step);
         let last = known.last.take();
@@ -117,6 +121,8 @@ struct Known<'s, 'h, 'l> {
     listener: &'h RefCell<&'h mut Listener<'l>>,
     /// The last coreset built.
     last: Option<Arc<Chosen>>,
+    /// Whether a Gaussian is to stand beside the rows.
+    rest: RestChoice,
 }
 
 impl Scheme for Known<'_, '_, '_> {
@@ -149,7 +155,7 @@ impl Scheme for Known<'_, '_, '_> {
     fn build(&mut self, k: usize, _: Option<&()>) -> Result<Arc<Chosen>, TargetError> {
         // With `max_kl` and no number of points, their number is what is looked for.
         let k = if self.asked.build.max_kl.is_some() { self.asked.build.k } else { Some(k) };
-        let asked = BuildSpecification { k, ..self.asked.build.clone() };
+        let asked = BuildSpecification { k, rest: self.rest, ..self.asked.build.clone() };
         let mut listener = self.listener.borrow_mut();
         let chosen = self.study.build(&asked, &mut **listener)?.ok_or(Interrupted)?;
         Ok(self.last.insert(Arc::new(chosen)).clone())
@@ -191,6 +197,20 @@ impl Scheme for Known<'_, '_, '_> {
         _: usize,
     ) -> Result<Verdict, TargetError> {
         Ok(drawn.verdict.clone().ok_or("draws of all rows have no verdict")?.with(&found))
+    }
+
+    /// A Gaussian for all rows leaves no few rows with so much weight that their posterior has a place of its own.
+    fn mended(&mut self, verdict: &Verdict) -> Option<&'static str> {
+        let build = &self.asked.build;
+        let of_rows = |reason: &Reason| matches!(reason, Reason::OwnTail | Reason::OwnMode);
+        let groups = self.study.units() < self.study.problem().rows.len();
+        let pursuit = matches!(build.method, Selector::Embedded(Method::Pursuit(_)));
+        let suits = pursuit && build.max_kl.is_none() && !groups;
+        if self.rest != RestChoice::Auto || !suits || !verdict.reasons.iter().any(of_rows) {
+            return None;
+        }
+        self.rest = RestChoice::Gaussian;
+        Some("the weighted rows have a place of their own: a Gaussian for all rows beside them")
     }
 
     fn points(chosen: &Arc<Chosen>) -> usize {

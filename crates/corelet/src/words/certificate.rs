@@ -55,12 +55,11 @@ fn headline(certificate: &Certificate, rows: usize) -> String {
     let draws = count(certificate.draws);
     // Of a model that is known by functions alone, nobody has said how many there are.
     let rows = if rows == 0 { "all rows".to_owned() } else { format!("all {} rows", count(rows)) };
-    let strays = |reason: &Reason| matches!(reason, Reason::Variance | Reason::Share);
     match certificate.verdict.grade {
         Grade::A => format!(
             "A - trusted: these {draws} draws are of the posterior of {rows}; whether the model suits the data is not judged"
         ),
-        Grade::B if certificate.verdict.reasons.iter().any(strays) => format!(
+        Grade::B if certificate.verdict.strays() => format!(
             "B - trusted after reweighting: importance weights make these {draws} draws those of the posterior of {rows}"
         ),
         Grade::B => format!(

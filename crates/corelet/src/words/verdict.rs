@@ -52,7 +52,6 @@ fn of_all_rows(verdict: &Verdict, rows: usize) -> String {
 
 fn worded(verdict: &Verdict, whose: &str, rows: usize) -> String {
     let rows = plural(rows, "row");
-    let strays = |reason: &Reason| matches!(reason, Reason::Variance | Reason::Share);
     match verdict.grade {
         Grade::A if verdict.divergence.variance_upper < ROUNDING => format!(
             "A - exact: the posterior of {whose} matches that of all {rows} to rounding; whether the model suits the data is not judged"
@@ -60,7 +59,7 @@ fn worded(verdict: &Verdict, whose: &str, rows: usize) -> String {
         Grade::A => format!(
             "A - trusted: the posterior of {whose} matches that of all {rows}; whether the model suits the data is not judged"
         ),
-        Grade::B if verdict.reasons.iter().any(strays) => format!(
+        Grade::B if verdict.strays() => format!(
             "B - trusted after reweighting: the posterior of {whose} is near that of all {rows}, and importance weights on \
              the draws close the gap"
         ),
@@ -118,10 +117,11 @@ pub fn another_mode(name: &str, best: f64, there: f64, log_ratio: f64) -> String
     )
 }
 
-/// A tail that draws have not in proportion to its mass.
-pub fn missed_tail(name: &str, above: bool, value: f64, mass: f64, draws: f64) -> String {
+/// A tail that draws have not in proportion to its mass: of the posterior of all rows, or of that of weighted rows alone.
+pub fn missed_tail(name: &str, own: bool, above: bool, value: f64, (mass, draws): (f64, f64)) -> String {
     format!(
-        "the posterior has about {} of its mass where {name} is {} {}, and the chains {} of their draws",
+        "the posterior{} has about {} of its mass where {name} is {} {}, and the chains {} of their draws",
+        if own { " of the weighted rows, and of these alone," } else { "" },
         percent(mass),
         if above { "above" } else { "below" },
         number(value),
@@ -240,7 +240,7 @@ pub(super) fn why(reason: Reason) -> &'static str {
             "more than 1 % of the draws come from divergent transitions, so part of the posterior may be missing"
         }
         Reason::SlowEnergy => {
-            "the energy of the chains changes slowly (E-BFMI below 0.3), so the neck of a funnel, or a tail, may be missing"
+            "the energy of the chains changes slowly (E-BFMI below 0.3, or below 0.5 with divergences), so the neck of a funnel, or a tail, may be missing"
         }
         Reason::PilotNotMixed => {
             "the chains on unweighted rows have not mixed: the posterior has several modes, or a difficult geometry"
@@ -290,6 +290,10 @@ pub(super) fn why(reason: Reason) -> &'static str {
         Reason::Tail => {
             "a parameter has a long tail, named above, that the chains do not visit in proportion to its mass"
         }
+        Reason::OwnTail => {
+            "the posterior of these few weighted rows has mass far out, named above, that the posterior of all rows has not: a few rows carry too \
+             much weight"
+        }
         Reason::NoDensity => {
             "the draws are not several chains and have no log density, so only their moments could be tested"
         }
@@ -329,7 +333,8 @@ pub(super) fn remedy(reason: Reason, points: usize, rows: usize) -> String {
         _ => format!("more points: try k = {}", (2 * points).clamp(1, rows.max(1))),
     };
     let text = match reason {
-        Reason::Variance | Reason::Share | Reason::ParetoK | Reason::OwnMode => return more(),
+        Reason::Variance | Reason::Share | Reason::ParetoK => return more(),
+        Reason::OwnMode | Reason::OwnTail => "use a Gaussian for all rows (rest: gaussian), or more points",
         Reason::EffectiveDraws | Reason::FewDraws => "run more draws",
         Reason::NotMixed => "run more warm-up and draws until the chains mix",
         Reason::Diverged => "use a higher target acceptance rate, or another parametrisation of the model",
@@ -341,7 +346,8 @@ pub(super) fn remedy(reason: Reason, points: usize, rows: usize) -> String {
             "change the model: order exchangeable components, use another parametrisation, or use stronger priors"
         }
         Reason::Shifted | Reason::Misscaled | Reason::Misshapen | Reason::Wide | Reason::Narrow => {
-            "check that the sampler multiplies the log-likelihood of each row by its weight, in the order of the rows given"
+            "longer chains; of a sampler of your own, check that it multiplies the log-likelihood of each row by its weight, in the order of the rows \
+             given"
         }
         Reason::ManyModes | Reason::Unsearched => {
             "start chains near each possible mode and compare them, or use a prior that admits only the intended mode"

@@ -327,8 +327,8 @@ impl<'t, T: Target + ?Sized> Expanded<'t, T> {
         if !sample.chained {
             found.push(Reason::NoChains);
         }
-        // A funnel's neck is passed by without many divergences: the prior is exact here, and funnels are.
-        if sample.e_bfmi.is_some_and(|fraction| fraction < E_BFMI_LIMIT) {
+        // The prior is exact here, and so are funnels.
+        if sample.may_miss_a_neck() {
             found.push(Reason::SlowEnergy);
         }
         if self.rival {
@@ -477,9 +477,7 @@ impl<T: Target + ?Sized> Scheme for Expanded<'_, T> {
             let points = self.argument().at(&self.model.unconstrained(&sample)?)?.into_owned();
             let totals = self.argument().log_likelihood(&points, None)?.values;
             let verdict = self.judged(coreset, draws, (&sample, &points, &totals), found.clone())?;
-            let strays =
-                verdict.reasons.iter().any(|reason| matches!(reason, Reason::Variance | Reason::Share));
-            if !strays || most >= VERDICT_DRAWS.min(draws.len()) {
+            if !verdict.strays() || most >= VERDICT_DRAWS.min(draws.len()) {
                 return Ok(verdict);
             }
             most = VERDICT_DRAWS;

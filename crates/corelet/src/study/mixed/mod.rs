@@ -38,7 +38,7 @@ use crate::posterior::{Chains, Gaussian, SampleProgress};
 use crate::random::Stream;
 use crate::rows::{All, Memory, Rows};
 use crate::trust::policy::MOST_PARAMETERS;
-use crate::trust::{Evidence, Grade, Reason, Verdict, judge};
+use crate::trust::{Evidence, Reason, Verdict, judge};
 use crate::words::{count, number};
 
 /// The default number of groups with which `fit` starts.
@@ -303,8 +303,7 @@ impl MixedStudy {
             known.push(Reason::SecondMode);
         }
         let verdict = self.explained(verdict.named(&self.names()).with(&known), &groups, &draws);
-        let strays = verdict.reasons.iter().any(|reason| matches!(reason, Reason::Variance | Reason::Share));
-        let resampled = verdict.grade == Grade::B && strays;
+        let resampled = verdict.is_reweighted();
         let sample = match resampled {
             true => draws.thinned(verdict.draws).resampled(&verdict.log_weights),
             false => draws,

@@ -101,6 +101,8 @@ pub enum Reason {
     OwnMode,
     /// The mass of a parameter's tail differs from the share of draws in it.
     Tail,
+    /// The same, of the posterior of the weighted rows alone: the posterior of all rows does not have this mass.
+    OwnTail,
     /// The draws are not several chains, and their density is unknown.
     NoDensity,
     /// Too few effective draws for the score test to detect a relevant shift.
@@ -305,6 +307,16 @@ impl Verdict {
             }
         }
         self
+    }
+
+    /// Whether V is more than an A allows.
+    pub fn strays(&self) -> bool {
+        self.reasons.iter().any(|reason| matches!(reason, Reason::Variance | Reason::Share))
+    }
+
+    /// Whether the draws are to be used with its importance weights: a B of draws that stray, not one that has another reservation.
+    pub fn is_reweighted(&self) -> bool {
+        self.grade == Grade::B && self.strays()
     }
 
     /// The same with the names of the parameters.
