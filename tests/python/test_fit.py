@@ -143,3 +143,4 @@ def test_warnings_are_issued_once(logistic):
     texts = [str(warning.message) for warning in caught]
     assert len(texts) == len(set(texts)) and len(fit.rounds) == 2
     assert any("2 is taken as success" in note for note in fit.notes)
+    assert {warning.filename for warning in caught} == {__file__}

@@ -80,6 +80,8 @@ class Sampler:
         self._known: Optional[_Known] = None
         self._scores: Optional[Scores] = None
         self._all_rows: Optional[AllRows] = None
+        self.before_all_rows: Optional[Callable[[float], None]] = None
+        """Called before all rows are sampled, which takes so many seconds, where there may be a faster way."""
         self.effects: Optional[Effects] = None
         """What the rows see of the free variables, where that is other than these and was looked for."""
         self.observed, beside = observed_of(self.model)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Optional, Protocol
@@ -20,6 +19,7 @@ from ..results.coreset import Coreset, coreset_from, weighted_rows
 from ..results.review import KFold, Review, k_fold_from, review_from
 from .._progress import ProgressOption, reporter
 from .._types import Data, Execution
+from .._warn import warn
 from ..results.verdict import Verdict, chain_settings, judged_by
 
 REFUSED = ("y", "format")
@@ -85,8 +85,7 @@ def build_on(
         by_partition.setdefault(partition, []).append(row - starts[partition])
     fields["columns"] = _joined(engine.cells(by_partition))
     coreset = coreset_from(fields, asked)
-    for warning in coreset.warnings:
-        warnings.warn(warning, stacklevel=4)
+    warn(*coreset.warnings)
     return coreset
 
 
@@ -133,8 +132,7 @@ def certify_on(
         execution = Execution(report, _count("threads", threads))
         given = table.fields(densities(log_density, table.draws))
         fields = _lib.certify_partitions(("data", parts_of(schema)), engine, asked, given, execution)
-    for warning in fields["warnings"]:
-        warnings.warn(warning, stacklevel=4)
+    warn(*fields["warnings"])
     return certificate_from(fields, looked)
 
 
@@ -159,8 +157,7 @@ def review_on(
         execution = Execution(report, _count("threads", threads))
         data: Data = ("data", parts_of(schema))
         fields = _lib.review_partitions(data, engine, asked, table.fields(log_weights=weights), (own, execution))
-    for warning in fields["warnings"]:
-        warnings.warn(warning, stacklevel=4)
+    warn(*fields["warnings"])
     return review_from(fields)
 
 
@@ -178,8 +175,7 @@ def k_fold_on(
     with reporter(progress) as report:
         execution = Execution(report, _count("threads", threads))
         fields = _lib.k_fold_partitions(("data", parts_of(schema)), engine, asked, counts, (chains, execution))
-    for warning in fields["warnings"]:
-        warnings.warn(warning, stacklevel=4)
+    warn(*fields["warnings"])
     return k_fold_from(fields)
 
 

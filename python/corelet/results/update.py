@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import Any, Optional
 
@@ -13,6 +12,7 @@ from .. import _lib
 from .._build import _count
 from .._progress import ProgressOption, reporter
 from .._types import Execution
+from .._warn import warn
 from .coreset import Coreset, coreset_from
 from .predict import _notes, rows_with_target
 from .verdict import judged_by
@@ -42,7 +42,7 @@ def update(
         found = _lib.update(data, before, (kept, coreset.weights, notes), asked, settings, execution)
     places, fresh = found["places"], found["fresh"]
     if found["dropped"]:
-        warnings.warn(f"the new rows: {found['dropped']} have missing values and were left out", stacklevel=4)
+        warn(f"the new rows: {found['dropped']} have missing values and were left out")
     fields = found["coreset"]
     fields["rows"] = np.concatenate([coreset.rows[places], fresh])
     fields["columns"] = _joined(coreset.columns, places, fields["columns"], len(fresh))
@@ -50,8 +50,7 @@ def update(
     result = coreset_from(fields, {**coreset.options, "groups": None})
     result.design = coreset.design
     judged_by(result, found["verdict"])
-    for warning in result.warnings:
-        warnings.warn(warning, stacklevel=4)
+    warn(*result.warnings)
     return result
 
 
