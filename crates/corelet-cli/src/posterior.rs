@@ -109,7 +109,7 @@ pub(crate) fn written(files: &DrawFiles) -> Vec<&Path> {
     files.output.iter().chain(&files.arviz).chain(&files.json).map(|path| path.as_path()).collect()
 }
 
-/// Samples, and for weighted rows judges; none where the user stopped it.
+/// Samples, and for weighted rows judges; none if the user stopped it.
 pub(crate) fn draw(
     opened: &Opened,
     coreset: Option<&Weighted>,

@@ -1,4 +1,4 @@
-//! What can be wrong with a data file, each as one line: the file, the column, the row, and what to do.
+//! Errors of data files, each as one line: the file, the column, the row, and what to do.
 
 use std::path::{Path, PathBuf};
 
@@ -220,30 +220,30 @@ pub enum DataError {
     Gaps { file: String, affected: usize, rows: usize, columns: String },
 
     #[error(
-        "{file}: column '{column}', {place}: '{value}' is none of the levels that the coreset was built on: {known}"
+        "{file}: column '{column}', {place}: '{value}' is an unseen level; the coreset's data had {known}"
     )]
     UnknownLevel { file: String, column: String, place: Place, value: String, known: String },
 
     #[error(
-        "{file}: column '{column}', {place}: '{value}' is none of the levels that the coreset was built on: {known}"
+        "{file}: column '{column}', {place}: '{value}' is an unseen level; the coreset's data had {known}"
     )]
     UnseenLevel { file: String, column: String, place: Place, value: String, known: Box<str> },
 
     #[error(
-        "{file}: column '{column}', a feature of the data that the coreset was built on, is none here; the features here are {features}"
+        "{file}: column '{column}', a feature of the coreset's data, is not a feature here; the features here are {features}"
     )]
     NotOfDesign { file: String, column: String, features: String },
 
-    #[error("{file}: column '{column}' was {was} in the data that the coreset was built on, and is not here")]
+    #[error("{file}: column '{column}' was {was} in the coreset's data, and is not here")]
     OtherKind { file: String, column: String, was: &'static str },
 
-    #[error("{file}: target '{column}' has more than {limit} classes; so many are no classes for a model")]
+    #[error("{file}: target '{column}' has more than {limit} classes, too many for a classification")]
     ManyClasses { file: String, column: String, limit: usize },
 
-    #[error("{file}: target '{column}' is text, and in which order {levels} stand is not said")]
+    #[error("{file}: target '{column}' is text; say the order of the levels {levels}")]
     LevelsNeeded { file: String, column: String, levels: String },
 
-    #[error("{file}: target '{column}' has the levels {found}, but their order is said to be {said}")]
+    #[error("{file}: target '{column}' has the levels {found}, but the order given is {said}")]
     OtherLevels { file: String, column: String, said: String, found: String },
 
     #[error(
@@ -259,7 +259,7 @@ pub enum DataError {
         looks: Option<Looks>,
     },
 
-    #[error("{file}: the event '{column}', {place}: {value} is neither 1 (seen) nor 0 (not seen until then)")]
+    #[error("{file}: the event '{column}', {place}: {value} is neither 1 (observed) nor 0 (right-censored)")]
     NotEvent { file: String, column: String, place: Place, value: f64 },
 
     #[error(
@@ -317,7 +317,7 @@ pub enum DataError {
     #[error("{file}: not a coreset file: {reason}")]
     NotCoreset { file: String, reason: String },
 
-    #[error("row {row} was asked for, but {file} has {rows} rows")]
+    #[error("row {row} was requested, but {file} has {rows} rows")]
     RowOutOfRange { file: String, row: usize, rows: usize },
 }
 
@@ -423,7 +423,7 @@ impl DataError {
         }
     }
 
-    /// What may help, where that is a setting.
+    /// The setting that may help, if any.
     pub fn hint(&self) -> Option<Hint> {
         const OUT: &str = "leaves it out";
         Some(match self {
@@ -516,7 +516,7 @@ impl From<ScratchError> for DataError {
     }
 }
 
-/// What a target seems to be, as the end of a sentence.
+/// The kind of target that the values suggest, as the end of a sentence.
 fn seems(looks: &Option<Looks>) -> String {
     looks.map_or_else(String::new, |looks| format!("; the column {looks}"))
 }

@@ -1,4 +1,4 @@
-//! Where bytes come from: a file, or what can be read only once and is kept, so that all of it can be looked at again.
+//! The source of bytes: a file, or a stream that can be read only once and is stored, so that it can be read again.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
