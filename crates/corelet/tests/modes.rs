@@ -206,7 +206,8 @@ fn modes_of_few_rows_are_those_of_a_grid() {
         // As it is defined, row by row, up to a constant; it must be the library's, and takes less time where rows are few.
         let density = |theta: &[f64; 2]| {
             let scale = degrees * (2.0 * theta[1]).exp();
-            let row = |(x, y): (&f64, &f64)| 0.5 * (degrees + 1.0) * ((y - theta[0] * x).powi(2) / scale).ln_1p();
+            let row =
+                |(x, y): (&f64, &f64)| 0.5 * (degrees + 1.0) * ((y - theta[0] * x).powi(2) / scale).ln_1p();
             let rows: f64 = x.iter().zip(&y).map(row).sum();
             problem.prior.log_density(theta) - rows - n as f64 * theta[1]
         };
@@ -384,9 +385,8 @@ fn a_cauchy_prior_against_the_data_has_two_modes() {
         let n = x.len() as f64;
         let mean = x.iter().sum::<f64>() / n;
         let zero = -mean / (x.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n).sqrt();
-        let within = |slopes: (f64, f64), steps: usize| {
-            sheared_log_mass(&study, slopes, (-2.0, 2.0), -zero, steps)
-        };
+        let within =
+            |slopes: (f64, f64), steps: usize| sheared_log_mass(&study, slopes, (-2.0, 2.0), -zero, steps);
         let mass = |slopes: (f64, f64)| within(slopes, FINE);
         let slice = |i: i32| {
             let slope = 1.0 + f64::from(i) * places[0] / 60.0;
