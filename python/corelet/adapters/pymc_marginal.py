@@ -17,21 +17,13 @@ from ..results.arviz import inference_data
 from ..results.draws import Draws
 from .bambi import cleaned
 from .gaussian import Numbers, names_of
+from .integrated import COMPARED, pays
 from .marginal import Marginal
 from .pymc_density import Parameters, flat_draws, stable
 from .pymc_graph import AS_IT_IS, shape_of, with_own_data
 from .pymc_latent import GroupLogp, Latent, best_latent, latent_of
 from .pymc_loglik import Prior, function_of, in_pieces
 from .quadrature import Functions, loops
-
-FEWEST_LEVELS = 500
-"""Levels from which `auto` integrates: up to some hundreds a chain of all parameters, or a Gaussian in place of all rows, is soon there."""
-MOST_ROWS_A_LEVEL = 100
-"""Rows a level, on average, up to which it does: beyond, a Gaussian for each value is exact enough, and cheaper than whole groups."""
-COMPARED = 50
-"""Values of the latent variable whose prior is computed apart from the others, to see that it is the same."""
-MOST_BESIDE = 60
-"""Parameters beside it up to which it does: a climb to the mode of the posterior takes two gradients of all rows for each."""
 
 
 class PyMCMarginal:
@@ -260,6 +252,4 @@ def _words(error: Exception) -> str:
 
 
 def _pays(tool: Any, latent: Latent) -> bool:
-    met = len(np.unique(latent.codes))
-    beside = sum(int(np.prod(shape_of(rv))) for rv in tool.model.free_RVs if rv is not latent.variable)
-    return met >= FEWEST_LEVELS and tool.n <= MOST_ROWS_A_LEVEL * met and beside <= MOST_BESIDE
+    return pays(latent.codes, sum(int(np.prod(shape_of(rv))) for rv in tool.model.free_RVs if rv is not latent.variable))

@@ -340,7 +340,8 @@ pub(super) fn remedy(reason: Reason, points: usize, rows: usize) -> String {
             "look at the model: an ordering of what can change places, another parametrisation, stronger priors"
         }
         Reason::Shifted | Reason::Misscaled | Reason::Misshapen | Reason::Wide | Reason::Narrow => {
-            "check that the sampler multiplies the log-likelihood of each row by its weight, in the order of the rows given"
+            "longer chains, or another parametrisation of the model; of a sampler of your own, check that it multiplies the log-likelihood of \
+             each row by its weight, in the order of the rows given"
         }
         Reason::ManyModes | Reason::Unsearched => {
             "begin chains at places where each mode could be, and compare; or narrow the prior to the one that is meant"
