@@ -21,7 +21,7 @@ from ._seeds import seeded
 from ._warn import warn
 from .adapters.chains import Steps, lengths_of
 from .adapters.integrated import fit_integrated, groups_of
-from .adapters.numpyro_marginal import integrated, sought
+from .adapters.numpyro_marginal import NumPyroMarginal, integrated, sought
 from .adapters.numpyro_model import Sampler
 from .adapters.numpyro_outcomes import outcomes_of
 from .adapters.numpyro_rows import Rows
@@ -125,6 +125,7 @@ def fit(
             begin = None if given is None else marginal.model.only_left(given)
             fitted = fit_integrated(marginal, few, begin, progress, rest, marginalise)
             if fitted is not None:
+                assert isinstance(marginal.model, NumPyroMarginal)
                 fitted.notes.extend(marginal.model.left.notes())
                 return fitted
             notes.append(f"{marginal.model.name} was not integrated out: given its rows, it has several modes in some groups")

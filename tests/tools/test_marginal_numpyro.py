@@ -316,7 +316,7 @@ def test_the_posterior_is_that_of_all_parameters(shops, monkeypatch):
     monkeypatch.setattr(integrated, "FEWEST_LEVELS", 100)
     fit = corelet.numpyro.fit(model, args, k=40)
     assert fit.verdict.grade == "A" and "levels, with a value for each of 120 groups, was integrated out by" in fit.notes[0], fit
-    assert not any("each" in note for note in fit.notes)
+    assert not any(note.startswith("each:") for note in fit.notes)
     mcmc = MCMC(NUTS(model), num_warmup=500, num_samples=2000, num_chains=2, chain_method="vectorized", progress_bar=False)
     mcmc.run(jax.random.PRNGKey(0), *args)
     full = {name: np.asarray(values) for name, values in mcmc.get_samples().items()}

@@ -145,7 +145,7 @@ class Latent:
         """Parameters beside it."""
         return self.rows.parameters - self.levels
 
-    def left(self, value: NDArray[Any]) -> Rows:
+    def left(self, value: Any) -> Rows:
         """The model without it: its site has this value and is hidden, with all that is made of it."""
         model, site = self.rows.model, self.site
 

@@ -34,7 +34,7 @@ class NumPyroMarginal:
         self.latent = latent
         self.labels = np.arange(latent.levels)
         middle = tool.constrained(np.zeros((2, tool.dimension))).values[latent.site][0, 0]
-        self.left = left = tool.like(latent.left(middle))
+        self.left = left = tool.like(latent.left(jnp.asarray(middle)))
         """The model without it."""
 
         def rows(phi: Any, v: Any, data: tuple[Any, ...]) -> Any:
