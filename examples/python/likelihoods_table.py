@@ -72,14 +72,14 @@ def section(found: dict[str, Any]) -> str:
     without = sum(not row["jax"] for row in present)
     lines = [
         "## PyMC\n",
-        f"Made by `examples/python/likelihoods_table.py` with PyMC {pm.__version__} and nutpie: a regression on 2000 rows with `k=80` "
-        "(300 where the log-likelihood has kinks). The shift is the largest of a posterior mean against chains on all rows, in",
-        "Monte-Carlo errors of the difference. For each of them, with PyMC 5.28 and with PyMC 6.4, the log-likelihoods of some rows, the weighted "
-        "density and its gradient agree with PyMC's own (`examples/python/test_likelihoods_pymc.py`).",
-        f"JAX has no part in it: {without} of these were fitted in an environment that has none.",
+        f"`examples/python/likelihoods_table.py` fits each likelihood with PyMC {pm.__version__} and nutpie: a regression on 2000 rows with `k=80` (300",
+        "where the log-likelihood has kinks). The last column compares the posterior means with chains on all rows. It shows the largest difference, in",
+        f"Monte Carlo standard errors. JAX is not needed: {without} of these fits ran in an environment without it.\n",
+        "For each likelihood, with PyMC 5.28 and PyMC 6.4, `examples/python/test_likelihoods_pymc.py` also compares the log-likelihoods of some rows, the",
+        "weighted log density and its gradient with PyMC's own.",
     ]
     if len(present) < len(found):
-        lines.append(f"The present judge gave {len(present)} of the grades; those in brackets are of earlier ones, without its score test.")
+        lines.append(f"\n{len(present)} grades come from the current verdict. Grades in brackets come from earlier versions of it, without the score test.")
     lines += ["", "| PyMC | grade | points | largest shift, Monte-Carlo errors |", "| --- | --- | --- | --- |"]
     for name in CASES:
         row = found.get(name)
@@ -88,12 +88,12 @@ def section(found: dict[str, Any]) -> str:
             continue
         grade = row["grade"] if by_present_judge(row) else f"({row['grade']})"
         lines.append(f"| {name} | {grade} | {row['points']} | {row['shift']} |")
-    lines += ["", "| refused | in these words |", "| --- | --- |"]
+    lines += ["", "| refused model | error |", "| --- | --- |"]
     lines += [f"| {name} | {refusal_of(build)} |" for name, (build, _) in REFUSED.items()]
     lines += [
         "",
-        "The log-likelihood of the triangular distribution has a kink for each row, and k rows that carry large weights may have several modes. "
-        "With seeds 0, 2 and 3 some 300 rows have an A; with seed 1 they have not, and all 2000 rows were sampled in their place.",
+        "The log-likelihood of the triangular distribution has a kink at each row, and k rows with large weights can have several modes. "
+        "With seeds 0, 2 and 3, about 300 rows get an A. With seed 1 they do not, and Corelet samples all 2000 rows instead.",
     ]
     return "\n".join([*lines, "", ""])
 

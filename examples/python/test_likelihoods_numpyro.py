@@ -133,7 +133,7 @@ def test_table() -> None:
     """Writes what was found, where it is asked for."""
     if PAGE is None or not FOUND:
         pytest.skip("the page is written where CORELET_LIKELIHOODS names it and posteriors were compared")
-    text = PAGE.read_text() if PAGE.exists() else "# Likelihoods\n\nWhat was tried of each tool, by tests.\n"
+    text = PAGE.read_text() if PAGE.exists() else "# Likelihoods\n\nThis page lists the distributions and models that tests fit with each tool, and the models that Corelet refuses.\n"
     before = re.search(r"^## NumPyro\n.*?(?=^## |\Z)", text, flags=re.S | re.M)
     found = dict(re.findall(r"^\| (.+?) \| (.+?) \|$", before[0], flags=re.M)) if before else {}
     found.update(FOUND)
@@ -144,10 +144,11 @@ def test_table() -> None:
             corelet.numpyro.fit(model, args, k=20, chains=2)
         lines.append(f"| `{name_of(model)}` | refused: {caught.value} |".replace("\\", ""))
     words = (
-        f"Made by `examples/python/test_likelihoods_numpyro.py` with NumPyro {numpyro.__version__}: 2000 rows drawn from each, k = 80, two chains. "
-        "Means and standard deviations are within five Monte-Carlo errors of NUTS on all rows. What is refused is a model of\n"
-        "`examples/python/test_numpyro_refusals.py`. No likelihoods of rows, and not tried: "
-        + "; ".join(f"`{name}` ({why})" for name, why in NOT_OF_ROWS.items() if name != "Distribution")
+        f"`examples/python/test_likelihoods_numpyro.py` fits each likelihood with NumPyro {numpyro.__version__}: 2000 rows drawn from it, k = 80, two chains.\n"
+        "Posterior means and standard deviations are within five Monte Carlo standard errors of NUTS on all rows. The refused models at the end of\n"
+        "the table come from `examples/python/test_numpyro_refusals.py`.\n\n"
+        "These distributions are not likelihoods of independent rows, or are too large to test:\n"
+        + ";\n".join(f"`{name}` ({why})" for name, why in NOT_OF_ROWS.items() if name != "Distribution")
         + "."
     )
     section = "\n".join(["## NumPyro", "", words, "", *lines, ""])

@@ -1,4 +1,4 @@
-"""The check of a weighted fit by its log-likelihoods: what is taken, and what is refused."""
+"""The check of a weighted fit by its log-likelihoods: which inputs are accepted, and which are refused."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .frames.units import Units
 
 
 def check_loglik(coreset: Coreset, loglik: Any, idata: Any, var_name: Optional[str]) -> dict[str, Any]:
-    """The fields of a verdict on the weighted fit of a model that is known by its log-likelihoods."""
+    """The fields of a verdict on the weighted fit of a model of which only log-likelihoods are known."""
     if callable(loglik):
         return _check_function(coreset, loglik, idata)
     given = idata if loglik is None else loglik
@@ -89,7 +89,7 @@ def evidence(
     chained: bool = True,
     held_out: Optional[float] = None,
 ) -> dict[str, Any]:
-    """The fields of the judge's verdict on Δ and L_w at draws whose chains stand one after the other."""
+    """The fields of the judge's verdict on Δ and L_w at draws, with chains concatenated."""
     return _lib.judge(
         dict(
             errors=np.ascontiguousarray(errors),
