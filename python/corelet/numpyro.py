@@ -116,7 +116,7 @@ def fit(
     latent = None if groups is not None else sought(table, marginalise, kernel or {}, notes)
     if latent is not None:
         tool = Sampler(table, lengths_of(draws, tune, chains), plan, 0, dict(kernel or {}))
-        tool.check(CHECKED, seed)
+        _check(tool, CHECKED, seed)
         marginal = integrated(tool, latent, marginalise, notes)
         if marginal is not None:
             few = plan_of(units, groups_of(k, marginal.dimension, marginal.n), *settings)
@@ -131,17 +131,21 @@ def fit(
     by_gaussian = gaussian_first(rest, table.dimension, plan.k)
     size = 0 if groups is not None or by_gaussian else max(plan.k, 0 if given is not None else plan.pilot)
     tool = Sampler(table, lengths_of(draws, tune, chains), plan, size, dict(kernel or {}))
-    try:
-        tool.check(plan.draws_at(plan.k, table.parameters), seed)
-    except jax.errors.JaxRuntimeError as error:
-        first = (str(error).splitlines() or ["no reason given"])[0]
-        raise CoreletError(f"JAX cannot compute the log-likelihoods of the {table.n} rows of this model: {first}") from None
+    _check(tool, plan.draws_at(plan.k, table.parameters), seed)
     if by_gaussian:
         tool.find_effects()
     start = None if given is None else given.only(table.latent, "site")
     found = run_rounds(tool, plan, units, start, progress, tool.inference_data, rest=rest)
     found.notes.extend([*notes, *tool.notes()])
     return found
+
+
+def _check(tool: Sampler, draws: int, seed: int) -> None:
+    try:
+        tool.check(draws, seed)
+    except jax.errors.JaxRuntimeError as error:
+        first = (str(error).splitlines() or ["no reason given"])[0]
+        raise CoreletError(f"JAX cannot compute the log-likelihoods of the {tool.rows.n} rows of this model: {first}") from None
 
 
 def certify(
