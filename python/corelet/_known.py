@@ -59,7 +59,8 @@ def fit(
         `logistic`, `softmax` (several classes), `ordinal` (ordered levels), `poisson`, `negative-binomial`, `linear`,
         `student`, `gamma`, `binomial`, `weibull`, `exponential`, or `gaussian` (the mean of Gaussian data, without a target).
     k, max_k
-        Largest number of rows, and the limit to which it is doubled while the verdict is a C: 300 (50 groups with `random`), and 4 k.
+        Largest number of rows, and the limit to which it is doubled while the verdict is a C: 300, or all rows where there are
+        fewer (50 groups with `random`), and 4 k.
     rest
         `auto`: a Gaussian factor carries as much of the log-likelihood as it can and rows the remainder, where that is closer than
         rows alone; `gaussian`; or `none` for rows alone. The factor is `coreset.rest`, and the rows are not to be used without it.
@@ -119,12 +120,12 @@ def fit(
     named = [name for name, value in own.items() if value is not None]
     if named:
         raise _lib.CoreletError(f"{named[0]} needs random, the random effects that it is for")
-    k = 300 if k is None else k
-    asked["k"] = None if full else k
     if full:
         result = _all_rows(X, y, asked, settings, execution, began)
     else:
         most = None if max_k is None else _count("max_k", max_k)
+        # Where nothing is said the library takes 300, or all rows where there are fewer.
+        asked["k"] = k = min(300, most) if k is None and most is not None else k
         if most is not None and most < _count("k", k):
             raise _lib.CoreletError(f"max_k = {most} is less than k = {k}")
         result = _rounds(X, y, asked, most, settings, execution, began)
