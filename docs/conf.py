@@ -69,15 +69,3 @@ html_theme_options = {
 }
 copybutton_prompt_text = r">>> |\$ "
 copybutton_prompt_is_regexp = True
-
-
-def without_missing_pages(app, page, source):
-    """Leaves entries with a question mark out of the guide's table of contents where there is no such page."""
-    if page == "guide":
-        source[0] = re.sub(
-            r"^\?(\w+)\n", lambda entry: f"{entry[1]}\n" if (Path(app.srcdir) / f"{entry[1]}.md").exists() else "", source[0], flags=re.M
-        )
-
-
-def setup(app):
-    app.connect("source-read", without_missing_pages)

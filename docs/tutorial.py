@@ -1,12 +1,13 @@
 # %% [markdown]
 # # From a slow fit to a coreset
 #
-# First any model, in one call, and when that pays. Then what is inside it, on a model that Corelet knows: a logistic regression on
-# many rows, fitted three times: by NUTS on all rows, on a uniform subsample, and on a coreset. Run it with
-# `python docs/tutorial.py [FOLDER]`; pictures go to FOLDER. It uses the flights of New York in 2013 (`flights.parquet` in the folder that
-# CORELET_DATA names) and generated data where there are none.
+# This tutorial fits your own model in one call, and explains when that pays. It then goes through the steps on a built-in model: a logistic
+# regression on many rows, fitted by NUTS on all rows, on a uniform subsample, and on a coreset.
 #
-# Cells are marked with `# %%`, so that Jupyter, VS Code and PyCharm open this page as a notebook.
+# Run it with `python docs/tutorial.py [FOLDER]`; pictures go to FOLDER. It uses the flights that left New York in 2013 (`flights.parquet` in the
+# folder that CORELET_DATA names), or generated data if there are none.
+#
+# `# %%` marks the cells, so Jupyter, VS Code and PyCharm can open this page as a notebook.
 
 # %%
 import os
@@ -32,9 +33,9 @@ CHAINS = dict(chains=2, tune=200, draws=200) if REDUCED else dict(chains=2, tune
 # %% [markdown]
 # ## Any model, in one call
 #
-# A model written in PyMC, bambi or NumPyro goes in as it is: `corelet.pymc.fit(model, k=300)`. For anything else there are two
-# functions: draws of the posterior given weighted rows, by whatever sampler you have, and log-likelihoods. Here a regression whose
-# noise is unknown, and whose posterior can be drawn exactly.
+# Pass a PyMC, bambi or NumPyro model unchanged: `corelet.pymc.fit(model, k=300)`. For any other model, write two functions. One draws
+# from the posterior given weighted rows, with a sampler of your choice. The other returns log-likelihoods. This example is a linear regression with
+# unknown noise, whose posterior can be sampled exactly.
 
 # %%
 generator = np.random.default_rng(7)
@@ -63,23 +64,23 @@ fit = corelet.fit_model(draw, log_likelihood, n=size, k=40)
 print(fit)
 
 # %% [markdown]
-# The pilot saw 1000 plain rows; each round chose weighted rows where the last posterior was, sampled them, and looked at all rows
-# once.
+# The pilot used 1000 unweighted rows. Each round then selected weighted rows under the last posterior, sampled them, and made one pass over all
+# rows.
 #
 # ## When it pays
 #
-# A fit of all rows evaluates gradients of every row at every step of every chain; this evaluates log-likelihoods of every row at
-# some hundred draws, three or four times, and compiles a model once more. So it pays where the sampler works for minutes on all
-# rows, and not where it works for seconds: in PyMC and NumPyro it pays from 20 000 to 40 000 rows on
-# for most models. It never pays where each row has a parameter of its own, where there are about as many parameters as points, or where
-# chains do not mix even on plain rows; the verdict of the last is C, and says whose fault it is.
+# A fit of all rows evaluates the gradient of every row at every step of every chain. A coreset fit evaluates the log-likelihood of every row at
+# about 400 draws, three or four times, and compiles one model more. It pays if sampling all rows takes minutes, and not if it takes
+# seconds. In PyMC and NumPyro it pays from 20 000 to 40 000 rows for most models. It never pays if each row has its own parameter, if
+# there are about as many parameters as selected rows, or if chains do not mix even on unweighted rows. In the last case the verdict is a C and gives
+# the cause.
 #
-# The rest of this page is a logistic regression, for which Corelet needs no pilot and has a sampler of its own. There too one call does
-# it all, `corelet.fit(table, target="late", k=300)`; here it is done step by step.
+# The rest of this page is a logistic regression. It is a built-in model, so Corelet needs no pilot and samples it itself.
+# `corelet.fit(table, target="late", k=300)` does all of the following steps in one call.
 #
 # ## The data
 #
-# Was a flight late? Distance, hour, weather and so on, with text columns that become indicators.
+# Was a flight late? The features are distance, hour, weather and others; text columns become indicators.
 
 # %%
 if FLIGHTS.exists():
@@ -99,7 +100,7 @@ else:
 # %% [markdown]
 # ## A coreset
 #
-# At most 300 rows, each with a weight. The result says what it is worth before anything is fitted to it.
+# Select at most 300 rows with weights. The result estimates its divergence before you sample it.
 
 # %%
 start = time.perf_counter()
@@ -111,7 +112,7 @@ cs.plot().figure.savefig(FOLDER / "path.png", bbox_inches="tight")
 # %% [markdown]
 # ## Its posterior
 #
-# NUTS on the weighted rows: the time no longer depends on the number of rows. Weights are weights on the log-likelihood.
+# Run NUTS on the weighted rows. Its time does not depend on the number of rows in the data. The weights multiply log-likelihoods.
 
 # %%
 start = time.perf_counter()
@@ -121,8 +122,8 @@ seconds_core = time.perf_counter() - start
 # %% [markdown]
 # ## Can it be trusted?
 #
-# One pass over all rows at draws of the coreset's posterior. A means that it is the posterior of all rows, as far as anybody
-# could tell; C would say why not, and what to do.
+# Make one pass over all rows at draws of the coreset's posterior. A means that you may use the draws as draws of the full-data posterior. C gives
+# the reason and what to do.
 
 # %%
 start = time.perf_counter()
@@ -133,9 +134,9 @@ print(verdict)
 # %% [markdown]
 # ## Other models, priors and data
 #
-# `model=` is also softmax or ordinal for several classes, binomial, poisson, negative-binomial, linear, student, gamma, weibull or
-# exponential; what these estimate besides (a size, σ, a shape) is a parameter like any other. Formulas, exposures and offsets, priors
-# by name and predictions are as in other packages: claims of policies by age and region, more scattered than a Poisson allows.
+# `model=` also takes softmax or ordinal for several classes, binomial, poisson, negative-binomial, linear, student, gamma, weibull and
+# exponential. Their additional parameters (a size, σ, a shape) are estimated like any other. Formulas, exposures, offsets, priors by name and
+# predictions work as in other packages. The example has overdispersed claims of insurance policies by age and region.
 
 # %%
 import pandas as pd
@@ -162,8 +163,8 @@ print(claims)
 print(claims.predict(policies.head(3), kind="outcome").quantiles)
 
 # %% [markdown]
-# Rows that stand for several carry weights, counts or survey weights; the model is that of the repeated rows. Where few rows are
-# distinct, `collapse=True` takes equal ones together, and if k suffices these are the coreset, exactly.
+# Rows may have weights, such as counts or survey weights. A row of weight w counts as w equal rows. If few rows are distinct, `collapse=True`
+# merges equal rows, and if k is large enough, the merged rows are the coreset, exactly.
 
 # %%
 counted = policies.groupby(["region", policies.age // 10, policies.claims > 0], as_index=False).size()
@@ -175,7 +176,7 @@ print(f"{len(counted)} rows with weights and {len(repeated)} distinct ones of {c
 # %% [markdown]
 # ## The slow way, to compare
 #
-# The same sampler on all rows, and on as many rows as the coreset has, chosen at random.
+# Run the same sampler on all rows, and on a random subsample with as many rows as the coreset.
 
 # %%
 n = int(cs.summary["n"])

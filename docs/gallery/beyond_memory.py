@@ -1,10 +1,11 @@
 """
-A file beyond memory
-====================
+A file larger than memory
+=========================
 
-Four million rows in eight Parquet files. The command may hold 50 MB of rows: the rest goes to a scratch file without a name
-that is mapped, and the coreset is the same to the bit as with all rows in memory. What is left is the interpreter and packed
-rows for the kernel, which end at 256 MB whatever the size of the file.
+Build a coreset from a file that is larger than the memory you allow. The data are four million rows in eight Parquet files, and the limit for
+rows is 50 MB. Corelet maps the remaining rows from an unnamed scratch file. The coreset is identical to the bit to the one built with all rows in
+memory. Besides these rows, the process holds the Python interpreter and packed rows for the kernel; the packed rows take at most 256 MB for any file
+size.
 
 .. image:: /gallery/results/beyond_memory.svg
    :alt: memory held by the two runs
@@ -29,7 +30,7 @@ from _shown import ALL, CORESET, report, rows, save
 import corelet
 
 # %%
-# Eight parts, written one at a time.
+# Write eight files, one at a time.
 
 PARTS, FEATURES = 8, 10
 n = rows(4_000_000, 80_000)
@@ -42,8 +43,8 @@ for part in range(PARTS):
     pyarrow.parquet.write_table(pa.table({**columns, "y": y.astype(np.int8)}), Path(folder.name) / f"part-{part}.parquet")
 
 # %%
-# Built in a process of its own for each budget, so that the memory of one is not counted for the other. What is measured is
-# anonymous memory, which the system cannot take back as it can mapped pages.
+# Each limit gets its own process, so that memory is measured separately. The measure is anonymous memory, which the system cannot
+# reclaim, unlike mapped pages.
 
 PROGRAM = """
 import sys, threading, time, corelet
@@ -81,7 +82,7 @@ held = {memory: build(memory, output) for memory, output in outputs.items()}
 same = outputs["2GiB"].read_bytes() == outputs["50MB"].read_bytes()
 
 # %%
-# The verdict reads the parts once more. NUTS on all rows is left out: that many gradients would take an hour.
+# The verdict reads the files once more. NUTS on all rows would take an hour, so this example leaves it out.
 
 coreset = corelet.build(folder.name, target="y", k=100, memory="50MB")
 verdict = corelet.check(coreset, folder.name, chains=2)

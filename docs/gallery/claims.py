@@ -1,10 +1,10 @@
 """
-Claims: counts that vary more than a Poisson allows
-===================================================
+Claims: overdispersed counts
+============================
 
-200 000 insurance policies with skewed numbers, regions with rare levels, and an exposure. A negative binomial
-whose size is estimated, with a spline of age and weakly informative priors; predictions for new policies come from the
-coreset alone.
+Fit overdispersed counts with an exposure: 200 000 insurance policies with skewed features and regions with rare levels. The model is a
+negative binomial regression with an estimated size, a spline of age and weakly informative priors. The coreset alone predicts new
+policies.
 
 .. image:: /gallery/results/claims.svg
    :alt: marginal posteriors of the coreset over those of all rows
@@ -22,7 +22,7 @@ from _shown import marginals, report, rows, timed
 import corelet
 
 # %%
-# Policies.
+# Generate the policies.
 
 rng = np.random.default_rng(3)
 n = rows(200_000, 5_000)
@@ -38,20 +38,20 @@ rate = policies.years * np.exp(-2.0 + 0.0008 * (policies.age - 45) ** 2 + 0.004 
 policies["claims"] = rng.poisson(rate * rng.gamma(1.5, 1 / 1.5, n))
 
 # %%
-# One call: ``bs`` is a spline of five coefficients, ``exposure`` an offset on the log scale.
+# Fit them. ``bs`` is a spline with five coefficients, and ``exposure`` an offset on the log scale.
 
 model = dict(model="negative-binomial", exposure="years", priors="auto")
 chains = dict(chains=2, tune=300, seed=1)
 fit, seconds = timed(lambda: corelet.fit("claims ~ bs(age, df=5) + power + region", policies, k=300, draws=1000, **model, **chains))
 
 # %%
-# Two new policies: the number of claims in a year, with the noise of a single policy.
+# Predict the number of claims of two new policies in a year, including the noise of a single policy.
 
 new = pd.DataFrame({"age": [20, 45], "power": [120.0, 75.0], "region": ["C", "A"], "years": [1.0, 1.0]})
 print(fit.coreset.predict(new, kind="outcome").quantiles)
 
 # %%
-# All rows by the same sampler, and both beside each other.
+# Sample all rows with the same sampler, and compare.
 
 full, seconds_full = timed(lambda: corelet.fit("claims ~ bs(age, df=5) + power + region", policies, full=True, draws=500, **model, **chains))
 

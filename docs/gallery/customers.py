@@ -2,9 +2,9 @@
 Customers: how many will come back?
 ===================================
 
-The BG/NBD model of ``pymc-marketing``: customers buy at rates of their own, and leave after a purchase with chances of their
-own. Both are integrated out in its likelihood, customer by customer, so that a customer is a row (how often, how recently,
-watched for how long) and four parameters are left. 50 000 customers; the model goes in as ``pymc-marketing`` builds it.
+Fit the BG/NBD model of ``pymc-marketing`` to 50 000 customers, as ``pymc-marketing`` builds it. Each customer buys at an individual rate, and
+leaves after a purchase with an individual probability. The likelihood integrates both out, so that each customer is one row (frequency, recency,
+observation time) and the model has four parameters.
 
 .. image:: /gallery/results/customers.svg
    :alt: marginal posteriors of the coreset over those of all customers
@@ -28,8 +28,7 @@ import corelet.pymc
 warnings.filterwarnings("ignore", category=UserWarning)
 
 # %%
-# Customers and their purchases, all at once: each has a waiting time until the next one, until all have left or the watch is
-# over.
+# Generate all customers at once: each waits for the next purchase, until it leaves or the observation time is over.
 
 rng = np.random.default_rng(0)
 n = rows(50_000, 1_000)
@@ -45,14 +44,14 @@ while here.any():
 customers = pd.DataFrame({"customer_id": np.arange(n), "frequency": frequency, "recency": recency, "T": watched})
 
 # %%
-# The model, with a prior for each of its four parameters.
+# Build the model, with a prior for each of its four parameters.
 
 wide = Prior("HalfNormal", sigma=10)
 bg_nbd = clv.BetaGeoModel(data=customers, model_config={"a": wide, "b": wide, "alpha": wide, "r": wide})
 bg_nbd.build_model()
 
 # %%
-# One call, and all rows by the same sampler.
+# Fit a coreset, then all rows with the same sampler.
 
 fit, seconds = timed(lambda: corelet.pymc.fit(bg_nbd.model, k=100, chains=2, seed=1))
 

@@ -2,9 +2,9 @@
 Flights: which were late?
 =========================
 
-The flights that left New York in 2013: 325 667 rows without gaps, 27 coefficients after indicators for carriers and
-airports. A logistic regression by at most 300 weighted flights and one Gaussian factor, which ``fit`` adds where it comes
-nearer than rows alone, beside NUTS on all of them.
+Fit a logistic regression to the flights that left New York in 2013: 325 667 complete rows and 27 coefficients, with indicators for carriers and
+airports. The coreset has at most 300 weighted flights, and a Gaussian factor where ``fit`` finds that it reduces the divergence. The example
+compares it with NUTS on all rows.
 
 .. image:: /gallery/results/flights.svg
    :alt: marginal posteriors of the coreset over those of all rows
@@ -27,8 +27,7 @@ if not FLIGHTS.exists():
     sys.exit("flights.parquet (nycflights13) is not in the folder that CORELET_DATA names: nothing was done")
 
 # %%
-# The path of a file is all that ``fit`` needs. With 300 points it chooses rows, samples them and judges the draws on all
-# rows.
+# ``fit`` reads the file, selects at most 300 rows, samples them, and judges the draws on all rows.
 
 chains = dict(chains=2, tune=300, seed=1)
 fit, seconds = timed(lambda: corelet.fit(str(FLIGHTS), target="late", drop_missing=True, k=300, draws=500 if REDUCED else 2000, **chains))
@@ -39,7 +38,7 @@ fit, seconds = timed(lambda: corelet.fit(str(FLIGHTS), target="late", drop_missi
 full, seconds_full = timed(lambda: corelet.fit(str(FLIGHTS), target="late", drop_missing=True, full=not REDUCED, draws=200 if REDUCED else 1000, **chains))
 
 # %%
-# Side by side.
+# Compare the two.
 
 
 def shown(idata):

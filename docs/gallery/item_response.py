@@ -2,10 +2,10 @@
 Item response: persons as rows
 ==============================
 
-20 000 persons answer 10 questions each. With an ability for every person there are as many latent variables as rows, and no
-rows could stand for all; but abilities can be integrated out, person by person, by Gauss–Hermite quadrature. Then a person
-is a row with one log-likelihood, and 20 parameters are left: how difficult each question is, and how well it discriminates.
-A ``numpyro.factor`` with one value for each row is a likelihood like any other.
+Fit an item response model to 20 000 persons who answer 10 questions each. With one ability per person, the model has as many latent variables as
+rows, and no subset of rows can represent the others. But Gauss–Hermite quadrature can integrate the abilities out. Each person is then a row with one
+log-likelihood, and 20 parameters remain: the difficulty and the discrimination of each question. Corelet treats a ``numpyro.factor`` with one
+value per row like any other likelihood.
 
 .. image:: /gallery/results/item_response.svg
    :alt: marginal posteriors of the coreset over those of all persons
@@ -28,7 +28,7 @@ import corelet.numpyro
 numpyro.enable_x64()
 
 # %%
-# Answers: a row of zeros and ones for each person.
+# Generate the answers: a row of zeros and ones for each person.
 
 rng = np.random.default_rng(4)
 n, questions = rows(20_000, 2_000), 10
@@ -37,7 +37,7 @@ ability = rng.normal(size=n)
 answers = (rng.random((n, questions)) < 1 / (1 + np.exp(-discrimination * (ability[:, None] - difficulty)))).astype(float)
 
 # %%
-# The log-likelihood of a person: ability is taken at 15 nodes, of which the weighted mean is the integral.
+# The log-likelihood of a person is a weighted sum over 15 quadrature nodes for the ability.
 
 nodes, mass = np.polynomial.hermite_e.hermegauss(15)
 log_mass = np.log(mass / mass.sum())
@@ -52,7 +52,7 @@ def model(answers):
 
 
 # %%
-# One call, and all rows by the same sampler.
+# Fit a coreset, then all rows with the same sampler.
 
 fit, seconds = timed(lambda: corelet.numpyro.fit(model, args=(answers,), k=300, chains=2, seed=1))
 

@@ -2,8 +2,8 @@
 A robust regression
 ===================
 
-200 000 measurements, one in twenty of them far off. Student-t noise whose scale σ and degrees of freedom ν are both
-estimated. With so many rows their log-likelihood is nearly quadratic, so that one Gaussian stands for all of them.
+Fit a regression with outliers: 200 000 measurements, one in twenty far off. The noise is Student-t, with estimated scale σ and degrees of freedom ν.
+With so many rows the log-likelihood is nearly quadratic, so one Gaussian can replace all of them.
 
 .. image:: /gallery/results/robust.svg
    :alt: marginal posteriors of the coreset over those of all rows
@@ -20,7 +20,7 @@ from _shown import marginals, report, rows, timed
 import corelet
 
 # %%
-# Measurements, and errors that a Gaussian does not know.
+# Generate measurements with heavy-tailed noise and outliers.
 
 rng = np.random.default_rng(5)
 n = rows(200_000, 5_000)
@@ -29,9 +29,9 @@ noise = rng.standard_t(4, n) * np.where(rng.random(n) < 0.05, 8.0, 1.0)
 y = X @ np.linspace(-1.0, 1.0, 6) + noise
 
 # %%
-# The fit, and all rows by the same sampler. A posterior with Student-t noise can have several modes: they are looked for,
-# and an A is given only where no second one counts. A few rows with large weights have one of their own, at a tiny σ where the
-# curve goes through some of them, for which the verdict refuses them; a Gaussian in place of rows has none.
+# Fit a Gaussian factor, then all rows with the same sampler. A posterior with Student-t noise can have several modes, so Corelet
+# searches for them and gives an A only if no second mode matters. Weighted rows alone would have one at a tiny σ, where the
+# regression passes through some of the rows, and get a C. A Gaussian factor has no such mode.
 
 chains = dict(chains=2, tune=300, draws=500, seed=1)
 fit, seconds = timed(lambda: corelet.fit(X, y, model="student", degrees="estimated", rest="gaussian", **chains))

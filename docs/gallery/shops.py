@@ -2,8 +2,8 @@
 Shops with random effects, in bambi
 ===================================
 
-What 40 shops sold, 50 000 rows: counts, a price, a random intercept for every shop. The formula is bambi's, the sampler
-nutpie, and the model goes in as it is.
+Fit a bambi model with random effects: 50 000 counts of sales in 40 shops, with a price and a random intercept for every shop. The formula is
+bambi's, the sampler is nutpie, and the model is unchanged.
 
 .. image:: /gallery/results/shops.svg
    :alt: marginal posteriors of the coreset over those of all rows
@@ -22,7 +22,7 @@ from _shown import REDUCED, marginals, report, rows, timed
 import corelet.pymc
 
 # %%
-# Sales.
+# Generate the sales.
 
 rng = np.random.default_rng(2)
 n = rows(50_000, 5_000)
@@ -33,7 +33,7 @@ table = pd.DataFrame({"sold": sold, "price": price, "shop": shop.astype(str)})
 model = bambi.Model("sold ~ price + (1 | shop)", table, family="poisson")
 
 # %%
-# One call, and all rows by the same sampler.
+# Fit a coreset, then all rows with the same sampler. With all rows its chains move slowly through the spread of the shops, and need more draws.
 
 fit, seconds = timed(lambda: corelet.pymc.fit(model, k=300, chains=2, seed=1))
 
@@ -41,7 +41,7 @@ fit, seconds = timed(lambda: corelet.pymc.fit(model, k=300, chains=2, seed=1))
 def all_rows():
     model.build()
     compiled = nutpie.compile_pymc_model(model.backend.model)
-    return nutpie.sample(compiled, chains=2, tune=300, draws=300 if REDUCED else 1000, seed=1, progress_bar=False)
+    return nutpie.sample(compiled, chains=2, tune=300 if REDUCED else 1000, draws=300 if REDUCED else 2000, seed=1, progress_bar=False)
 
 
 full, seconds_full = timed(all_rows)

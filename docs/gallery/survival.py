@@ -2,8 +2,8 @@
 Survival with censoring
 =======================
 
-200 000 customers of a subscription, watched for two years: who has left, and when? A Weibull regression in which those who
-are still there are censored.
+Fit a survival model: when do 200 000 customers of a subscription leave? They are observed for two years. In the Weibull regression, customers who are
+still there are censored.
 
 .. image:: /gallery/results/survival.svg
    :alt: marginal posteriors of the coreset over those of all rows
@@ -21,7 +21,7 @@ from _shown import marginals, report, rows, timed
 import corelet
 
 # %%
-# Time in days until a customer left; ``left`` is 0 where that was not seen within 730 days.
+# Generate the time in days until a customer left; ``left`` is 0 if that did not happen within 730 days.
 
 rng = np.random.default_rng(11)
 n = rows(200_000, 5_000)
@@ -38,7 +38,7 @@ customers["left"] = (customers.days < 730).astype(int)
 customers["days"] = customers.days.clip(upper=730.0)
 
 # %%
-# One call, and all rows by the same sampler.
+# Fit a coreset, then all rows with the same sampler.
 
 model = dict(model="weibull", target="days", event="left")
 chains = dict(chains=2, tune=300, draws=500, seed=1)

@@ -1,4 +1,4 @@
-"""Weighted rows that stand in for a whole data set when a Bayesian posterior is computed.
+"""Bayesian inference on large data with coresets: k << n weighted rows whose posterior closely approximates that of all n rows.
 
 >>> import numpy as np, corelet
 >>> rng = np.random.default_rng(1)
@@ -8,8 +8,8 @@
 >>> len(cs.rows) == len(cs.weights) <= 55
 True
 
-Weights are weights on the log-likelihood: fit the model to these rows with each row's log-likelihood multiplied by its
-weight, and leave the prior as it is.
+The weights multiply log-likelihoods. To use a coreset elsewhere, fit the model to these rows, multiply the log-likelihood of each row
+by its weight, and leave the prior unchanged.
 """
 
 from typing import TYPE_CHECKING
@@ -78,7 +78,7 @@ __all__ = [
 ]
 
 _MODULES = ("dask", "numpyro", "pymc", "spark")
-"""Adapters, each of which needs a package of its own."""
+"""Adapters, each of which needs an optional package."""
 
 
 def __dir__() -> list[str]:
@@ -87,7 +87,7 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> object:
-    """What needs an optional package is imported when it is first asked for."""
+    """Imports whatever needs an optional package at its first use."""
     if name == "CoresetSelector":
         from ._selector import CoresetSelector
 

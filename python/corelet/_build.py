@@ -19,7 +19,7 @@ from ._warn import warn
 
 
 BESIDE = ROLES[1:]
-"""What may stand beside the rows, as a column of them or as an array."""
+"""Arguments that may be a column of the data or an array with one entry per row."""
 
 
 @seeded
@@ -69,90 +69,90 @@ def build(
 ) -> Coreset:
     """Choose at most k weighted rows whose weighted posterior closely approximates the posterior of all rows.
 
-    The keywords and their defaults are the options of `corelet build`; the same seed gives the same rows and weights to
-    the bit, here and there, whatever the number of threads.
+    The keywords and their defaults are the options of `corelet build`. The same seed gives the same rows and weights bit for bit, in Python
+    and on the command line, with any number of threads.
 
     Parameters
     ----------
     X
-        The data: a NumPy array (float64 and float32 are borrowed, not copied), a pandas, polars or Arrow table, a stream (a
-        `polars.LazyFrame`, a DuckDB relation, a pyarrow Dataset or RecordBatchReader, anything with `__arrow_c_stream__`), which
-        is read batch by batch into a scratch file and never collected where all columns are in it, a
-        mapping of names to columns, or what the command reads: the path of a file, a pattern (`parts/*.parquet`), a folder of
-        parts, or a list of paths. Columns of an array are called x1, x2, …
-        Or a formula, `"late ~ carrier*origin + bs(hour, df=5)"`, with the data frame as `y` (needs `formulaic`).
+        The data: a NumPy array (float64 and float32 are borrowed, not copied); a pandas, polars or Arrow table; a mapping of names to
+        columns; or whatever the command reads: the path of a file, a pattern (`parts/*.parquet`), a folder of parts, or a list of paths.
+        Columns of an array are called x1, x2, …
+        A stream (a `polars.LazyFrame`, a DuckDB relation, a pyarrow Dataset or RecordBatchReader, anything with `__arrow_c_stream__`)
+        is read batch by batch into a scratch file. It is never collected in memory if it contains all columns.
+        `X` may also be a formula, `"late ~ carrier*origin + bs(hour, df=5)"`, with the data frame as `y` (needs `formulaic`).
     y
-        The target, where it is not a column of `X`: numbers, booleans or text.
+        The target, if it is not a column of `X`: numbers, booleans or text.
     k
-        Largest number of rows. By default as many as bring the divergence to `max_kl`, 1600 at most; where there is no such search
-        (another method than pursuit, groups, a Gaussian beside the rows) 7 for each parameter and at least 100.
+        Largest number of rows. The default is as many as bring the divergence to `max_kl`, at most 1600. Without such a search
+        (a method other than pursuit, groups, a Gaussian factor) the default is 7 per parameter and at least 100.
     model
         The likelihood, spelled with hyphens or underscores: `logistic`, `softmax` (several classes), `ordinal` (ordered levels),
         `poisson`, `negative-binomial`, `linear`, `student`, `gamma`, `binomial`, `weibull`, `exponential`, or `gaussian` (the mean of Gaussian data, without a target).
     target
-        The column of `X` to predict, where `y` is not given.
+        The column of `X` to predict, if `y` is not given.
     features
-        The columns to predict from; all others by default. Text becomes indicators.
+        The columns to predict from; by default all others. Text becomes indicators.
     exclude, categories, missing
-        Columns that are no features; columns to treat as categories even where their cells are numbers; texts that mean a missing
-        value, besides an empty cell, NA, NaN and null.
+        Columns that are not features; columns to treat as categories even if their cells are numbers; additional texts that mean a
+        missing value, besides an empty cell, NA, NaN and null.
     exposure, trials, event
-        A second number for the outcome of each row, as a column of `X` or as an array: the exposure of a count, the number of
-        trials (binomial), or 1 where the event was observed and 0 where the time is right-censored (weibull and exponential;
+        A second number for the outcome of each row, as a column of `X` or an array: the exposure of a count; the number of
+        trials (binomial); or 1 if the event was observed and 0 if the time is right-censored (weibull and exponential;
         by default every event is observed).
     weights
-        Frequency weights, > 0, as a column of `X` or as an array: the log-likelihood of a row is multiplied by its weight, as if
-        there were that many equal rows. The weights of the coreset include them. Survey weights are taken as counts too: divide
+        Frequency weights, > 0, as a column of `X` or an array. The log-likelihood of a row is multiplied by its weight, as if
+        there were that many equal rows. The weights of the coreset include them. Survey weights are also treated as counts: divide
         them by their mean.
     offset
-        A term added to the linear predictor of each row, as a column of `X` or as an array.
+        A term added to the linear predictor of each row, as a column of `X` or an array.
     groups
-        Which rows belong together (all visits of a patient), as a column of `X` or as an array: whole groups are chosen
-        instead of rows, k of them, each with one weight for all of its rows. They are chosen once, in one embedding:
+        Labels of the groups that rows belong to (all visits of a patient), as a column of `X` or an array. Then k whole groups are
+        chosen instead of rows, each with one weight for all of its rows. They are chosen once, in one embedding:
         `max_kl`, further rounds and `sparse-vi` are refused.
     positive
-        Logistic: the level of the target that counts as success, needed where the target is text.
+        Logistic: the level of the target that counts as success; required if the target is text.
     levels
-        Ordinal: the levels of the target from low to high, needed where it is text and no ordered categorical; numbers ascend.
+        Ordinal: the levels of the target from low to high; required if it is text and not an ordered categorical. Numbers ascend.
     intercept, standardise, drop_missing
-        Whether to add a column of ones; `none`, `scale` or `whiten`; whether rows with missing values are left out.
+        Whether to add a column of ones; `none`, `scale` or `whiten`; whether to leave out rows with missing values.
     collapse
-        Merge equal rows and add their weights. Where there are no more than k distinct rows, these are the coreset, which is
+        Merge equal rows and add their weights. If there are no more than k distinct rows, these are the coreset, which is
         then exact.
     link, sigma, degrees
-        Poisson: `log` or `softplus`. Noise standard deviation of a linear model (a parameter, `log_sigma`, where it is not
-        given) or of a Gaussian one (1). Degrees of freedom of Student-t noise (4), or `estimated`: a
+        Poisson: `log` or `softplus`. The noise standard deviation of a linear model (by default a parameter, `log_sigma`) or of a
+        Gaussian model (by default 1). The degrees of freedom of Student-t noise (4), or `estimated`, which makes them a
         parameter, `log_nu`.
     prior_sd
-        In place of the default priors N(0, prior_sd²) for the intercept and each coefficient of the standardised features; 1 is the
+        Replaces the default priors by N(0, prior_sd²) for the intercept and each coefficient of the standardised features; 1 is the
         prior of the paper.
     priors
-        `"auto"`, the default: weakly informative and scaled to the data, the intercept around the link of the mean outcome, so that the
-        unit of the target does not matter. `"paper"`: N(0, 1). Or priors by name, with the default for those that
-        are not named: `{"default": "normal(0, 2.5)", "scale": "original", "intercept": "student_t(4, 0, 10)", "log_sigma": "normal(0, 1)", "coefficients": {"carrier_*": "laplace(0, 1)"}}`, the shape of the
-        command's file.
+        `"auto"`, the default: weakly informative and scaled to the data, with the intercept around the link of the mean outcome, so
+        that the unit of the target does not matter. `"paper"`: N(0, 1). Or priors by name, with the structure of the command's priors
+        file and the default for parameters that are not named: `{"default": "normal(0, 2.5)", "scale": "original",
+        "intercept": "student_t(4, 0, 10)", "log_sigma": "normal(0, 1)", "coefficients": {"carrier_*": "laplace(0, 1)"}}`.
     max_kl
-        Choose the fewest rows whose divergence, estimated on held-out draws, is at most this, in nats; 0.01 where k is not given.
+        Choose the fewest rows whose divergence, estimated on held-out draws, is at most this, in nats; 0.01 if k is not given.
     method, reference, embedding, polish
-        How points are chosen (`pursuit`, `omp`, `a-iht-2`, …); halve the step of hard thresholding as the authors' code
-        does; `auto`, `hermite:M` or `draws:S`; solve for the best weights of the final points once more.
+        How points are chosen (`pursuit`, `omp`, `a-iht-2`, …); whether to halve the step of hard thresholding, as the authors' code
+        does; the embedding: `auto`, `hermite:M` or `draws:S`; whether to compute the best weights of the final points once more.
     start, rounds, rounds_by
-        `full` or `subsample:ROWS`, the rows whose Laplace fit is the first approximation of the posterior; how often to
-        build again under the coreset's own posterior (by default up to 4 times, until it no longer helps), which is
-        taken by `laplace` or by `nuts`.
+        `full` or `subsample:ROWS`, the rows whose Laplace fit is the first approximation of the posterior; how many times to
+        build under the coreset's own posterior (by default up to 4 times, while it helps); whether that posterior
+        is represented by `laplace` or by `nuts`.
     rest
-        Whether a Gaussian stands beside the rows, or in their place: `none`, `gaussian` (rows, k of them at most and 0 allowed, only
-        for what it leaves over; see `Coreset.rest`), or `auto`, whichever has the smaller divergence at this k.
+        Whether a Gaussian factor accompanies or replaces the rows: `none`; `gaussian` (rows represent only what the factor leaves over,
+        at most k of them, and 0 is allowed; see `Coreset.rest`); or `auto`, whichever has the smaller divergence at this k.
     memory, scratch
-        The memory that the rows may take, such as `"4GiB"` or a number of bytes; by default half of what is available. Beyond it
-        they go to a scratch file in the folder `scratch`, by default that of temporary files. The coreset is the same.
+        The memory that the rows may take, such as `"4GiB"` or a number of bytes; by default half of the available memory. Rows that need
+        more go to a scratch file in the folder `scratch`, by default that of temporary files. The coreset is the same.
     seed, threads
         The random seed, also accepted as `random_state` or `random_seed`; the number of threads, by default all cores.
     format
-        The format of a file whose extension does not say it.
+        The format of a file, if its extension does not tell it.
     progress
         A callable that receives a `corelet.Progress` from time to time and may return False to stop with the best coreset so
-        far; True for a tqdm bar, False for none; by default a bar in a terminal or notebook where tqdm is installed.
+        far; True for a tqdm bar, False for none; by default a bar in a terminal or notebook if tqdm is installed.
 
     Returns
     -------
@@ -219,7 +219,7 @@ def build(
     threads = _count("threads", threads)
     with reporter(progress) as report, given(X, y, {**asked, "format": format}, keywords) as data:
         fields = _lib.build(data, keywords, Execution(report, threads))
-    # An array of groups is not at hand when the coreset is checked, nor needed.
+    # An array of groups is neither available nor needed when the coreset is checked.
     coreset = coreset_from(fields, {**keywords, "groups": groups if isinstance(groups, str) else None})
     coreset.design = design
     warn(*coreset.warnings)
@@ -228,7 +228,7 @@ def build(
 
 @contextmanager
 def given(X: Any, y: Any, asked: Mapping[str, Any], keywords: dict[str, object]) -> Iterator[Data]:
-    """The data as the native part takes them: a file, a stream in a scratch file, or columns, which `keywords` then name."""
+    """The data in the form that the native part reads: a file, a stream in a scratch file, or columns, which `keywords` then name."""
     beside = {name: asked.get(name) for name in BESIDE}
     stream = X if y is None and not arrays_in(beside) else None
     with spooled(stream, asked.get("scratch")) as handle:
@@ -242,7 +242,7 @@ def given(X: Any, y: Any, asked: Mapping[str, Any], keywords: dict[str, object])
 
 
 def native(keywords: Mapping[str, Any]) -> dict[str, object]:
-    """Keywords of `build`, any of them, as the native part takes them: without arrays, which stand beside."""
+    """Keywords of `build`, any of them, in the form that the native part reads: without arrays, which are passed separately."""
     asked = dict(keywords)
     for name in ("features", "exclude", "categories", "missing"):
         if asked.get(name) is not None:
@@ -260,12 +260,12 @@ def native(keywords: Mapping[str, Any]) -> dict[str, object]:
 
 
 def arrays_in(beside: Mapping[str, Any]) -> dict[str, Any]:
-    """What stands beside the rows and is no column of them."""
+    """The arguments with one entry per row that are arrays, not columns of the data."""
     return {name: values for name, values in beside.items() if values is not None and not isinstance(values, str)}
 
 
 def paths_of(X: Any, y: Any, beside: Mapping[str, Any]) -> Optional[list[str]]:
-    """The paths of files, where X is one or several: what else belongs to the rows must then be columns of them."""
+    """The paths of files, if X is one or several of them. All other arguments with one entry per row must then be columns of the files."""
     paths = X if isinstance(X, (list, tuple)) and X else [X]
     if not all(isinstance(path, (str, PathLike)) for path in paths):
         return None
@@ -275,7 +275,7 @@ def paths_of(X: Any, y: Any, beside: Mapping[str, Any]) -> Optional[list[str]]:
 
 
 def data_parts(X: Any, y: Any, beside: Mapping[str, Any], keywords: dict[str, object]) -> list[Part]:
-    """The columns of X with the target and what else there is beside them, which `keywords` then name."""
+    """The columns of X, the target, and other arrays with one entry per row, which `keywords` then name."""
     parts = parts_of(X, keywords)
     for name, values in arrays_in(beside).items():
         keywords[name] = _append(parts, name, values)
@@ -291,7 +291,7 @@ def data_parts(X: Any, y: Any, beside: Mapping[str, Any], keywords: dict[str, ob
 
 
 def _append(parts: list[Part], name: str, values: Any) -> str:
-    """Adds a column beside those of X, under a name that is free, and returns the name."""
+    """Adds a column to those of X, under an unused name, and returns the name."""
     taken = names_of(parts)
     while name in taken:
         name += "_"
@@ -309,7 +309,7 @@ def _name_of(y: Any) -> str:
 
 
 def _label(level: object) -> str:
-    """A level as the design names it."""
+    """The name of a level in the design."""
     if isinstance(level, bool):
         return str(level).lower()
     if isinstance(level, float) and level.is_integer():

@@ -1,4 +1,4 @@
-"""`corelet.certify`: draws that somebody made, against the posterior of all rows."""
+"""`corelet.certify`: given draws, tested against the posterior of all rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .results.draws import BARE, Draws
 
 
 def looked_at(draws: Draws) -> int:
-    """At how many draws of so many numbers all rows are looked at, at most: a tail that is missing hides where draws are few."""
+    """The largest number of draws at which all rows are evaluated. With few draws a missing tail would go unnoticed."""
     return _lib.draws_looked_at(sum(int(np.prod(values.shape[2:])) for values in draws.values.values()))
 
 
@@ -44,29 +44,29 @@ def certify(
 ) -> Certificate:
     """Certify whether given draws (of ADVI, Pathfinder, a Laplace fit, INLA, an earlier fit) are draws of the posterior of all rows.
 
-    The gradient of the log posterior over all rows is evaluated at 1000 of the draws, or 100 for each parameter up to 4000. Draws of the posterior
-    satisfy Stein's identities: the mean gradient is zero, and its products with the draws have known means. Deviations from these give
-    the shift and the scale of each parameter. Where the log density of the draws is known, importance weights are judged too.
+    The test evaluates the gradient of the log posterior over all rows at 1000 of the draws, or at 100 per parameter up to 4000. Draws of
+    the posterior satisfy Stein's identities: the mean gradient is zero, and its products with the draws have known means. Deviations from
+    these give the shift and the scale of each parameter. If the log density of the draws is known, importance weights are judged too.
 
     Parameters
     ----------
     draws
         A `Fit`, an InferenceData or DataTree, a mapping of names to chains × draws, or an array of chains × draws × parameters in the
-        order of the model's parameters (coefficients, then the intercept, then dispersions); of one chain, draws × parameters. An A
-        needs two mixed chains or `log_density`.
+        order of the model's parameters (coefficients, then the intercept, then dispersions). A single chain may be draws × parameters. An
+        A needs two mixed chains or `log_density`.
     X, y, model, keywords
-        The data and the model, as `corelet.fit` takes them: a file or a data frame with `target=`, `prior_sd`, `priors`, …. The draws
-        are judged under these priors. A `Fit` brings its own model, priors and standardisation; for other draws the model is
-        `logistic` unless given.
+        The data and the model, as for `corelet.fit`: a file or a data frame with `target=`, `prior_sd`, `priors`, …. The draws
+        are judged under these priors. A `Fit` provides its own model, priors and standardisation; for other draws the default model is
+        `logistic`.
     log_density
-        The log density that the draws were made from (of ADVI, Pathfinder, Laplace), at each: chains × draws, or draws, up to a
-        constant, on the scale of the draws.
+        The log density of the approximation (ADVI, Pathfinder, Laplace) at each draw, up to a constant, on the scale of the draws: chains ×
+        draws, or draws.
     scale
-        `original`, of the features as they are in the data, or `standardised`. A `Fit` has both.
+        The scale of the coefficients: `original` for features in the units of the data, or `standardised`. A `Fit` has both.
     gradient, log_posterior
-        In place of X, for any model: `gradient(theta)` returns the gradient of the log posterior of all rows at each draw in the shape
-        of `theta`, draws without their chains, of parameters that are not bounded; `log_posterior(theta)` its value, which
-        `log_density` needs. For PyMC and NumPyro see `corelet.pymc.certify` and `corelet.numpyro.certify`.
+        Instead of X, for any model: `gradient(theta)` returns the gradient of the log posterior of all rows at each draw, in the shape
+        of `theta`. `theta` are draws with chains merged, of unbounded parameters. `log_posterior(theta)` returns the value, which
+        `log_density` requires. For PyMC and NumPyro see `corelet.pymc.certify` and `corelet.numpyro.certify`.
     threads, progress
         As for `corelet.build`. Ctrl-C interrupts.
 
@@ -77,7 +77,7 @@ def certify(
 
     Examples
     --------
-    A Laplace approximation of a small logistic regression with a flat enough prior, and the same draws with one coefficient off:
+    Draws of a small logistic regression, and the same draws with one coefficient shifted:
 
     >>> import numpy as np, corelet
     >>> rng = np.random.default_rng(0)
@@ -113,11 +113,11 @@ def certify(
 
 
 OF_FIT = ("model", "link", "sigma", "degrees", "prior_sd", "priors", "positive", "levels", "standardise", "intercept")
-"""What is known of a model where a fit is at hand."""
+"""The settings of a model that a fit provides."""
 
 
 def settings_of(draws: Any, model: Optional[str], keywords: Mapping[str, Any]) -> dict[str, Any]:
-    """Keywords of `build` with what a fit was told where nothing is said."""
+    """Keywords of `build`, completed by those of the fit that made the draws."""
     coreset = getattr(draws, "coreset", None)
     known = dict(getattr(coreset, "options", None) or {})
     if coreset is not None and "model" not in known:
@@ -132,11 +132,11 @@ def settings_of(draws: Any, model: Optional[str], keywords: Mapping[str, Any]) -
 
 
 OF_DESIGN = ("model", "positive", "levels", "standardise", "intercept")
-"""What decides how rows are encoded, besides which columns are features."""
+"""The settings that determine how rows are encoded, besides the choice of features."""
 
 
 def design_of(metadata: Mapping[str, str]) -> Optional[dict[str, Any]]:
-    """How the rows of a coreset were encoded and on which scale, which other rows are to become; None where its metadata do not say it."""
+    """The encoding and scale of a coreset's rows, for encoding other rows in the same way; None if the metadata do not contain it."""
     names = ("encoding", "levels", "standardisation")
     if "corelet.encoding" not in metadata:
         return None
@@ -169,13 +169,13 @@ class Named:
 
 
 def named(draws: Any, scale: str = "original") -> Named:
-    """Draws of a built-in family in any form in which somebody may have them."""
+    """Draws of a built-in model, from any form in which users may have them."""
     if scale not in ("original", "standardised"):
         raise _lib.CoreletError(f"scale is '{scale}', but it must be one of original, standardised")
     found = Draws.of(draws)
     values = found.values
     if {"original", "standardised"} <= values.keys() and values["original"].ndim == 3:
-        # What corelet itself made. Its features may be on the scale of other rows, as after an update; those of the data are the same.
+        # Draws made by corelet. The standardised scale may be that of other rows, as after an update; the original scale is the same.
         return Named(Draws({BARE: values["original"]}, found.chained, found.diverged), _parameters(draws), True)
     chains, length = found.shape
     if chains > length:
@@ -195,7 +195,7 @@ def named(draws: Any, scale: str = "original") -> Named:
 
 
 def _parameters(draws: Any) -> Optional[list[str]]:
-    """The names of the parameters of what corelet itself made, where they are at hand."""
+    """The names of the parameters of draws made by corelet, if available."""
     if hasattr(draws, "posterior"):
         coordinates = dataset_of(draws, "posterior")["original"].coords
         return [str(name) for name in coordinates["parameter"].values] if "parameter" in coordinates else None
@@ -243,7 +243,7 @@ def claimed(
         dict(
             theta=np.ascontiguousarray(table, dtype=np.float64),
             looked=looked,
-            # Draws of which nobody knows the chain are of one.
+            # Draws whose chains are unknown count as one chain.
             chains=draws.shape[0] if draws.chained else 1,
             gradient=np.ascontiguousarray(gradients, dtype=np.float64),
             log_posterior=np.ascontiguousarray(values, dtype=np.float64),

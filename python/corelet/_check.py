@@ -1,4 +1,4 @@
-"""The check of a weighted fit by its log-likelihoods: what is taken, and what is refused."""
+"""The check of a weighted fit by its log-likelihoods: which inputs are accepted, and which are refused."""
 
 from __future__ import annotations
 
@@ -16,7 +16,12 @@ from .frames.units import Units
 
 
 def check_loglik(coreset: Coreset, loglik: Any, idata: Any, var_name: Optional[str]) -> dict[str, Any]:
-    """The fields of a verdict on the weighted fit of a model that is known by its log-likelihoods."""
+    """The fields of a verdict on the weighted fit of a model of which only log-likelihoods are known."""
+    if coreset.rest is not None:
+        raise _lib.CoreletError(
+            "this coreset has a Gaussian part, whose value the log-likelihoods of rows do not contain; quality.verdict has the verdict of its "
+            "fit, and certify of corelet, corelet.pymc or corelet.numpyro judges other draws on all rows"
+        )
     if callable(loglik):
         return _check_function(coreset, loglik, idata)
     given = idata if loglik is None else loglik
@@ -89,7 +94,7 @@ def evidence(
     chained: bool = True,
     held_out: Optional[float] = None,
 ) -> dict[str, Any]:
-    """The fields of the judge's verdict on Δ and L_w at draws whose chains stand one after the other."""
+    """The fields of the judge's verdict on Δ and L_w at draws, with chains concatenated."""
     return _lib.judge(
         dict(
             errors=np.ascontiguousarray(errors),

@@ -21,7 +21,7 @@ def _estimator_has(name: str) -> Any:
 
 
 class _OnCoreset(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
-    """Chooses weighted rows, fits the estimator on them, and hands everything else on to it."""
+    """Chooses weighted rows, fits the estimator on them, and delegates everything else to it."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class _OnCoreset(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             own = _check_sample_weight(sample_weight, features, dtype=np.float64)
             if (own < 0).any():
                 raise ValueError("Negative values in data passed to `sample_weight`")
-            there = np.flatnonzero(own)  # A row of weight 0 is not there.
+            there = np.flatnonzero(own)  # A row of weight 0 does not count.
             rows, weights = self._choose(features[there], target[there], own[there])
             rows = there[rows]
         self.rows_: NDArray[np.int64] = rows
@@ -70,11 +70,11 @@ class _OnCoreset(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         self.estimator_ = estimator.fit(features[rows], target[rows], sample_weight=weights)
 
     def _coded(self, target: Any) -> tuple[str, Any]:
-        """The model that is built where none is named, and the target as it takes it."""
+        """The default model, and the target in its coding."""
         raise NotImplementedError
 
     def _check_chosen(self, target: Any) -> None:
-        """What the chosen rows must have for an estimator to be fitted on them."""
+        """Raises an error if the estimator cannot be fitted on the chosen rows."""
 
     def _choose(self, features: Any, target: Any, own: Any) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         self.coreset_: Optional[Coreset] = None
@@ -88,7 +88,7 @@ class _OnCoreset(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         return self.coreset_.rows, self.coreset_.weights
 
     def predict(self, X: Any) -> Any:
-        """What the fitted estimator predicts."""
+        """The predictions of the fitted estimator."""
         features = self._features(X)
         return self.estimator_.predict(features)
 
@@ -98,29 +98,29 @@ class _OnCoreset(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
 
 class CoresetClassifier(ClassifierMixin, _OnCoreset):  # type: ignore[misc]
-    """A classifier, fitted on the k weighted rows of a coreset of a logistic regression: of two classes, or of several (softmax).
+    """A classifier, fitted on the k weighted rows of a coreset of a logistic regression: with two classes, or with several (softmax).
 
-    The rows are chosen so that the weighted log-likelihood of a logistic regression is that of all rows around its posterior;
-    an estimator of another kind is fitted on the same rows, without that promise.
+    The rows are chosen so that the weighted log-likelihood of a logistic regression matches that of all rows around its posterior.
+    For other kinds of estimators there is no such guarantee.
 
     Parameters
     ----------
     estimator
-        Anything with `fit(X, y, sample_weight=)`; a `LogisticRegression` where there is none.
+        Any estimator with `fit(X, y, sample_weight=)`; by default a `LogisticRegression`.
     k
-        Rows to choose. Where there are no more rows than that, all are taken with weight 1.
+        Number of rows to choose. If the data have no more rows, all are used with weight 1.
     model, standardise, prior_sd, priors, max_kl, seed, random_state, threads
-        As in `corelet.build`; `random_state` is another name of `seed`. Where none is named, the model is `logistic` for two classes and `softmax` for up to 20; `ordinal`
-        takes classes that are numbers in their order.
+        As in `corelet.build`; `random_state` is another name for `seed`. The default model is `logistic` for two classes and `softmax` for
+        up to 20; `ordinal` takes classes that are ordered numbers.
 
     Attributes
     ----------
     estimator_
         The fitted estimator.
     rows_, weights_ : arrays of shape (n_points,)
-        The rows it was fitted on, and their weights.
+        The rows on which it was fitted, and their weights.
     coreset_ : Coreset or None
-        All that is known about them; none where all rows were taken.
+        The coreset; None if all rows were used.
     classes_ : array of shape (n_classes,)
         The labels, sorted.
 
@@ -141,7 +141,7 @@ class CoresetClassifier(ClassifierMixin, _OnCoreset):  # type: ignore[misc]
         return LogisticRegression() if self.estimator is None else self.estimator
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> CoresetClassifier:
-        """Chooses rows of X, and fits the estimator on them; a row of weight f counts f times."""
+        """Choose rows of X and fit the estimator on them; a row of weight f counts f times."""
         features, target = validate_data(self, X, y, dtype=[np.float64, np.float32], order="C", ensure_min_samples=2)
         check_classification_targets(target)
         self._fit(features, target, sample_weight)
@@ -161,11 +161,11 @@ class CoresetClassifier(ClassifierMixin, _OnCoreset):  # type: ignore[misc]
     def _check_chosen(self, target: Any) -> None:
         left_out = np.setdiff1d(self.classes_, target)
         if len(left_out):
-            raise ValueError(f"the {len(target)} chosen rows are of no class {left_out.tolist()}: a larger k is needed")
+            raise ValueError(f"none of the {len(target)} chosen rows has class {left_out.tolist()}: a larger k is needed")
 
     @_estimator_has("predict_proba")  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Any:
-        """The probabilities of the classes, by the fitted estimator."""
+        """The class probabilities of the fitted estimator."""
         features = self._features(X)
         return self.estimator_.predict_proba(features)
 
@@ -177,9 +177,9 @@ class CoresetClassifier(ClassifierMixin, _OnCoreset):  # type: ignore[misc]
 
 
 class CoresetRegressor(RegressorMixin, _OnCoreset):  # type: ignore[misc]
-    """A regressor, fitted on the k weighted rows of a coreset of a linear regression (or of another `model` of numbers).
+    """A regressor, fitted on the k weighted rows of a coreset of a linear regression (or of another `model` with a numeric target).
 
-    Parameters and attributes are those of `CoresetClassifier`; the estimator is a `LinearRegression` where there is none.
+    Parameters and attributes are those of `CoresetClassifier`; the default estimator is a `LinearRegression`.
 
     Examples
     --------
@@ -199,7 +199,7 @@ class CoresetRegressor(RegressorMixin, _OnCoreset):  # type: ignore[misc]
         return self.model or "linear", target
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> CoresetRegressor:
-        """Chooses rows of X, and fits the estimator on them; a row of weight f counts f times."""
+        """Choose rows of X and fit the estimator on them; a row of weight f counts f times."""
         checks = {"dtype": [np.float64, np.float32], "order": "C", "ensure_min_samples": 2}
         features, target = validate_data(self, X, y, y_numeric=True, **checks)
         self._fit(features, target, sample_weight)

@@ -35,22 +35,22 @@ class FitProgress(NamedTuple):
     """The progress of a fit."""
 
     stage: str
-    """What it does now."""
+    """The current step."""
     round: int
-    """Which round; 0 for the pilot, and for all rows where nothing smaller is tried."""
+    """The number of the round; 0 for the pilot, and for a fit that samples all rows at once."""
     k: int
-    """Most points at present."""
+    """The current largest number of points."""
     variance: Optional[float]
     """V of the last round's coreset, in nats²; an A needs less than 0.1."""
     shift: Optional[float]
-    """By how much the last round moved the means, at most, in posterior standard deviations."""
+    """The largest shift of a mean in the last round, in posterior standard deviations."""
     seconds: float
     """Seconds since the start."""
     remaining: Optional[float]
-    """Seconds that it will still take: as forecast at first, then by what the rounds so far took; None where that is not known."""
+    """Estimated remaining seconds: from the forecast at first, then from the time of the rounds so far; None if unknown."""
     forecast: Optional[str] = None
-    """Where the stage is `compiling`: parameters, rows and k. Where it is `forecast`: also what a round and a fit of all rows are expected
-    to take."""
+    """In the stage `compiling`: parameters, rows and k. In the stage `forecast`: also the expected time of a round and of a fit of all
+    rows."""
 
 
 FitProgressOption = Union[bool, Callable[[FitProgress], object], None]
@@ -61,27 +61,27 @@ class Round:
     """One round: a coreset, sampled and judged by its own draws."""
 
     k: int
-    """Most points that were allowed."""
+    """The largest number of points allowed."""
     points: int
-    """Points chosen."""
+    """The number of points chosen."""
     draws: int
-    """Draws that it was judged by."""
+    """The number of draws that judged it."""
     variance: float
-    """V = Var(L − L_w) over draws of its own posterior, in nats²."""
+    """V = Var(L − L_w) over draws of the coreset's own posterior, in nats²."""
     variance_upper: float
-    """The upper end of V's one-sided 95 % interval."""
+    """The upper end of the one-sided 95 % interval of V."""
     shift: float
-    """By how much the means moved from the draws of the round before, at most, in posterior standard deviations."""
+    """The largest shift of a mean since the previous round's draws, in posterior standard deviations."""
     scale: float
-    """By what factor a standard deviation changed, at most."""
+    """The largest change of a standard deviation since then, as a factor."""
     r_hat: float
     """The largest R̂."""
     seconds: dict[str, float]
     """Seconds of `build`, `sample`, `look` (the pass over all rows), `judge`, and of the `final chains` and their `verdict`."""
     full_length: bool
-    """Whether its chains were as long as the final ones."""
+    """Whether the chains were as long as the final chains."""
     next: str
-    """What was done then, and why."""
+    """The step that followed, and why."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,21 +89,21 @@ class Fit:
     """The result of a fit: the verdict, the draws, the coreset and the rounds."""
 
     verdict: Verdict
-    """A: trusted. B: trusted after reweighting, which `draws` and `idata` already are. C: not certified."""
+    """A: trusted. B: trusted after reweighting; `draws` and `idata` are already reweighted. C: not certified."""
     coreset: Coreset
     """Rows and weights."""
     rounds: list[Round]
-    """What each round did, and why the next."""
+    """Each round, and the reason for the next."""
     draws: Any
-    """Draws of the posterior: what the sampler returned in the same form, chains by draws."""
+    """Draws of the posterior, chains by draws, in the form in which the sampler returned them."""
     seconds: float
-    """Seconds of everything."""
+    """Total seconds."""
     notes: list[str] = field(default_factory=list)
-    """What should not be overlooked."""
+    """Remarks that you should read."""
     _draws: Optional[Draws] = field(default=None, repr=False)
     _convert: Optional[Callable[[Draws, Mapping[str, str]], Any]] = field(default=None, repr=False)
     _effects: Any = field(default=None, repr=False)
-    """Of groups whose latent variable was integrated out."""
+    """The values of a latent variable that was integrated out."""
 
     @property
     def idata(self) -> Any:
@@ -118,18 +118,18 @@ class Fit:
         return Estimates.of(self._draws, self.coreset.names)
 
     def summary(self) -> Any:
-        """The estimates as a data frame of pandas, one line a parameter: `mean`, `sd`, `q5` and `q95` (the 90 % interval), `r_hat`,
-        `ess_bulk`, `ess_tail`; coefficients on the scale of the data."""
+        """The estimates as a pandas data frame with one row per parameter: `mean`, `sd`, `q5` and `q95` (the 90 % interval), `r_hat`,
+        `ess_bulk`, `ess_tail`. Coefficients are on the scale of the data."""
         return self._estimates.to_frame()
 
     def predict(self, new: Any, **keywords: Any) -> Prediction:
-        """Predict new rows by these draws: see `Coreset.predict`, whose keywords it takes. For models that Corelet
-        knows; others are predicted by the tool they are written in, from `idata`."""
+        """Predict new rows with these draws. The keywords are those of `Coreset.predict`. This is for built-in models; predict others in the
+        tool in which they are written, from `idata`."""
         keywords.setdefault("idata", self.draws)
         return self.coreset.predict(new, **keywords)
 
     def update(self, new: Any, y: Any = None, **keywords: Any) -> Fit:
-        """The fit of these rows and of new ones: see `Coreset.update`, whose keywords it takes. For models that Corelet knows."""
+        """The fit of these rows and of new rows. The keywords are those of `Coreset.update`. This is for built-in models."""
         began = time.perf_counter()
         coreset = self.coreset.update(new, y, **keywords)
         verdict = coreset.quality.verdict
@@ -146,15 +146,16 @@ class Fit:
         )
 
     def random_effects(self, quantiles: Sequence[float] = (0.05, 0.5, 0.95)) -> dict[str, Any]:
-        """Of a latent variable that was integrated out: columns `group`, `effect`, `rows`, `mean`, `sd` and `q5`, …, an entry for every
-        group, averaged over the posterior of the other parameters; `pandas.DataFrame` takes it."""
+        """The values of a latent variable that was integrated out, averaged over the posterior of the other parameters: columns `group`,
+        `effect`, `rows`, `mean`, `sd` and `q5`, …, with an entry for every group. Pass the result to `pandas.DataFrame`."""
         if self._effects is None:
             raise _lib.CoreletError("no variable was integrated out; what was sampled is in draws and idata")
         table: dict[str, Any] = self._effects.table([float(q) for q in quantiles])
         return table
 
     def plot(self, names: Optional[Sequence[str]] = None, axes: Any = None) -> Any:
-        """Marginal posteriors with means and 90 % intervals, by matplotlib: of these parameters, or of the first twelve. The axes."""
+        """Plot marginal posteriors with means and 90 % intervals of these parameters, or of the first twelve, with matplotlib. Returns the
+        axes."""
         estimates = self._estimates
         if names is None:
             return plotted(estimates.first(SHOWN), axes)
@@ -187,7 +188,7 @@ class Fit:
 
 
 def _figure(x: float, form: str) -> str:
-    """A number, or a dash where there is none."""
+    """A number, or a dash if there is none."""
     return "-" if np.isnan(x) else format(x, form)
 
 
@@ -211,39 +212,39 @@ def fit_model(
     rest: str = "auto",
     force: bool = False,
 ) -> Fit:
-    """Fit any model by a coreset: a pilot run, rounds until a coreset is certified, the final chains, and the verdict on them.
+    """Fit any model with a coreset: a pilot run, rounds until a coreset is certified, the final chains, and the verdict on them.
 
     The pilot is the posterior of a small random sample of rows. A coreset is built from its draws, sampled, and evaluated on all
-    rows. If its posterior lies elsewhere, the next coreset is built from its own draws; if not, and the verdict is not good enough,
-    it gets more rows. No matrix of draws × n is held: each evaluation is one pass in blocks, which gives the log-likelihood of all rows
-    at each draw and of a pool of candidate rows.
+    rows. If its posterior lies elsewhere, the next coreset is built from its own draws. If not, and the verdict is not good enough,
+    the next coreset has more rows. Each evaluation is one pass in blocks. It gives the log-likelihood of all rows at each draw, and those
+    of a pool of candidate rows. No matrix of draws × n is held in memory.
 
     Parameters
     ----------
     sample
         `sample(rows, weights, start)` returns draws of the posterior in which the log-likelihood of each of these rows is
-        multiplied by its weight and the prior is as it is: an array of chains × draws × parameters, a mapping of names to
-        arrays of chains × draws × …, or an InferenceData or DataTree. `start` is None for the pilot, later the draws of the last
-        round without their chains, to start from; it may be ignored. At least two chains, or there can be no A; about
-        2 k draws in all.
+        multiplied by its weight and the prior is unchanged: an array of chains × draws × parameters, a mapping of names to
+        arrays of chains × draws × …, or an InferenceData or DataTree. `start` is None for the pilot. Later it contains the draws of
+        the last round, with chains merged, as starting points; you may ignore it. Return at least two chains, since one chain never
+        gets an A, and about 2 k draws in total.
     log_likelihood
-        `log_likelihood(theta, rows)` returns a matrix, draws by rows. `theta` are draws as `sample` returned them,
-        without their chains: an array of draws × parameters, or a mapping of names to draws × …. `rows` index the data,
+        `log_likelihood(theta, rows)` returns a matrix, draws by rows. `theta` are draws in the form that `sample` returned,
+        with chains merged: an array of draws × parameters, or a mapping of names to draws × …. `rows` index the data; they are
         a slice or an array.
     n
         Number of rows.
     k, max_k
-        Rows of the coreset, and the number that it may grow to where these are not enough (4 k by default).
+        Number of rows of the coreset, and the number to which it may grow if k is not enough (by default 4 k).
     pilot
-        The number of rows of the pilot, or draws that exist already (of ADVI, Pathfinder, an earlier fit), in the form in which
-        `sample` returns them.
+        The number of rows of the pilot, or existing draws (of ADVI, Pathfinder, an earlier fit), in the form in which `sample` returns
+        them.
     groups
-        One label for each row: whole groups (all visits of a patient) are chosen instead of rows, k of them.
+        One label per row: k whole groups (all visits of a patient) are chosen instead of rows.
     draws
-        Draws at which each pass evaluates all rows; by default a number that follows from k and the number of parameters.
+        Number of draws at which each pass evaluates all rows; the default follows from k and the number of parameters.
     force
-        A fit that would take more than half a minute, and more than twice as long as a fit of all rows by the same sampler, is
-        refused with the forecast; `force=True` runs it anyway. A shorter one is run with a warning.
+        A fit that would take more than half a minute, and more than twice as long as a fit of all rows with the same sampler, is
+        refused with the forecast; `force=True` runs it anyway. A shorter fit that does not pay off is run with a warning.
     max_rounds, seed, threads
         The largest number of rounds; the random seed of everything but the sampler, also accepted as `random_state` or
         `random_seed`; the number of threads.
@@ -252,17 +253,17 @@ def fit_model(
         default lines in a terminal or notebook. Ctrl-C returns the best fit so far with its verdict.
     gradient
         `gradient(theta, rows, weights)` returns the gradient of the log density that `sample` draws from (weighted
-        log-likelihood and prior) at each draw, in the shape of `theta`; the density must vanish at the edges of the parameters
-        (take the logarithm of positive ones). With it the draws are tested (Stein's identities, in every direction). Without it
-        only the likelihood is known: where the prior matters, the sampler is taken on trust and the grade is a B at best.
+        log-likelihood and prior) at each draw, in the shape of `theta`. The density must vanish at the boundary of the parameter space
+        (take the logarithm of positive parameters). The gradient allows a test of the draws (Stein's identities, in every direction).
+        Without it only the likelihood is known: if the prior matters, the sampler is trusted without a test and the grade is at most a B.
     log_prior
-        `log_prior(theta)` returns the log density of the prior at each draw, on the scale of `theta`: with the Jacobians of any
-        transforms. With it and `gradient`, which at weight 0 is the gradient of the prior, a Gaussian may stand in place of all rows.
+        `log_prior(theta)` returns the log density of the prior at each draw, on the scale of `theta`, including the Jacobians of any
+        transforms. With it and `gradient`, which at weight 0 is the gradient of the prior, a Gaussian factor may replace all rows.
         Both functions are first checked against finite differences.
     rest
-        `auto`: where there are `gradient` and `log_prior`, and more parameters than k rows can carry, one Gaussian factor stands in place
-        of all rows (`fit.coreset.rest`), and rows only where the verdict on it is not an A; Corelet's own NUTS samples it, and
-        `sample` serves the pilot. `gaussian`: that factor in any case. `none`: rows alone.
+        `auto`: if you pass `gradient` and `log_prior`, and the model has more parameters than k rows can carry, one Gaussian factor
+        replaces all rows (`fit.coreset.rest`). Rows are added only if its verdict is not an A. Corelet's own NUTS samples it, and
+        `sample` is used only for the pilot. `gaussian`: always this factor. `none`: rows alone.
 
     Returns
     -------
@@ -300,7 +301,7 @@ def fit_model(
 
 @dataclass
 class Plan:
-    """What a fit is asked for."""
+    """The settings of a fit."""
 
     k: int
     max_k: int
@@ -310,12 +311,12 @@ class Plan:
     seed: int = 0
     threads: Optional[int] = None
     force: bool = False
-    """Whether to go on where that is long and does not pay."""
+    """Whether to continue even if the fit takes long and does not pay off."""
     began: float = field(default_factory=time.perf_counter)
-    """When, by the clock; before it, where a model is compiled first."""
+    """When the fit started, by the clock; earlier than this object if a model is compiled first."""
 
     def draws_at(self, k: int, parameters: int) -> int:
-        """Draws that a pass over all rows is made at."""
+        """The number of draws at which a pass evaluates all rows."""
         return _lib.draws_of_pass(self.draws, k, parameters)
 
 
@@ -330,7 +331,7 @@ def plan_of(
     threads: Optional[int],
     force: bool = False,
 ) -> Plan:
-    """The numbers of a fit; the engine refuses those that cannot be."""
+    """The settings of a fit; the engine refuses impossible values."""
     k = _count("k", k)
     return Plan(
         k=k,
@@ -354,7 +355,7 @@ def run_rounds(
     notes: Sequence[str] = (),
     rest: str = "none",
 ) -> Fit:
-    """Has the engine run a plan, and words its result."""
+    """Runs a plan in the engine, and turns its result into a `Fit`."""
     bridge = Bridge(sampler, units, int(getattr(sampler, "parameters", 0)))
     given = None if pilot is None else bridge.given(pilot)
     numbers = (plan.k, plan.max_k, plan.pilot, plan.max_rounds, plan.draws, plan.seed, plan.force)
@@ -398,7 +399,7 @@ def inference_data_of(draws: Draws, attributes: Mapping[str, str]) -> Any:
 
 
 def announce(progress: FitProgressOption, plan: Plan, units: Units, parameters: int) -> None:
-    """Says what is asked for before a model is compiled, which may take long."""
+    """Reports the settings before a model is compiled, which may take long."""
     report = _reporter(progress)
     if report is not None:
         most = f", at most {plan.max_k}" if plan.max_k > plan.k else ""
@@ -407,8 +408,8 @@ def announce(progress: FitProgressOption, plan: Plan, units: Units, parameters: 
 
 
 def reporting(progress: FitProgressOption, began: float, besides: Callable[[], float] = lambda: 0.0) -> Callable[..., object]:
-    """What the engine calls: the user's callback, a line on the standard error stream, or nothing; and a warning of what does not pay.
-    `besides` are seconds that the engine does not know of."""
+    """The function that the engine calls: the user's callback, a line on standard error, or nothing. It also warns of a fit that does not
+    pay off. `besides` are seconds that the engine does not know about."""
     report = _reporter(progress)
 
     def told(*step: Any) -> object:

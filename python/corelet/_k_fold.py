@@ -1,4 +1,4 @@
-"""`corelet.k_fold`: K-fold cross-validation by K coresets of one embedding."""
+"""`corelet.k_fold`: K-fold cross-validation with K coresets that share one embedding."""
 
 from __future__ import annotations
 
@@ -32,27 +32,27 @@ def k_fold(
     progress: ProgressOption = None,
     **keywords: Any,
 ) -> KFold:
-    """Say how well the rows of each of K folds are predicted by the others, for a model that Corelet knows.
+    """K-fold cross-validation of a built-in model: how well the rows of each fold are predicted by the other folds.
 
-    With y = Σφᵢ in one embedding, y less the columns of a fold is what a coreset of the other rows has to match, so that all folds share
-    one pass; each coreset is sampled by NUTS and judged by a pass over all rows. Where leave-one-out has large Pareto k̂, or rows come in
-    groups, this is what to take.
+    For each fold, a coreset represents all other rows. All folds share one pass: with y = Σφᵢ in one embedding, the target of a
+    fold's coreset is y minus the columns of the fold. NUTS samples each coreset, and a pass over all rows judges it. Use this if
+    leave-one-out has large Pareto k̂, or if rows come in groups.
 
     Parameters
     ----------
     X, y, model, keywords
-        The data and the model, as `corelet.build` takes them. Rows of a group (`groups=`) are in one fold.
+        The data and the model, as for `corelet.build`. Rows of a group (`groups=`) are in one fold.
     folds
-        How many folds rows, or groups of them, are dealt out to in a random order.
+        The number of folds, to which rows or groups of rows are assigned in random order.
     k
-        Points of each coreset at most; 300 where it is not said.
+        Largest number of points of each coreset; by default 300.
     draws, tune, chains, target_accept, max_depth, seed, threads, progress
         As for `corelet.fit`. The same seed gives the same folds.
 
     Returns
     -------
     KFold
-        `elpd`, `se`, `elpd_i` and `fold_i` of each row, and the grade of each fold's coreset. `corelet.compare` takes it.
+        `elpd`, `se`, `elpd_i` and `fold_i` of each row, and the grade of each fold's coreset. `corelet.compare` accepts it.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""`corelet.k_fold_model`: K-fold cross-validation of any model, by a coreset of the other rows for each fold."""
+"""`corelet.k_fold_model`: K-fold cross-validation of any model, with a coreset of the other rows for each fold."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from .results.draws import Draws
 from .results.review import Fold, KFold, k_fold_from
 
 DRAWS = 1000
-"""At which the rows of a fold are predicted, at most."""
+"""The largest number of draws at which the rows of a fold are predicted."""
 BLOCK = 8192
-"""Rows at a time: nothing of size draws × rows is held."""
+"""Rows per block: nothing of size draws × rows is held."""
 
 
 @seeded
@@ -41,21 +41,21 @@ def k_fold_model(
     seed: int = 0,
     threads: Optional[int] = None,
 ) -> KFold:
-    """`corelet.k_fold` for any model: how well the rows of each of K folds are predicted by the others.
+    """`corelet.k_fold` for any model: how well the rows of each of K folds are predicted by the other folds.
 
-    Each fold is predicted by a coreset of all other rows, chosen by the draws of all rows that there are, sampled by `sample` and judged as
-    in `corelet.fit_model`.
+    For each fold, a coreset represents all other rows. It is chosen at the given draws, sampled by `sample`, and judged as in
+    `corelet.fit_model`.
 
     Parameters
     ----------
     draws
-        Of the posterior of all rows: a `Fit`, or what `corelet.fit_model` takes as a pilot.
+        Draws of the posterior of all rows: a `Fit`, or draws in the form of a pilot of `corelet.fit_model`.
     sample, log_likelihood, gradient, n, k
         As for `corelet.fit_model`. An A needs the gradient.
     y
-        The outcome of each row, by which `corelet.compare` knows that models are of the same.
+        The outcome of each row. `corelet.compare` uses it to verify that models have the same outcomes.
     folds, groups, seed, threads
-        As for `corelet.k_fold`; `groups` is one label for each row, and rows of a group are in one fold. The same seed gives the same folds.
+        As for `corelet.k_fold`; `groups` is one label per row, and rows of a group are in one fold. The same seed gives the same folds.
     """
     found = getattr(draws, "_draws", None)
     given = found if isinstance(found, Draws) else Draws.of(draws)
@@ -65,7 +65,7 @@ def k_fold_model(
 
 
 def folded(tool: Any, draws: Draws, units: Units, plan: Plan, folds: int, y: Any) -> KFold:
-    """The folds of a tool's model, of which there are draws of the posterior of all rows."""
+    """Runs the folds of a tool's model, given draws of the posterior of all rows."""
     outcomes = _outcomes(y, units.n)
     if not 2 <= folds <= units.count:
         raise _lib.CoreletError(
@@ -92,7 +92,7 @@ def folded(tool: Any, draws: Draws, units: Units, plan: Plan, folds: int, y: Any
 
 
 class _Others:
-    """A tool's model of some of its rows, which count from 0."""
+    """A tool's model restricted to some of its rows, which are renumbered from 0."""
 
     def __init__(self, tool: Any, rows: NDArray[np.int64]) -> None:
         self.tool, self.rows = tool, rows

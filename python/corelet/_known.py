@@ -1,4 +1,4 @@
-"""`corelet.fit`: a model that Corelet knows, from data to a certified posterior in one call."""
+"""`corelet.fit`: a built-in model, from data to a certified posterior in one call."""
 
 from __future__ import annotations
 
@@ -49,23 +49,24 @@ def fit(
     nodes: Optional[int] = None,
     **keywords: Any,
 ) -> Union[Fit, MixedFit]:
-    """Fit a built-in model by a coreset: build it, sample it by NUTS, and certify the draws on all rows; with more rows where needed.
+    """Fit a built-in model with a coreset: build it, sample it by NUTS, and certify the draws on all rows; repeat with more rows if needed.
 
     Parameters
     ----------
     X, y
-        The data, as `corelet.build` takes them: arrays, a data frame or the path of a file with `target=` naming a column.
+        The data, as for `corelet.build`: arrays, a data frame, or the path of a file with `target=` naming a column.
     model
         `logistic`, `softmax` (several classes), `ordinal` (ordered levels), `poisson`, `negative-binomial`, `linear`,
         `student`, `gamma`, `binomial`, `weibull`, `exponential`, or `gaussian` (the mean of Gaussian data, without a target).
     k, max_k
-        Largest number of rows, and the limit to which it is doubled while the verdict is a C: 300, or all rows where there are
-        fewer (50 groups with `random`), and 4 k.
+        Largest number of rows, by default 300 or all rows if there are fewer (50 groups with `random`), and the limit up to which it
+        doubles while the verdict is a C, by default 4 k.
     rest
-        `auto`: a Gaussian factor carries as much of the log-likelihood as it can and rows the remainder, where that is closer than
-        rows alone; `gaussian`; or `none` for rows alone. The factor is `coreset.rest`, and the rows are not to be used without it.
+        `gaussian`: a Gaussian factor represents the quadratic part of the log-likelihood, and rows represent the remainder. `none`: rows
+        alone. `auto`: the Gaussian factor if that is more accurate than rows alone. The factor is `coreset.rest`; do not use the rows
+        without it.
     full
-        Sample the posterior of all rows in place of a coreset's: to compare with, or where there are few rows.
+        Sample the posterior of all rows instead of a coreset's: for comparison, or if there are few rows.
     draws, tune, chains, target_accept, max_depth
         Settings of NUTS.
     seed, threads
@@ -74,15 +75,16 @@ def fit(
         A callable that receives a `corelet.FitProgress` from time to time; True for lines on standard error, False for none; by
         default lines in a terminal or notebook. Ctrl-C returns the best fit so far with its verdict.
     random
-        Random effects, which are integrated out, so that whole groups are chosen: the column of groups, `"customer"`, for an intercept
-        of each; `"1 + price | customer"` for slopes too, `||` for independent effects; in a formula `(1 + price | customer)`; or an
-        array with the group of each row. Crossed factors are `"(1 | customer) + (1 | product)"` and nested ones `"1 | school/class"`:
-        the one with the most groups is integrated out, the effects of the others are parameters, 300 at most. The result is a `MixedFit`.
+        Random effects. They are integrated out, and whole groups are chosen. `"customer"`, the column of groups, is an intercept
+        for each group; `"1 + price | customer"` adds slopes, and `||` makes the effects independent. A formula writes
+        `(1 + price | customer)`. An array gives the group of each row. Crossed factors are `"(1 | customer) + (1 | product)"` and nested
+        factors `"1 | school/class"`: the factor with the most groups is integrated out, and the effects of the others are parameters, at
+        most 300. The result is a `MixedFit`.
     sd_prior, lkj, nodes
-        The prior of their standard deviations, `"half_normal(2.5)"`, `"half_student_t(3, 2.5)"` or `"exponential(1)"`; η of the LKJ
-        prior of a correlation; nodes of the quadrature, chosen by its bias where nothing is said.
+        The prior of the standard deviations of random effects, `"half_normal(2.5)"`, `"half_student_t(3, 2.5)"` or `"exponential(1)"`; η of
+        the LKJ prior of a correlation; the number of quadrature nodes, by default chosen from the estimated bias.
     keywords
-        All others are those of `corelet.build`: `target`, `features`, `exposure`, `groups`, `positive`, `levels`, `prior_sd`, ….
+        All other keywords are those of `corelet.build`: `target`, `features`, `exposure`, `groups`, `positive`, `levels`, `prior_sd`, ….
 
     Returns
     -------
@@ -142,7 +144,7 @@ def _rounds(
     execution: Execution,
     began: float,
 ) -> Fit:
-    """Coresets of k points and more, until one is certified or no more points are allowed."""
+    """Builds coresets of k points and more, until one is certified or no more points are allowed."""
     keywords = native({name: value for name, value in asked.items() if name != "format"})
     with given(X, y, asked, keywords) as data:
         found = _lib.fit(data, keywords, max_k, settings, execution)
@@ -156,7 +158,7 @@ def _rounds(
 def _all_rows(
     X: Any, y: Any, asked: dict[str, Any], settings: Mapping[str, object], execution: Execution, began: float
 ) -> Fit:
-    """NUTS on all rows. There is nothing to judge but the chains."""
+    """Runs NUTS on all rows. Only the chains need to be judged."""
     keywords = native({name: value for name, value in asked.items() if name != "format"})
     with given(X, y, asked, keywords) as data:
         fields = _lib.check(data, keywords, None, settings, execution)

@@ -1,4 +1,4 @@
-"""`corelet.build_from_loglik`: a coreset of any model, from its log-likelihoods at draws of its posterior."""
+"""`corelet.build_from_loglik`: a coreset for any model, from its log-likelihoods at draws of its posterior."""
 
 from __future__ import annotations
 
@@ -41,40 +41,40 @@ def build_from_loglik(
     threads: Optional[int] = None,
     progress: ProgressOption = None,
 ) -> Coreset:
-    """Choose at most k weighted observations of a model that is given by its log-likelihoods alone.
+    """Choose at most k weighted observations of a model of which only log-likelihoods are known.
 
     Parameters
     ----------
     ll
-        One of: a matrix of log-likelihoods, one row for each draw of the posterior and one column for each datum; an
-        ArviZ `InferenceData` (or `DataTree`) with a `log_likelihood` group; or a function `fn(theta, rows)` of all draws
-        and some data, a slice or an array of their numbers, that returns such a matrix for these data. The function is
-        called block by block, once for every datum and once more for some thousands that could be chosen, and nothing of
-        size draws × n is stored. (Methods other than pursuit make their own passes, each a call for every datum.)
+        One of these: a matrix of log-likelihoods, with one row per posterior draw and one column per observation; an
+        ArviZ `InferenceData` (or `DataTree`) with a `log_likelihood` group; or a function `fn(theta, rows)` that returns such a matrix for
+        all draws and the given rows (a slice or an array of row numbers). The function is called block by block, once for every
+        observation and once more for the few thousand candidates, and nothing of size draws × n is stored. (Methods other than pursuit make
+        their own passes, each with a call for every observation.)
     k
-        Largest number of observations; by default 100, or all where there are fewer.
+        Largest number of observations; by default 100, or all if there are fewer.
     theta, n
-        For a function: the draws, handed on as they are (their first axis counts them), and the number of data.
+        For a function: the draws, which are passed to it unchanged (their first axis counts draws), and the number of observations.
     var_name
-        Which variable of the `log_likelihood` group, where there are several.
+        The variable of the `log_likelihood` group, if it has several.
     groups
-        One label for each datum: whole groups are chosen instead of single data, k of them, each with one weight.
+        One label per observation: k whole groups are chosen instead of single observations, each with one weight.
     held_out
-        The share of the draws, the last ones of each chain, that the build does not use and the coreset is judged by.
+        The share of the draws, the last ones of each chain, that is held out from the build and judges the coreset.
     pilot
-        Whether the draws come from a pilot run, near the posterior but not of it; `quality` then says so.
+        Whether the draws come from a pilot run, near the posterior but not from it; `quality` then says so.
     method, reference, polish, seed, threads, progress
         As in `corelet.build`.
 
     Returns
     -------
     Coreset
-        `quality.nats` is the estimate on the held-out draws. The draws should be of the posterior or near it, since the coreset
-        agrees with all data where they lie, and there should be well over k of them.
+        `quality.nats` is the estimate on the held-out draws. The draws should come from the posterior or be near it, because the coreset
+        agrees with the full data only there. There should be well over k of them.
 
     Examples
     --------
-    A Student-t regression, for which `corelet.build` has no model:
+    A Student-t regression without an intercept and with a known scale:
 
     >>> import numpy as np, corelet
     >>> rng = np.random.default_rng(0)

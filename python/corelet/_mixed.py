@@ -1,4 +1,4 @@
-"""`corelet.fit(random=…)`: mixed models, whose random effects are integrated out and of which whole groups are chosen."""
+"""`corelet.fit(random=…)`: mixed models, with random effects integrated out and coresets of whole groups."""
 
 from __future__ import annotations
 
@@ -27,37 +27,37 @@ from .results.verdict import Verdict, verdict_from
 class MixedFit:
     """The posterior of a mixed model from k weighted groups, certified on all groups.
 
-    A weight multiplies a group's log-likelihood *with its random effects integrated out*. It is not a weight for rows in a tool that
+    A weight multiplies a group's log-likelihood *with its random effects integrated out*. Do not use it as a weight of rows in a tool that
     samples the random effects.
     """
 
     verdict: Verdict
-    """A: trusted. B: trusted after reweighting, which `draws` and `idata` already are. C: not certified."""
+    """A: trusted. B: trusted after reweighting; `draws` and `idata` are already reweighted. C: not certified."""
     draws: dict[str, NDArray[np.float64]]
-    """Chains × draws of each parameter on the scale of the data: coefficients, what the likelihood has besides, `1|customer_sigma`, …,
+    """Chains × draws of each parameter on the scale of the data: coefficients, other parameters of the likelihood, `1|customer_sigma`, …,
     and `customer_corr`."""
     groups: list[str]
     """The labels of the chosen groups."""
     group_weights: NDArray[np.float64]
-    """The weight of each."""
+    """The weight of each chosen group."""
     rows: list[NDArray[np.int64]]
-    """The rows of each."""
+    """The rows of each chosen group."""
     n: int
-    """Number of all rows."""
+    """Number of rows in the data."""
     n_groups: int
-    """Number of all groups."""
+    """Number of groups in the data."""
     effects: str
     """The random effects: `1 + price | customer`."""
     nodes: int
-    """Nodes of the quadrature along each random effect."""
+    """Number of quadrature nodes along each random effect."""
     quadrature_bias: float
-    """By how much they move the posterior, at most, in posterior standard deviations, in the worst direction."""
+    """The largest shift of the posterior that the quadrature causes, in posterior standard deviations, in the worst direction."""
     rounds: list[Round]
-    """What each round did, and why the next."""
+    """Each round, and the reason for the next."""
     seconds: float
-    """Seconds of everything."""
+    """Total seconds."""
     notes: list[str] = field(default_factory=list)
-    """What should not be overlooked."""
+    """Remarks that you should read."""
     lines: list[str] = field(default_factory=list)
     _native: Any = field(default=None, repr=False)
     _design: Optional[Design] = field(default=None, repr=False)
@@ -71,8 +71,8 @@ class MixedFit:
         return _arviz.inference_data({"posterior": self.draws}, attributes=attributes)
 
     def random_effects(self, quantiles: Sequence[float] = (0.05, 0.5, 0.95)) -> dict[str, Any]:
-        """The random effects of all groups, on the scale of the data: columns `group`, `effect`, `rows`, `mean`, `sd` and `q5`, …, an entry for
-        every effect of every group; `pandas.DataFrame` takes it. They are integrated over the posterior of all other parameters."""
+        """The random effects of all groups on the scale of the data, averaged over the posterior of all other parameters: columns `group`,
+        `effect`, `rows`, `mean`, `sd` and `q5`, …, with an entry for every effect of every group. Pass the result to `pandas.DataFrame`."""
         table: dict[str, Any] = self._native.random_effects([float(q) for q in quantiles])
         return {**table, "group": np.asarray(table["group"]), "effect": np.asarray(table["effect"])}
 
@@ -90,23 +90,23 @@ class MixedFit:
         unseen: str = "error",
         unseen_groups: str = "error",
     ) -> Prediction:
-        """Predict new rows by the posterior.
+        """Predict new rows from the posterior.
 
         Parameters
         ----------
         new
-            The rows, as `corelet.fit` took its data: a data frame where it was a formula; the target is not looked at.
+            The rows, in the form in which `corelet.fit` read its data; after a fit by formula, a data frame. The target is ignored.
         effects
-            `own`: each row with the random effects of its group, given the rows of that group that the model was fitted to. `new`: as of a
-            group of which nothing is known, whose effects are drawn from their distribution. `population`: with effects of 0.
+            `own`: use the random effects of each row's group, given the rows of that group in the data. `new`: treat each row as one of a
+            new group, and draw its effects from their distribution. `population`: set the effects to 0.
         kind
             `mean`: the distribution of E[y], a probability or a rate; `outcome`: that of y.
         groups, exposure, offset
-            The group, exposure and offset of each new row, where they are not columns of the table.
+            The group, exposure and offset of each new row, if they are not columns of the table.
         quantiles, seed
             The quantiles to return; the random seed.
         unseen
-            The policy for unseen levels of categorical features: `error`, or `baseline`, the base level of their column.
+            The policy for unseen levels of categorical features: `error`, or `baseline`, which uses the base level of their column.
         unseen_groups
             The policy for unseen groups with `effects="own"`: `error`, `new` or `population`.
         """
@@ -130,13 +130,13 @@ class MixedFit:
         return prediction_of(made, kind, levels)
 
     def stan(self) -> StanMarginal:
-        """The marginal model of the chosen groups as a Stan program and its data: `target += w[g] * log_sum_exp(…)` for each group."""
+        """The marginal model of the chosen groups as a Stan program with its data: `target += w[g] * log_sum_exp(…)` for each group."""
         program, data, _ = self._native.marginal()
         return StanMarginal(program, json.loads(data))
 
     def numpyro(self) -> Callable[[], None]:
-        """The same as a NumPyro model, for `NUTS(fit.numpyro())`: the vector `theta` is of the standardised features, and the coefficients on
-        the scale of the data are `coefficients`."""
+        """The marginal model as a NumPyro model, for `NUTS(fit.numpyro())`. The vector `theta` refers to the standardised features;
+        `coefficients` are on the scale of the data."""
         return numpyro_model(json.loads(self._native.marginal()[2]))
 
     def __repr__(self) -> str:
@@ -165,7 +165,7 @@ def fit_groups(
     began: float,
     design: Optional[Design] = None,
 ) -> MixedFit:
-    """Groups with weights, more of them until they are certified; `random` is a text, or the group of each row."""
+    """Chooses weighted groups, and more of them until they are certified; `random` is a text, or the group of each row."""
     if asked.get("groups") is not None:
         raise _lib.CoreletError("groups and random do not go together: random says which rows belong together")
     if asked["rest"] not in ("auto", "none"):

@@ -16,7 +16,7 @@ from ._types import Execution
 
 
 class PathPoint(NamedTuple):
-    """The best found with so many columns."""
+    """The best solution found with this number of columns."""
 
     ids: NDArray[np.int64]
     """The columns, ascending."""
@@ -47,7 +47,7 @@ class Solution:
     seconds: float
     """Wall time."""
     path: list[PathPoint]
-    """The best found at every size 1, 2, …, for methods that yield it (pursuit)."""
+    """The best solution found for every size 1, 2, …, by methods that produce it (pursuit)."""
 
     def dense(self, n: int) -> NDArray[np.float64]:
         """The weights as a vector of length n."""
@@ -76,24 +76,24 @@ def sparse_nnls(
     threads: Optional[int] = None,
     progress: ProgressOption = None,
 ) -> Solution:
-    """Minimise ‖y − Φw‖² over w ≥ 0 with at most k entries that are not 0.
+    """Minimise ‖y − Φw‖² over w ≥ 0 with at most k nonzero entries.
 
     Parameters
     ----------
     Phi
-        The matrix, one column for each weight. A Fortran-ordered float64 array is read once as it is.
+        The matrix, with one column per weight. A Fortran-ordered float64 array is read without a copy.
     y
-        The target; the sum of the columns where it is left out.
+        The target; by default the sum of the columns.
     k
         Largest number of columns with a weight.
     method
         `pursuit`, `omp`, `a-iht-2`, `a-iht`, `iht`, `giga`, `frank-wolfe`, `importance`, `importance-nnls`, `uniform` or
         `uniform-nnls`.
     reference, total, polish
-        Halve the step of hard thresholding as the authors' code does; hold Σw at this (hard thresholding only); solve for
+        Halve the step of hard thresholding, as the authors' code does; keep Σw at this value (hard thresholding only); compute
         the best weights of the final columns once more.
     seed, max_iterations, max_passes, max_seconds, threads, progress
-        The random seed; limits, which end the run with a status and not with an error; as in `corelet.build`.
+        The random seed; limits, which end the run with a status instead of an error; as in `corelet.build`.
 
     Examples
     --------
@@ -124,7 +124,7 @@ def sparse_nnls(
 
 
 def _array(name: str, values: Any, dimensions: int) -> NDArray[np.float64]:
-    """As float64 of so many dimensions."""
+    """Values as float64 with this number of dimensions."""
     array = np.asarray(values)
     if array.dtype.kind not in "iubf" or array.dtype.itemsize > 8:
         raise _lib.CoreletError(f"{name} has dtype {array.dtype}; integers, floats and booleans can be used")

@@ -1,4 +1,4 @@
-"""How a run is going: a user's callback, a tqdm bar, or nothing."""
+"""Progress of a run: a user's callback, a tqdm bar, or nothing."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Progress(NamedTuple):
     seconds: float
     """Seconds since the method started."""
     points: int
-    """Points with a weight at present."""
+    """Current number of points with a weight."""
     k: int
-    """Most points."""
+    """Largest number of points."""
     residual: float
-    """‖y − Φw‖ at present."""
+    """Current ‖y − Φw‖."""
     target_norm: float
     """‖y‖."""
 
@@ -34,7 +34,7 @@ ProgressOption = Union[bool, Callable[[Progress], object], None]
 
 @contextmanager
 def reporter(progress: ProgressOption) -> Iterator[Optional[Report]]:
-    """What the native part calls: the user's callback, a bar where one is wanted, or nothing."""
+    """The function that the native part calls: the user's callback, a progress bar, or nothing."""
     if callable(progress):
         callback = progress
         yield lambda *numbers: callback(Progress(*numbers))
@@ -55,7 +55,7 @@ def reporter(progress: ProgressOption) -> Iterator[Optional[Report]]:
 
 
 def _bar(wanted: Optional[bool]) -> Any:
-    """A tqdm bar that appears after a second of work; by default only where a person is watching."""
+    """A tqdm bar that appears after a second of work; by default only in a terminal or notebook."""
     if wanted is False or (wanted is None and not _watched()):
         return None
     try:

@@ -1,4 +1,4 @@
-"""`corelet.review`: what all rows say of draws of a posterior, in one pass and without a matrix of draws by rows."""
+"""`corelet.review`: leave-one-out, predictive checks and influence, in one pass and without a matrix of draws by rows."""
 
 from __future__ import annotations
 
@@ -42,31 +42,31 @@ def review(
     progress: ProgressOption = None,
     **keywords: Any,
 ) -> Review:
-    """Leave-one-out predictive densities, checks of the model's fit, and the influence of each row, from one pass over all rows.
+    """Leave-one-out predictive densities, predictive checks, and the influence of each row, from one pass over all rows.
 
-    No matrix of draws × rows is held, so any number of rows will do.
+    No matrix of draws × rows is held in memory, so the number of rows is not limited.
 
     Parameters
     ----------
     draws
         As for `corelet.certify`: a `Fit`, an InferenceData, a mapping of names to chains × draws, or an array.
     X, y, model, keywords
-        The data and the model, as `corelet.fit` takes them; a `Fit` brings its own model and priors. `groups` are the clusters of the jackknife.
+        The data and the model, as for `corelet.fit`; a `Fit` provides its own model and priors. `groups` are the clusters of the jackknife.
     log_weights
-        The log importance weight of each draw, where the draws are not yet those of the posterior of all rows: those of a verdict.
-        For a `Fit` with grade A or B they are used automatically where they are needed.
+        The log importance weight of each draw, from a verdict, if the draws are those of a coreset and not of the posterior of all rows.
+        For a `Fit` with grade A or B they are used automatically if needed.
     scale
-        `original`, of the features as they are in the data, or `standardised`. A `Fit` has both.
+        The scale of the coefficients: `original` for features in the units of the data, or `standardised`. A `Fit` has both.
     most
         Number of draws, evenly spaced, at which the log-likelihood of every row is evaluated.
     outcomes
         Number of draws at which an outcome of every row is simulated for the predictive checks; 0 for none.
     pointwise
-        Whether three numbers for each row are kept, which ArviZ's objects and the comparison of models need.
+        Whether to keep three numbers per row, which ArviZ's objects and the comparison of models need.
     by
-        A column by whose levels (or ranges, where it is numeric) outcomes are checked too: `Review.by`.
+        A column. Outcomes are also checked by its levels, or by ranges if it is numeric: `Review.by`.
     evidence
-        Whether the log evidence (marginal likelihood) is estimated, by bridge sampling: another pass over all rows.
+        Whether to estimate the log evidence (marginal likelihood) by bridge sampling, in another pass over all rows.
     seed, threads, progress
         As for `corelet.build`. Ctrl-C interrupts.
 
@@ -123,16 +123,16 @@ def review_model(
     Parameters
     ----------
     draws
-        Of the posterior, as `corelet.fit_model` takes those of a pilot.
+        Draws of the posterior, in the form of a pilot of `corelet.fit_model`.
     log_likelihood
         `log_likelihood(theta, rows)` returns a matrix, draws by rows; as for `corelet.fit_model`.
     n
         Number of rows.
     y, simulate
-        The outcome of each row, and `simulate(theta, rows)`, which draws an outcome of these rows at each draw: draws by rows. With both,
-        `fits` says whether outcomes are as the model predicts them. Two classes are booleans, counts are integers.
+        The outcome of each row, and `simulate(theta, rows)`, which simulates an outcome of these rows at each draw: draws by rows. With
+        both, `fits` compares the outcomes with the model's predictions. Two classes are booleans, counts are integers.
     groups
-        One label for each row: the clusters of the jackknife.
+        One label per row: the clusters of the jackknife.
     log_weights, most, outcomes, pointwise, seed, threads
         As for `corelet.review`.
     """
@@ -193,7 +193,7 @@ def reviewed(
 
 
 def weights_of(source: Any, log_weights: Any, draws: Draws) -> Optional[NDArray[np.float64]]:
-    """The log weights that turn these draws into draws of the posterior of all rows; None where they are that already."""
+    """The log weights that turn these draws into draws of the posterior of all rows; None if they already are."""
     if log_weights is None:
         verdict = getattr(source, "verdict", None)
         known = getattr(verdict, "log_weights", None)

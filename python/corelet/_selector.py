@@ -21,13 +21,13 @@ class CoresetSelector(BaseEstimator):  # type: ignore[misc]
     Attributes
     ----------
     sample_weight_ : array of shape (n_samples,)
-        The weight of each row, 0 for rows that were not chosen: what estimators take as `sample_weight`.
+        The weight of each row, 0 for rows that were not chosen; pass it to estimators as `sample_weight`.
     rows_, weights_ : arrays of shape (n_points,)
         The chosen rows, ascending, and their weights.
     coreset_ : Coreset
-        All that is known about them.
+        The coreset.
     classes_ : array of shape (n_classes,)
-        Logistic and softmax: the labels, sorted; of two the second counts as success.
+        Logistic and softmax: the labels, sorted; of two labels, the second counts as success.
     n_features_in_ : int
         Number of features.
 
@@ -108,7 +108,7 @@ class CoresetSelector(BaseEstimator):  # type: ignore[misc]
         return self
 
     def select(self, *arrays: Any) -> tuple[Any, ...]:
-        """The chosen rows of each array or data frame, as it is one, and after them the weights."""
+        """The chosen rows of each array or data frame, in its own type, followed by the weights."""
         check_is_fitted(self)
         return (*(_rows_of(array, self.rows_) for array in arrays), self.weights_)
 

@@ -1,8 +1,8 @@
 """Coresets of Dask data frames: `corelet.dask.build(ddf, target=…, k=…)`.
 
-Each partition becomes a shard in the memory of the worker that Dask places it on, and a build asks all shards a dozen
-questions whose answers do not grow with the rows. Dask keeps the lineage of every shard: one that a lost worker held is made
-again, and gives the same bits.
+Each partition becomes a shard in the memory of the worker to which Dask assigns it. A build sends a dozen queries to all shards, whose
+answers do not grow with the number of rows. Dask keeps the lineage of every shard: if a worker is lost, its shards are recomputed,
+with the same bits.
 """
 
 from __future__ import annotations
@@ -25,8 +25,14 @@ from .results.verdict import Verdict, chain_settings
 
 __all__ = ["build", "certify", "check", "fit", "k_fold", "review", "update"]
 
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted(__all__)
+
+
 AHEAD = 2
-"""Partitions that are made while one is written to the scratch file."""
+"""Partitions that are computed while one is written to the scratch file."""
 
 
 @seeded
@@ -43,20 +49,20 @@ def build(
     Parameters
     ----------
     ddf
-        A Dask data frame with all columns, the target among them. It is read three times (the columns, the rows, and the cells of
-        the chosen rows): persist it where it fits in the memory of the workers, or where it is dear to compute.
+        A Dask data frame with all columns, including the target. It is read three times (the columns, the rows, and the cells of
+        the chosen rows). Persist it if it fits in the memory of the workers, or if it is expensive to compute.
     client
-        The `distributed.Client` to work with; by default the current one.
+        The `distributed.Client` to use; by default the current one.
     threads, progress
-        As for `corelet.build`: threads of this process, which does little.
+        As for `corelet.build`: threads of this process, which does little work.
     **keywords
-        Those of `corelet.build`: `target`, `k`, `model`, `features`, … What belongs to a row is named as a column. `memory` is the
-        budget of one shard. `collapse` brings the distinct rows to this process, and `method="sparse-vi"` all rows.
+        The keywords of `corelet.build`: `target`, `k`, `model`, `features`, … Arguments with one entry per row are names of columns.
+        `memory` is the budget of one shard. `collapse` sends the distinct rows to this process, and `method="sparse-vi"` all rows.
 
     Returns
     -------
     Coreset
-        Its `rows` count from 0 through all partitions in their order.
+        Its `rows` are numbered from 0 through all partitions in their order.
     """
     with _Dask(ddf, client) as engine:
         return _cluster.build_on(engine, engine.schema, keywords, progress, threads)
@@ -66,9 +72,9 @@ def build(
 def check(
     coreset: Coreset, ddf: Any, *, client: Any = None, progress: ProgressOption = None, **settings: Any
 ) -> Verdict:
-    """Certify a coreset's posterior, by draws of it and one pass over all rows of a Dask data frame.
+    """Certify a coreset's posterior with draws from it and one pass over all rows of a Dask data frame.
 
-    `settings` are those of the chains, as for `corelet.check`: `draws`, `warmup`, `chains`, `target_accept`, `max_depth`, `seed`,
+    `settings` are the settings of the chains, as for `corelet.check`: `draws`, `warmup`, `chains`, `target_accept`, `max_depth`, `seed`,
     `threads`.
     """
     with _Dask(ddf, client) as engine:
@@ -87,9 +93,9 @@ def certify(
     progress: ProgressOption = None,
     **keywords: Any,
 ) -> Certificate:
-    """Say whether draws that somebody made are of the posterior of all rows of a Dask data frame.
+    """Certify whether given draws are draws of the posterior of all rows of a Dask data frame.
 
-    Arguments are those of `corelet.certify`, with columns named. All partitions are asked for gradients at 250 draws at a time.
+    Arguments are those of `corelet.certify`, with names of columns. All partitions compute gradients at 250 draws at a time.
     """
     with _Dask(ddf, client) as engine:
         settings = dict(model=model, **keywords)
@@ -98,26 +104,26 @@ def certify(
 
 @seeded
 def fit(ddf: Any, *, random: str, client: Any = None, **keywords: Any) -> MixedFit:
-    """Fit a mixed model to a Dask data frame: what `corelet.fit(random=…)` gives of the same rows in one table, bit for bit.
+    """Fit a mixed model to a Dask data frame. The result equals that of `corelet.fit(random=…)` for the same rows in one table, bit for bit.
 
-    The rows of a group may lie in several partitions. They come to this process one partition after the other, where they are brought
-    together by group, in scratch files beyond `memory`, and where all passes over them are made. The workers compute the partitions.
+    The rows of a group may be in several partitions. The workers compute the partitions, and send them to this process one after the
+    other. This process sorts the rows by group, in scratch files beyond `memory`, and makes all passes over them.
 
     Parameters
     ----------
     ddf
-        A Dask data frame with all columns, the target among them; it is read once. Where `features` are named no other columns travel.
+        A Dask data frame with all columns, including the target; it is read once. If you name `features`, other columns are not sent.
     random
         The random effects, as for `corelet.fit`: `"customer"`, `"1 + price | customer"`.
     client
-        The `distributed.Client` to work with; by default the current one.
+        The `distributed.Client` to use; by default the current one.
     **keywords
-        Those of `corelet.fit`: `target`, `k`, `model`, `memory`, `scratch`, …
+        The keywords of `corelet.fit`: `target`, `k`, `model`, `memory`, `scratch`, …
 
     Returns
     -------
     MixedFit
-        Its `rows` count from 0 through all partitions in their order.
+        Its `rows` are numbered from 0 through all partitions in their order.
     """
     asked = dict(random=random, **keywords)
     with _Dask(ddf, client) as engine:
@@ -144,10 +150,11 @@ def review(
     progress: ProgressOption = None,
     **keywords: Any,
 ) -> Review:
-    """Leave-one-out, WAIC, checks of the model's fit and the influence of rows, from one pass over all rows of a Dask data frame.
+    """Leave-one-out, WAIC, predictive checks and the influence of rows, from one pass over all rows of a Dask data frame.
 
-    Arguments are those of `corelet.review`, with columns named. Each partition sums its own rows; `pointwise=True` brings three numbers of
-    each row, which `corelet.compare` needs. `by` is for tables on one machine. Rows count from 0 through all partitions in their order.
+    Arguments are those of `corelet.review`, with names of columns. Each partition sums over its own rows. `pointwise=True` also sends three
+    numbers per row to this process, which `corelet.compare` needs. `by` is only for tables on one machine. Rows are numbered from 0
+    through all partitions in their order.
     """
     own = dict(log_weights=log_weights, scale=scale, most=most, outcomes=outcomes, pointwise=pointwise, evidence=evidence, seed=seed)
     own["by"] = keywords.pop("by", None)
@@ -173,9 +180,9 @@ def k_fold(
     progress: ProgressOption = None,
     **keywords: Any,
 ) -> KFold:
-    """K-fold cross-validation of the rows of a Dask data frame: see `corelet.k_fold`, whose arguments it takes, with columns named.
+    """K-fold cross-validation of the rows of a Dask data frame. Arguments are those of `corelet.k_fold`, with names of columns.
 
-    The rows of one fold at a time come to this process.
+    The rows of one fold at a time are sent to this process.
     """
     settings = chain_settings(draws, tune, chains, target_accept, max_depth, seed)
     counts = (_count("folds", folds), None if k is None else _count("k", k))
@@ -184,9 +191,9 @@ def k_fold(
 
 
 def update(coreset: Coreset, ddf: Any, *, client: Any = None, **keywords: Any) -> Coreset:
-    """A coreset of the rows that it stands for and of those of a Dask data frame: `Coreset.update`, whose keywords it takes.
+    """A coreset of the rows that the given one represents and of those of a Dask data frame. Keywords are those of `Coreset.update`.
 
-    Partitions are added one after the other, each as rows that arrive, and one at a time comes to this process.
+    Partitions are added one after the other, each as new rows. One partition at a time is sent to this process.
     """
     with _Dask(ddf, client) as engine:
         return _cluster.update_on(engine.each(), coreset, keywords)

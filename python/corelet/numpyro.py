@@ -1,4 +1,4 @@
-"""`corelet.numpyro.fit`: a NumPyro model as it is, fitted by a coreset."""
+"""`corelet.numpyro.fit`: a NumPyro model, unchanged, fitted with a coreset."""
 
 from __future__ import annotations
 
@@ -29,10 +29,18 @@ from .results.certificate import Certificate
 from .results.draws import Draws
 from .results.review import KFold, Review
 
+__all__ = ["certify", "fit", "k_fold", "review"]
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted(__all__)
+
+
 FELT = 0.02
-"""An error of the log-density, in nats, that makes NUTS take smaller steps."""
+"""An error of the log density, in nats, that makes NUTS take smaller steps."""
 CHECKED = 16
-"""Draws at which a model is asked, where they matter only for whether it can be."""
+"""Number of draws at which a model is evaluated to see whether it can be."""
 
 
 @seeded
@@ -55,18 +63,18 @@ def fit(
     rest: str = "auto",
     force: bool = False,
 ) -> Fit:
-    """Fit a NumPyro model by a coreset of its rows: pilot, rounds, final chains and the verdict.
+    """Fit a NumPyro model with a coreset of its rows: pilot, rounds, final chains and the verdict.
 
-    The model is not changed. Rows are the first axis of every array argument that is as long as the observed sites, and each
-    row's log-likelihood gets a weight. Two checks are always made: some rows by themselves have the same log-likelihood as among
+    The model is not changed. Rows are the first axis of every array argument that is as long as the observed sites, and a weight
+    multiplies the log-likelihood of each row. Two checks are always made: some rows by themselves have the same log-likelihood as among
     all rows, and priors and factors do not depend on which rows the model is given. The model is compiled for one number of rows;
     unused places have weight 0.
 
     Parameters
     ----------
     model, args, kwargs
-        The model and its arguments. An integer argument that equals the number of rows stays as it is, unless the model
-        then cannot be evaluated on fewer rows: it is then the size of a plate, and follows them.
+        The model and its arguments. An integer argument that equals the number of rows is not changed, unless the model
+        cannot be evaluated on fewer rows without the change. Then it is the size of a plate, and is set to the number of rows.
     k, max_k, pilot, groups, max_rounds, seed, progress, force
         As in `corelet.fit_model`. `pilot` may be a mapping of sites to chains × draws × ….
     draws, tune, chains
@@ -74,9 +82,8 @@ def fit(
     kernel
         Passed on to `numpyro.infer.NUTS`, for instance `{"target_accept_prob": 0.95}`.
     rest
-        `auto`: where the model has more parameters than k rows can carry, one Gaussian factor stands in place of all rows
-        (`fit.coreset.rest`; the priors stay as they are), and rows only where the verdict on it is not an A. `gaussian`: that
-        factor in any case. `none`: rows only.
+        `auto`: if the model has more parameters than k rows can carry, one Gaussian factor replaces all rows (`fit.coreset.rest`; the
+        priors are unchanged). Rows are added only if its verdict is not an A. `gaussian`: always this factor. `none`: rows only.
 
     Examples
     --------
@@ -127,19 +134,19 @@ def certify(
 ) -> Certificate:
     """Certify whether given draws of a NumPyro model are draws of the posterior of all its rows.
 
-    The gradient of the log posterior of all rows is evaluated at no more than 1000 of the draws; see `corelet.certify`.
+    The test evaluates the gradient of the log posterior of all rows at a sample of the draws; see `corelet.certify`.
 
     Parameters
     ----------
     model, args, kwargs
         The model and its arguments, as for `corelet.numpyro.fit`.
     draws
-        Draws of the latent sites, on their own scale: a mapping of names to chains × draws × …, as `get_samples(group_by_chain=True)` gives
-        it, an InferenceData or a DataTree.
+        Draws of the latent sites, on their own scale: a mapping of names to chains × draws × …, as `get_samples(group_by_chain=True)`
+        returns it, an InferenceData or a DataTree.
     log_density
         The log density of the approximation (an autoguide) at each draw, on the unconstrained scale.
     seed
-        The random seed for the rows by which the model is checked.
+        The random seed for the rows with which the model is checked.
 
     Examples
     --------
@@ -176,9 +183,9 @@ def review(
     pointwise: bool = True,
     seed: int = 0,
 ) -> Review:
-    """Say how well each row of a NumPyro model is predicted when it is left out, whether the model fits, and which rows drive which site.
+    """Review a NumPyro model: leave-one-out predictive densities, predictive checks, and the influence of each row.
 
-    From one pass over all rows, without a matrix of draws by rows; see `corelet.review`.
+    This takes one pass over all rows, without a matrix of draws by rows; see `corelet.review`.
 
     Parameters
     ----------
@@ -189,17 +196,17 @@ def review(
     log_weights, groups, most, pointwise
         As in `corelet.review_model`.
     outcomes
-        Draws at which an outcome of every row is drawn by the model, to compare with; 0 for none. Of one observed site whose outcomes are
-        numbers, counts or two classes.
+        Number of draws at which an outcome of every row is simulated for the predictive checks; 0 for none. This needs a single observed
+        site whose outcomes are numbers, counts or two classes.
     seed
-        The random seed for the rows by which the model is checked, and for simulated outcomes.
+        The random seed for the rows with which the model is checked, and for simulated outcomes.
     """
     table = Rows(model, tuple(args), dict(kwargs or {}))
     plan = plan_of(Units(table.n, None), 2, None, 1000, None, 1, seed, None)
     warn_of_precision(table.n)
     tool = Sampler(table, Steps(1, 1, 1), plan, 0, {})
     some = Draws.of(draws).only(table.latent, "site")
-    # What is compiled for so many draws serves the pass too.
+    # What is compiled for this number of draws is reused in the pass.
     tool.check(max(CHECKED, some.thin(max(100, most)).count), seed)
     weights = weights_of(draws, log_weights, some)
     drawn = checked(outcomes_of(table, seed) if outcomes else None, tool.log_likelihood, some, weights, outcomes, seed)
@@ -222,7 +229,7 @@ def k_fold(
     seed: int = 0,
     kernel: Optional[Mapping[str, Any]] = None,
 ) -> KFold:
-    """Say how well the rows of each of K folds of a NumPyro model are predicted by the others: see `corelet.k_fold_model`.
+    """K-fold cross-validation of a NumPyro model: see `corelet.k_fold_model`.
 
     Parameters
     ----------
@@ -233,7 +240,7 @@ def k_fold(
     folds, groups
         As for `corelet.k_fold_model`.
     k, draws, tune, chains, seed, kernel
-        Of the coreset of each fold, as for `corelet.numpyro.fit`.
+        Settings of the coreset of each fold, as for `corelet.numpyro.fit`.
     """
     table = Rows(model, tuple(args), dict(kwargs or {}))
     units = Units(table.n, groups)
@@ -248,10 +255,10 @@ def k_fold(
 
 
 def warn_of_precision(n: int) -> None:
-    """Says so where a log-likelihood of n rows, about as many nats, is rounded to steps that NUTS would feel."""
+    """Warns if a log-likelihood of n rows, about n nats, has a rounding error that would slow NUTS down."""
     rounded = n * float(np.finfo(jnp.result_type(float)).eps)
     if rounded > FELT:
         warn(
-            f"in single precision the log-likelihood of {n} rows is known to some {rounded:.1g} nats only, and NUTS takes tiny "
+            f"in single precision the log-likelihood of {n} rows is accurate only to about {rounded:.1g} nats, and NUTS takes tiny "
             "steps; call numpyro.enable_x64() first",
         )

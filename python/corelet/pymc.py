@@ -1,4 +1,4 @@
-"""`corelet.pymc.fit`: a PyMC or bambi model as it is, fitted by a coreset."""
+"""`corelet.pymc.fit`: a PyMC or bambi model, unchanged, fitted with a coreset."""
 
 from __future__ import annotations
 
@@ -13,20 +13,26 @@ from threadpoolctl import threadpool_limits
 
 from ._build import _count
 from ._certify import claimed
-from ._fit import Fit, FitProgressOption, announce, plan_of, run_rounds
-from ._lib import CoreletError, gaussian_first
+from ._fit import Fit, FitProgressOption, announce, plan_of
+from ._lib import CoreletError
 from ._review import reviewed, weights_of
 from ._k_fold_model import folded
 from ._seeds import seeded
-from .adapters.integrated import fit_integrated, groups_of
 from .adapters.outcomes import checked
-from .adapters.pymc_marginal import integrated
+from .adapters.pymc_fit import Asked
 from .adapters.pymc_model import Sampler
 from .adapters.pymc_outcomes import outcomes_of
 from .frames.units import Units
 from .results.certificate import Certificate
 from .results.draws import Draws
 from .results.review import KFold, Review
+
+__all__ = ["certify", "fit", "k_fold", "review"]
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted(__all__)
 
 
 @seeded
@@ -49,33 +55,35 @@ def fit(
     marginalise: str = "auto",
     force: bool = False,
 ) -> Fit:
-    """Fit a PyMC or bambi model by a coreset of its rows: pilot, rounds, final chains and the verdict.
+    """Fit a PyMC or bambi model with a coreset of its rows: pilot, rounds, final chains and the verdict.
 
-    The model is not changed: its priors, potentials and deterministic variables are kept, and each row of the observed variables
-    gets a weight on its log-likelihood. A check always verifies that the log-likelihood of some rows by themselves equals theirs in
-    the whole model.
+    The model is not changed. Its priors, potentials and deterministic variables are kept, and a weight multiplies the log-likelihood of each
+    row of the observed variables. A check always verifies, for some rows, that their log-likelihood by themselves equals their
+    log-likelihood within the whole model.
 
     Parameters
     ----------
     model
-        A `pymc.Model` whose observed variables have one entry (or one line) for each row, or a `bambi.Model`.
+        A `pymc.Model` whose observed variables have one entry (or one line) per row, or a `bambi.Model`.
     k, max_k, pilot, groups, max_rounds, seed, progress, force
-        As in `corelet.fit_model`; k is 300 rows, or 50 groups where a latent variable is integrated out. `pilot` may be an InferenceData of ADVI, Pathfinder or an old fit.
+        As in `corelet.fit_model`. By default k is 300 rows, or 50 groups if a latent variable is integrated out. `pilot` may be an
+        InferenceData of ADVI, Pathfinder or an earlier fit.
     draws, tune, chains
         Draws, warm-up and number of the final chains.
     sampler
-        `nutpie`, which compiles the model once, or `pymc`; nutpie where it is installed.
+        `nutpie`, which compiles the model once, or `pymc`; by default nutpie if it is installed.
     options
         Passed on to `nutpie.sample` or `pymc.sample`, for instance `{"target_accept": 0.95}`.
     rest
-        `auto`: where the model has more parameters than k rows can carry, one Gaussian factor stands in place of all rows
-        (`fit.coreset.rest`; the priors stay as they are), and rows only where the verdict on it is not an A. `gaussian`: that
-        factor in any case. `none`: rows only.
+        `auto`: if the model has more parameters than k rows can carry, one Gaussian factor replaces all rows (`fit.coreset.rest`; the
+        priors are unchanged). Rows are added only if its verdict is not an A. `gaussian`: always this factor. `none`: rows only.
     marginalise
-        `auto`: a latent variable with one value for each of 500 groups or more, of 100 rows at most on average, is integrated out by
-        adaptive Gauss–Hermite nodes where each row meets its own group's value alone and these are independent given the other parameters;
-        whole groups are then chosen, Corelet's own NUTS samples the other parameters, and `fit.random_effects()` has the values. Not with
-        `groups` or `sampler`. A variable's name: that one, however many groups there are. `none`: all are sampled.
+        `auto`: a latent variable with one value for each of at least 500 groups, of at most 100 rows on average, is integrated out by
+        adaptive Gauss–Hermite quadrature. Each row must depend only on the value of its own group, and the values must be independent
+        given the other parameters. Then whole groups are chosen, Corelet's own NUTS samples the other parameters, and
+        `fit.random_effects()` returns the values. A vector with fewer values is integrated out only in place of sampling all
+        rows, if that is expected to be faster. Not with `groups` or `sampler`. The name of a variable: integrate out that variable,
+        whatever the number of groups. `none`: sample all variables.
 
     Examples
     --------
@@ -95,49 +103,33 @@ def fit(
         tool = Sampler(model, draws, tune, chains, seed, sampler, dict(options or {}))
         units = Units(tool.n, groups)
         rows = 1000 if given is not None else _count("pilot", pilot)
-        settings = (max_k, rows, None, max_rounds, seed, None, force)
-        plan = plan_of(units, 300 if k is None else k, *settings)
+        plan = plan_of(units, 300 if k is None else k, max_k, rows, None, max_rounds, seed, None, force)
         plan.began = began
         announce(progress, plan, units, tool.parameters)
         tool.check_slicing(seed)
         if groups is not None and marginalise not in ("auto", "none"):
             raise CoreletError(f"groups and marginalise='{marginalise}' do not go together: the groups are those of the variable")
-        marginal = None if groups is not None else integrated(tool, marginalise, sampler)
-        if marginal is not None:
-            few = plan_of(units, groups_of(k, marginal.dimension, marginal.n), *settings)
-            few.began = began
-            begin = None if given is None else marginal.model.only_left(Draws.of(given))
-            fitted = fit_integrated(marginal, few, begin, progress, rest, marginalise)
-            if fitted is not None:
-                fitted.notes.extend(tool.notes)
-                return fitted
-            tool.notes.append(f"{marginal.model.name} was not integrated out: given its rows, it has several modes in some groups")
-        if gaussian_first(rest, tool.dimension, plan.k):
-            tool.find_effects()
-        else:
-            tool.compile()
-        start = None if given is None else Draws.of(given).only(tool.free.names)
-        found = run_rounds(tool, plan, units, start, progress, tool.inference_data, rest=rest)
-    found.notes.extend(tool.notes)
-    return found
+        most = None if max_k is None else _count("max_k", max_k)
+        asked = Asked(tool, units, plan, None if k is None else plan.k, most, given, progress, rest, marginalise)
+        return asked.fit(groups is None, sampler)
 
 
 def certify(model: Any, draws: Any, *, log_density: Any = None, seed: int = 0) -> Certificate:
     """Certify whether given draws of a PyMC or bambi model are draws of the posterior of all its rows.
 
-    The gradient of the log posterior of all rows is evaluated at no more than 1000 of the draws; see `corelet.certify`.
+    The test evaluates the gradient of the log posterior of all rows at a sample of the draws; see `corelet.certify`.
 
     Parameters
     ----------
     model
-        A `pymc.Model` whose observed variables have one entry (or one line) for each row, or a `bambi.Model`.
+        A `pymc.Model` whose observed variables have one entry (or one line) per row, or a `bambi.Model`.
     draws
-        Draws of the free variables, on their own scale: an InferenceData or DataTree (of `pm.fit(…).sample()`, Pathfinder, an old fit), or a
-        mapping of names to chains × draws × ….
+        Draws of the free variables, on their own scale: an InferenceData or DataTree (of `pm.fit(…).sample()`, Pathfinder, an earlier fit), or
+        a mapping of names to chains × draws × ….
     log_density
-        The log density of the approximation at each draw, on the unconstrained scale on which PyMC's ADVI and Pathfinder live.
+        The log density of the approximation at each draw, on the unconstrained scale that PyMC's ADVI and Pathfinder use.
     seed
-        The random seed for the rows by which the model is checked.
+        The random seed for the rows with which the model is checked.
 
     Examples
     --------
@@ -168,24 +160,23 @@ def review(
     pointwise: bool = True,
     seed: int = 0,
 ) -> Review:
-    """Say how well each row of a PyMC or bambi model is predicted when it is left out, whether the model fits, and which rows drive which
-    variable.
+    """Review a PyMC or bambi model: leave-one-out predictive densities, predictive checks, and the influence of each row.
 
-    From one pass over all rows, without a matrix of draws by rows; see `corelet.review`.
+    This takes one pass over all rows, without a matrix of draws by rows; see `corelet.review`.
 
     Parameters
     ----------
     model
-        A `pymc.Model` whose observed variables have one entry (or one line) for each row, or a `bambi.Model`.
+        A `pymc.Model` whose observed variables have one entry (or one line) per row, or a `bambi.Model`.
     draws
         Draws of the free variables, on their own scale: a `Fit`, an InferenceData or DataTree, or a mapping of names to chains × draws × ….
     log_weights, groups, most, pointwise
         As in `corelet.review_model`.
     outcomes
-        Draws at which an outcome of every row is drawn by the model, to compare with; 0 for none. Of one observed variable whose outcomes
-        are numbers, counts or two classes.
+        Number of draws at which an outcome of every row is simulated for the predictive checks; 0 for none. This needs a single observed
+        variable whose outcomes are numbers, counts or two classes.
     seed
-        The random seed for the rows by which the model is checked, and for simulated outcomes.
+        The random seed for the rows with which the model is checked, and for simulated outcomes.
     """
     given = Draws.of(draws)
     with _at_work():
@@ -214,7 +205,7 @@ def k_fold(
     sampler: Optional[str] = None,
     options: Optional[Mapping[str, Any]] = None,
 ) -> KFold:
-    """Say how well the rows of each of K folds of a PyMC or bambi model are predicted by the others: see `corelet.k_fold_model`.
+    """K-fold cross-validation of a PyMC or bambi model: see `corelet.k_fold_model`.
 
     Parameters
     ----------
@@ -225,7 +216,7 @@ def k_fold(
     folds, groups
         As for `corelet.k_fold_model`.
     k, draws, tune, chains, seed, sampler, options
-        Of the coreset of each fold, as for `corelet.pymc.fit`.
+        Settings of the coreset of each fold, as for `corelet.pymc.fit`.
     """
     found = getattr(fitted, "_draws", None)
     given = found if isinstance(found, Draws) else Draws.of(fitted)
@@ -241,8 +232,8 @@ def k_fold(
 
 @contextmanager
 def _at_work() -> Iterator[None]:
-    """Without warnings of pytensor about compilers that are not used, and with one thread for each product of matrices: several blocks of
-    rows are worked on at a time already, and threads of both kinds would wait for each other."""
+    """Silences pytensor's warnings about compilers that are not used, and limits each matrix product to one thread: several blocks of
+    rows are processed at a time already, and both kinds of threads would wait for each other."""
     with warnings.catch_warnings(), threadpool_limits(limits=1, user_api="blas"):
         warnings.filterwarnings("ignore", category=UserWarning, module="pytensor")
         yield

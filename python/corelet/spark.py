@@ -1,8 +1,8 @@
 """Coresets of Spark data frames: `corelet.spark.build(sdf, target=…, k=…)`.
 
-Each partition becomes a shard, bytes that Spark caches where it computed them, and a build asks all shards a dozen questions by
-`mapInArrow`, whose answers do not grow with the rows. Spark keeps the lineage of what it caches: a shard that a lost executor held
-is made again, and gives the same bits.
+Each partition becomes a shard: bytes that Spark caches where it computed them. A build sends a dozen queries to all shards with
+`mapInArrow`, whose answers do not grow with the number of rows. Spark keeps the lineage of its cache: if an executor is lost, its shards
+are recomputed, with the same bits.
 """
 
 from __future__ import annotations
@@ -26,6 +26,12 @@ from .results.verdict import Verdict, chain_settings
 
 __all__ = ["build", "certify", "check", "fit", "k_fold", "review", "update"]
 
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted(__all__)
+
+
 ANSWERS = "partition int, answer binary, error string"
 
 
@@ -38,17 +44,17 @@ def build(
     Parameters
     ----------
     sdf
-        A Spark data frame with all columns, the target among them. It is cached while the build lasts, unless it is cached already.
+        A Spark data frame with all columns, including the target. It is cached during the build, unless it is cached already.
     threads, progress
-        As for `corelet.build`: threads of the driver, which does little.
+        As for `corelet.build`: threads of the driver, which does little work.
     **keywords
-        Those of `corelet.build`: `target`, `k`, `model`, `features`, … What belongs to a row is named as a column. `memory` is the
-        budget of one shard. `collapse` brings the distinct rows to this process, and `method="sparse-vi"` all rows.
+        The keywords of `corelet.build`: `target`, `k`, `model`, `features`, … Arguments with one entry per row are names of columns.
+        `memory` is the budget of one shard. `collapse` sends the distinct rows to the driver, and `method="sparse-vi"` all rows.
 
     Returns
     -------
     Coreset
-        Its `rows` count from 0 through all partitions in their order.
+        Its `rows` are numbered from 0 through all partitions in their order.
     """
     with _Spark(sdf) as engine:
         return _cluster.build_on(engine, engine.schema.empty_table(), keywords, progress, threads)
@@ -56,7 +62,7 @@ def build(
 
 @seeded
 def check(coreset: Coreset, sdf: Any, *, progress: ProgressOption = None, **settings: Any) -> Verdict:
-    """Certify a coreset's posterior, by draws of it and one pass over all rows of a Spark data frame.
+    """Certify a coreset's posterior with draws from it and one pass over all rows of a Spark data frame.
 
     `settings` are those of the chains, as for `corelet.check`: `draws`, `warmup`, `chains`, `target_accept`, `max_depth`, `seed`,
     `threads`.
@@ -67,24 +73,25 @@ def check(coreset: Coreset, sdf: Any, *, progress: ProgressOption = None, **sett
 
 @seeded
 def fit(sdf: Any, *, random: str, **keywords: Any) -> MixedFit:
-    """Fit a mixed model to a Spark data frame: what `corelet.fit(random=…)` gives of the same rows in one table, bit for bit.
+    """Fit a mixed model to a Spark data frame. The result equals that of `corelet.fit(random=…)` for the same rows in one table, bit for
+    bit.
 
-    The rows of a group may lie in several partitions. They come to the driver one partition after the other, where they are brought
-    together by group, in scratch files beyond `memory`, and where all passes over them are made. The executors compute the partitions.
+    The rows of a group may be in several partitions. The executors compute the partitions, and send them to the driver one after the
+    other. The driver sorts the rows by group, in scratch files beyond `memory`, and makes all passes over them.
 
     Parameters
     ----------
     sdf
-        A Spark data frame with all columns, the target among them. Where `features` are named no other columns travel.
+        A Spark data frame with all columns, including the target. If you name `features`, other columns are not sent.
     random
         The random effects, as for `corelet.fit`: `"customer"`, `"1 + price | customer"`.
     **keywords
-        Those of `corelet.fit`: `target`, `k`, `model`, `memory`, `scratch`, …
+        The keywords of `corelet.fit`: `target`, `k`, `model`, `memory`, `scratch`, …
 
     Returns
     -------
     MixedFit
-        Its `rows` count from 0 through all partitions in their order.
+        Its `rows` are numbered from 0 through all partitions in their order.
     """
     asked = dict(random=random, **keywords)
     with _Spark(sdf) as engine:
@@ -107,9 +114,9 @@ def certify(
     progress: ProgressOption = None,
     **keywords: Any,
 ) -> Certificate:
-    """Say whether draws that somebody made are of the posterior of all rows of a Spark data frame.
+    """Certify whether given draws are draws of the posterior of all rows of a Spark data frame.
 
-    Arguments are those of `corelet.certify`, with columns named. All partitions are asked for gradients at 250 draws at a time.
+    Arguments are those of `corelet.certify`, with names of columns. All partitions compute gradients at 250 draws at a time.
     """
     with _Spark(sdf) as engine:
         settings, schema = dict(model=model, **keywords), engine.schema.empty_table()
@@ -133,7 +140,7 @@ def review(
     progress: ProgressOption = None,
     **keywords: Any,
 ) -> Review:
-    """Leave-one-out, WAIC, checks of the model's fit and the influence of rows, from one pass over all rows of a Spark data frame.
+    """Leave-one-out, WAIC, predictive checks and the influence of rows, from one pass over all rows of a Spark data frame.
 
     Arguments are those of `corelet.dask.review`.
     """
@@ -170,7 +177,7 @@ def k_fold(
 
 
 def update(coreset: Coreset, sdf: Any, **keywords: Any) -> Coreset:
-    """A coreset of the rows that it stands for and of those of a Spark data frame: see `corelet.dask.update`."""
+    """A coreset of the rows that the given one represents and of those of a Spark data frame: see `corelet.dask.update`."""
     with _Spark(sdf) as engine:
         return _cluster.update_on(engine.each(), coreset, keywords)
 
@@ -258,7 +265,7 @@ class _Spark:
         return self._answers(self.shards, answer, partitions)
 
     def _answers(self, frame: Any, answer: _Answer, partitions: list[int]) -> list[bytes]:
-        """What these partitions answer, in their order; the first refusal is raised."""
+        """The answers of these partitions, in their order; raises the first error."""
         found = sorted(frame.mapInArrow(_each(answer, partitions), ANSWERS).collect(), key=lambda row: row["partition"])
         for row in found:
             if row["error"] is not None:
@@ -270,7 +277,8 @@ _Answer = Callable[[int, Iterable[Any]], bytes]
 
 
 def _each(answer: _Answer, partitions: list[int]) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    """What Spark calls on every partition: its number, and what it answers or why it cannot; nothing of others than these."""
+    """The function that Spark calls on every partition. It returns the number of the partition and an answer or an error; partitions
+    outside the list return nothing."""
     wanted = frozenset(partitions)
 
     def on_partition(batches: Iterator[Any]) -> Iterator[Any]:

@@ -93,7 +93,7 @@ def test_one_line_opens_the_draws_of_the_command(fit):
 def test_a_file_of_something_else_is_refused(tmp_path):
     for text in ("not JSON", "[1, 2]", "{}", '{"coords": {"parameter": ["a"]}, "posterior": {"b": [[1.0]]}}'):
         (tmp_path / "other.json").write_text(text)
-        with pytest.raises(corelet.CoreletError, match=r"other.json is not a file that corelet wrote by --arviz"):
+        with pytest.raises(corelet.CoreletError, match=r"other.json is not a file that corelet wrote with --arviz"):
             corelet.read_draws(tmp_path / "other.json")
 
 

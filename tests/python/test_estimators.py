@@ -117,7 +117,7 @@ def test_classes_that_cannot_be(kinds):
         corelet.CoresetClassifier(k=50, model="logistic").fit(X, y)
     with pytest.raises(ValueError, match="more than 20"):
         corelet.CoresetClassifier(k=50).fit(X, np.arange(len(X)) % 30)
-    with pytest.raises(ValueError, match=r"chosen rows are of no class .*: a larger k is needed"):
+    with pytest.raises(ValueError, match=r"none of the .* chosen rows has class .*: a larger k is needed"):
         corelet.CoresetClassifier(k=2).fit(X, y)
     levels = np.digitize(X[:, 0], [-1.0, 0.5])
     assert corelet.CoresetClassifier(k=60, model="ordinal").fit(X, levels).coreset_.summary["model"] == "ordinal"

@@ -126,7 +126,7 @@ def test_a_model_of_ones_own_is_checked_by_its_log_likelihood():
     assert corelet.check(bad, loglik=matrix).grade == "C"
     errors = matrix.sum(axis=1) - matrix[:, good.rows] @ good.weights
     assert verdict.variance == pytest.approx(errors.var(), rel=1e-6)
-    with pytest.raises(corelet.CoreletError, match="none to hand out"):
+    with pytest.raises(corelet.CoreletError, match="none to return"):
         verdict.idata  # noqa: B018
     with pytest.raises(corelet.CoreletError, match="it must be draws by 800 data"):
         corelet.check(good, loglik=matrix[:, :5])

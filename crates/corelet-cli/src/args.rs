@@ -16,9 +16,9 @@ use crate::args_after::{CertifyArgs, ReviewArgs};
 use crate::args_data::DataArgs;
 use crate::args_sampling::{FitArgs, PathArgs, PredictArgs, SampleArgs, UpdateArgs};
 
-/// Weighted rows that stand in for a whole dataset when a Bayesian posterior is computed.
+/// Bayesian inference on large data: choose a few weighted rows whose posterior closely approximates that of all rows, and certify it.
 #[derive(Debug, Parser)]
-#[command(name = "corelet", version, arg_required_else_help = true, after_help = EXAMPLES)]
+#[command(name = "corelet", bin_name = "corelet", version, arg_required_else_help = true, after_help = EXAMPLES)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -29,7 +29,7 @@ pub(crate) struct Cli {
 const EXAMPLES: &str = "\
 Examples:
   corelet fit flights.parquet --target late --drop-missing
-  corelet fit claims.csv --model poisson --target claims --exposure years --coreset core.parquet --report report.html
+  corelet fit claims.csv --model poisson --target claims --exposure years --report report.html
   corelet predict core.parquet new.csv -o predicted.csv
   corelet build flights.parquet --target late --drop-missing -o core.parquet
   corelet sample data.csv --target y --coreset core.parquet -o draws.parquet --arviz draws.json
@@ -45,7 +45,7 @@ Examples:
 pub(crate) enum Command {
     /// Build a coreset, sample its posterior by NUTS, and certify the estimates
     Fit(Box<FitArgs>),
-    /// Predict new rows by the posterior of a coreset file, without the data
+    /// Predict new rows from the posterior of a coreset file, without the data
     Predict(PredictArgs),
     /// Choose weighted rows of a data file
     Build(BuildArgs),
@@ -53,7 +53,7 @@ pub(crate) enum Command {
     Sample(SampleArgs),
     /// Estimate the divergence of a coreset file from the data it came from
     Evaluate(EvaluateArgs),
-    /// Add rows that arrive to a coreset file, without the rows that it was made of
+    /// Add new rows to a coreset file; the earlier rows are not needed
     Update(UpdateArgs),
     /// Certify draws of any origin (ADVI, Pathfinder, Laplace, an earlier fit) against all rows
     Certify(CertifyArgs),
@@ -80,14 +80,14 @@ pub(crate) struct ModelArgs {
     /// Noise standard deviation: of a linear target [default: a parameter, log_sigma], of Gaussian data [default: 1]
     #[arg(long, value_parser = positive_number)]
     sigma: Option<f64>,
-    /// Degrees of freedom of Student-t noise, or estimated, which makes them a parameter, log_nu [default: 4]
+    /// Degrees of freedom of Student-t noise; estimated makes them a parameter, log_nu [default: 4]
     #[arg(long, value_name = "NU")]
     degrees: Option<Degrees>,
-    /// In place of the default priors N(0, sd²) for the intercept and each coefficient of the standardised features; 1 is the paper's
+    /// Replace the default priors by N(0, sd²) for the intercept and each coefficient of the standardised features; 1 is the paper's
     #[arg(long, value_parser = positive_number)]
     prior_sd: Option<f64>,
-    /// Priors: auto, weakly informative and scaled to the data; paper, N(0, 1) on the standardised features; or a TOML file with
-    /// priors of coefficients by name, of the intercept and of dispersions [default: auto]
+    /// Priors: auto (weakly informative, scaled to the data); paper (N(0, 1) on the standardised features); or a TOML file with
+    /// priors of coefficients by name, of the intercept and of dispersion parameters [default: auto]
     #[arg(long, visible_alias = "prior", value_name = "auto|paper|FILE", value_parser = priors_of_file)]
     priors: Option<Priors>,
 }
@@ -95,7 +95,7 @@ pub(crate) struct ModelArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  corelet build flights.parquet --target late --drop-missing -k 200 -o core.parquet --json summary.json
+  corelet build flights.parquet --target late -k 200 -o core.parquet --json summary.json
   corelet build trips.csv.gz --model poisson --target count --exposure hours -k 100 -o core.csv
   corelet build data.csv --target bought --positive yes --max-kl 0.01 -o core.csv
   corelet build big.parquet --target y -k 300 --start subsample:2000 -o core.parquet
@@ -125,28 +125,28 @@ pub(crate) struct BuildArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Coreset")]
 pub(crate) struct ChooseArgs {
-    /// Largest number of rows (points), or of groups with --groups; 0 with --rest gaussian [default: for fit 300, doubled until certified;
-    /// else as many as --max-kl needs, up to 1600; 7 for each parameter where there is no such search]
+    /// Largest number of rows (points), or of groups with --groups; 0 is allowed with --rest gaussian [default: for fit 300, doubled
+    /// until certified; otherwise as many as --max-kl needs, up to 1600; without such a search 7 per parameter, at least 100]
     #[arg(short, value_name = "POINTS", value_parser = count())]
     k: Option<usize>,
-    /// Whether a Gaussian factor accompanies the weighted rows, or replaces them: none, gaussian, or auto, whichever has the
+    /// Whether a Gaussian factor accompanies or replaces the weighted rows: none, gaussian, or auto, whichever has the
     /// smaller divergence [default: none; for fit auto]
     #[arg(long)]
     rest: Option<RestArg>,
     /// Choose the fewest points whose divergence is at most this, in nats, on held-out draws and on draws of the coreset's own
-    /// posterior [default: 0.01 where -k is not given]
+    /// posterior [default: 0.01 if -k is not given]
     #[arg(long, value_name = "NATS", value_parser = positive_number)]
     max_kl: Option<f64>,
-    /// Algorithm that chooses the points; sparse-vi is slow: 500 gradients a point, each a pass over the data unless the
-    /// model is gaussian, or linear with --sigma
+    /// Algorithm that chooses the points; sparse-vi is slow: it takes 500 gradients per point, each a pass over the data unless
+    /// the model is gaussian, or linear with --sigma
     #[arg(long, default_value = "pursuit", value_parser = method_parser())]
     pub(crate) method: Selector,
     #[command(flatten)]
     embed: EmbedArgs,
-    /// Solve once more for the optimal weights of the final points
+    /// Compute the optimal weights of the final points once more
     #[arg(long)]
     polish: bool,
-    /// How often to build, each time under the posterior of the previous coreset [default: up to 4, while it helps]
+    /// Number of builds, each under the posterior of the previous coreset [default: up to 4, while it helps]
     #[arg(long, value_name = "ROUNDS", value_parser = positive_count())]
     rounds: Option<usize>,
     /// How the posterior of the previous coreset is approximated
@@ -170,7 +170,7 @@ pub(crate) struct EmbedArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  corelet compare phishing.npz --standardise whiten --embedding draws:500 -k 10,20,50,100 -o table.csv
+  corelet compare phishing.npz --standardise whiten --embedding draws:500 -k 10,50 -o table.csv
   corelet compare data.csv --target y -k 50 --methods pursuit,a-iht-2,uniform --seeds 10")]
 pub(crate) struct CompareArgs {
     #[command(flatten)]
@@ -252,7 +252,7 @@ enum RoundsByArg {
 pub(crate) enum RestArg {
     /// Rows alone
     None,
-    /// A Gaussian, and rows for what a Gaussian cannot represent
+    /// A Gaussian factor, and rows for what it cannot represent
     Gaussian,
     /// Whichever has the smaller divergence at this number of rows
     Auto,
@@ -293,12 +293,12 @@ impl ModelArgs {
 }
 
 impl ChooseArgs {
-    /// The build these flags ask for.
+    /// The build specification of these flags.
     pub(crate) fn specification(&self, seed: u64) -> BuildSpecification {
         self.specification_or(RestChoice::None, seed)
     }
 
-    /// The same where `rest` is what is meant if nothing is said of it.
+    /// The same, with `rest` as the default of that flag.
     pub(crate) fn specification_or(&self, rest: RestChoice, seed: u64) -> BuildSpecification {
         BuildSpecification {
             rest: self.rest.map_or(rest, RestArg::choice),
@@ -320,14 +320,14 @@ impl ChooseArgs {
 }
 
 impl BuildArgs {
-    /// What these flags ask for.
+    /// The specification of these flags.
     pub(crate) fn specification(&self, seed: u64) -> Specification {
         Specification { build: self.choose.specification(seed), ..self.data.specification(&self.model) }
     }
 }
 
 impl EvaluateArgs {
-    /// What these flags ask for.
+    /// The specification of these flags.
     pub(crate) fn specification(&self, seed: u64) -> Specification {
         let build = BuildSpecification { embedding: self.embedding, seed, ..BuildSpecification::default() };
         Specification { build, ..self.data.specification(&self.model) }
@@ -335,7 +335,7 @@ impl EvaluateArgs {
 }
 
 impl CompareArgs {
-    /// What these flags ask for; its builds are in the comparison.
+    /// The specification of these flags; the comparison itself lists its builds.
     pub(crate) fn specification(&self, seed: u64) -> Specification {
         let build = BuildSpecification { seed, ..BuildSpecification::default() };
         Specification { build, ..self.data.specification(&self.model) }
@@ -412,7 +412,7 @@ fn methods_parser() -> ValueParser {
     PossibleValuesParser::new(values.into_iter().map(named)).map(parse).into()
 }
 
-/// What a TOML file asks for, or the word that stands for one.
+/// The priors of a TOML file, or of a word that stands for one.
 fn priors_of_file(path: &str) -> Result<Priors, String> {
     match path {
         "auto" => return Ok(Priors::auto()),

@@ -1,4 +1,4 @@
-//! The flags of what is asked of draws after a fit: `certify` and `review`.
+//! The flags of commands for given draws: `certify` and `review`.
 
 use std::path::PathBuf;
 
@@ -13,20 +13,19 @@ use crate::args_data::DataArgs;
 /// Draws of a posterior, in a file.
 #[derive(Debug, Args)]
 pub(crate) struct GivenArgs {
-    /// Draws, one a line, with a column for each parameter: .csv, .parquet, .arrow; columns chain, draw and weight where there are
-    /// any
+    /// Draws, one per line, with a column for each parameter and optional columns chain, draw and weight: .csv, .parquet, .arrow
     pub(crate) draws: PathBuf,
-    /// Whether the parameters are those of the data as they are, or of the standardised features
+    /// Scale of the features that the parameters refer to
     #[arg(long, default_value = "original", help_heading = "Data")]
     scale: ScaleArg,
-    /// A coreset whose columns, levels and scale of the features are taken, as those of draws that `corelet update` made
+    /// Coreset file that gives the columns, levels and scale of the features, for draws made by `corelet update`
     #[arg(long, value_name = "FILE", help_heading = "Data")]
     pub(crate) coreset: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum ScaleArg {
-    /// Coefficients of the features as they are in the file
+    /// Coefficients of the features in the units of the file
     Original,
     /// Coefficients of the standardised features
     Standardised,
@@ -48,9 +47,10 @@ impl GivenArgs {
 #[command(after_help = "\
 Examples:
   corelet certify draws.csv data.parquet --target y --model logistic
-  corelet certify advi.parquet data.parquet --target count --model poisson --prior-sd 2 -o weighted.parquet
-A column log_density, the log density of the approximation at each draw on the scale of the draws, up to a constant, gives
-weights that mend draws which are nearly right. The exit code is 3 where the draws are not certified.")]
+  corelet certify advi.parquet data.parquet --target count --model poisson -o weighted.parquet
+
+An optional column log_density holds the log density of the approximation at each draw, on the scale of the draws, up to a constant. \
+With it, importance weights correct draws that are nearly right. The exit code is 3 if the draws are not certified.")]
 pub(crate) struct CertifyArgs {
     #[command(flatten)]
     pub(crate) given: GivenArgs,
@@ -67,7 +67,7 @@ pub(crate) struct CertifyArgs {
 }
 
 impl CertifyArgs {
-    /// What these flags ask for.
+    /// The specification of these flags.
     pub(crate) fn specification(&self, seed: u64) -> Specification {
         let build = BuildSpecification { seed, ..BuildSpecification::default() };
         Specification { build, ..self.data.specification(&self.model) }
@@ -78,12 +78,13 @@ impl CertifyArgs {
 #[command(after_help = "\
 Examples:
   corelet review draws.parquet data.parquet --target y --model logistic
-  corelet review draws.csv data.csv --target count --model poisson -o rows.parquet --json review.json
+  corelet review draws.csv data.csv --target count --model poisson -o rows.parquet
   corelet review draws.parquet data.parquet --target y --by region --evidence
   corelet review draws.parquet data.parquet --target y --k-fold 10 -o rows.parquet
   corelet review draws.parquet new.parquet --target y --against other.parquet -o rows.parquet
   corelet review draws.parquet visits.csv --target cost --model gamma --groups patient
-Rows are taken as independent given the parameters; with --groups the jackknife takes those of a group together.")]
+
+Rows are treated as independent given the parameters; with --groups the jackknife removes all rows of a group together.")]
 pub(crate) struct ReviewArgs {
     #[command(flatten)]
     pub(crate) given: GivenArgs,
@@ -97,22 +98,22 @@ pub(crate) struct ReviewArgs {
     /// Number of draws at which an outcome of every row is simulated for the predictive checks; 0 for none
     #[arg(long, default_value_t = 100, value_name = "DRAWS", help_heading = "Review")]
     outcomes: usize,
-    /// A column by whose levels (or ranges, where it is numeric) outcomes are checked too
+    /// Also check outcomes by the levels of this column, or by ranges if it is numeric
     #[arg(long, value_name = "COLUMN", help_heading = "Review")]
     pub(crate) by: Option<String>,
-    /// Estimate the log evidence (marginal likelihood) by bridge sampling, by another pass
+    /// Estimate the log evidence (marginal likelihood) by bridge sampling, in another pass
     #[arg(long, help_heading = "Review")]
     evidence: bool,
-    /// Also predict the rows of each of K folds from the others, by a coreset of these: rows or groups in a random order are dealt out
+    /// Also cross-validate: rows, or groups, are assigned to this many folds at random, and each fold is predicted by a coreset of the others
     #[arg(long, value_name = "FOLDS", value_parser = positive_count(), help_heading = "Review")]
     k_fold: Option<usize>,
-    /// Most points of each of these coresets; 300 by default
+    /// Largest number of points of each of these coresets [default: 300]
     #[arg(short, value_name = "POINTS", value_parser = positive_count(), requires = "k_fold", help_heading = "Review")]
     k: Option<usize>,
-    /// The file that the review of another model wrote with -o, of the same rows: reports the difference with its standard error
+    /// The -o file of the review of another model of the same rows: report the difference in elpd with its standard error
     #[arg(long, value_name = "FILE", help_heading = "Review")]
     pub(crate) against: Option<PathBuf>,
-    /// Write every row's elpd, Pareto k and elpd of WAIC, and with --k-fold its fold and its elpd there: .parquet, .csv or .json
+    /// Write elpd, Pareto k and the elpd of WAIC for every row, and with --k-fold its fold and elpd there: .parquet, .csv or .json
     #[arg(short, long, value_name = "FILE", help_heading = "Output")]
     pub(crate) output: Option<PathBuf>,
     /// Write a summary to this file, as JSON
@@ -124,19 +125,19 @@ pub(crate) struct ReviewArgs {
 }
 
 impl ReviewArgs {
-    /// What these flags ask for.
+    /// The specification of these flags.
     pub(crate) fn specification(&self, seed: u64) -> Specification {
         let build = BuildSpecification { seed, ..BuildSpecification::default() };
         Specification { build, ..self.data.specification(&self.model) }
     }
 
-    /// The folds that are asked for.
+    /// The requested folds.
     pub(crate) fn folds(&self, seed: u64) -> Option<KFoldSettings> {
         let Self { k_fold, k, .. } = *self;
         k_fold.map(|folds| KFoldSettings { folds, k, sample: SampleSettings::default(), seed })
     }
 
-    /// What the review is asked for.
+    /// The settings of the review.
     pub(crate) fn settings(&self, seed: u64, by: Option<By>) -> ReviewSettings {
         let pointwise = self.output.is_some() || self.against.is_some();
         let Self { most, outcomes, evidence, .. } = *self;

@@ -1,4 +1,4 @@
-//! The flags that say what is read, what each column is for, and how cells become numbers.
+//! The flags for data: what is read, what each column is for, and how cells become numbers.
 
 use std::path::PathBuf;
 
@@ -15,17 +15,17 @@ use crate::args::ModelArgs;
 #[command(next_help_heading = "Data")]
 pub(crate) struct DataArgs {
     /// Data file: .csv, .tsv (also .gz, .zst), .parquet, .arrow, .libsvm, .npz, .npy, or - for CSV on standard input; several
-    /// with the same columns, a quoted pattern ('parts/*.parquet') or a folder of them are one table
-    #[arg(required = true)]
+    /// files with the same columns, a quoted pattern ('parts/*.parquet') or a folder form one table
+    #[arg(required = true, help_heading = None::<&str>)]
     pub(crate) data: Vec<PathBuf>,
-    /// Format of the file, where its extension does not say: csv, tsv, parquet, arrow, libsvm, npz, npy
+    /// Format of the file, if its extension does not tell it: csv, tsv, parquet, arrow, libsvm, npz, npy
     #[arg(long)]
     pub(crate) format: Option<Format>,
     #[command(flatten)]
     columns: ColumnArgs,
     #[command(flatten)]
     cells: CellArgs,
-    /// Memory that the rows may take, such as 4GiB; beyond it they go to a scratch file [default: half of what is available]
+    /// Memory that the rows may take, such as 4GiB; rows that need more go to a scratch file [default: half of the available memory]
     #[arg(long, value_name = "SIZE")]
     memory: Option<Bytes>,
     /// Folder for scratch files and for data from a pipe [default: that of temporary files]
@@ -40,7 +40,7 @@ struct ColumnArgs {
     /// Column to predict (LIBSVM and NPZ files carry their own)
     #[arg(long, value_name = "COLUMN")]
     target: Option<String>,
-    /// Columns to predict from; a name with a comma stands in double quotes [default: all others]
+    /// Columns to predict from; put a name with a comma in double quotes [default: all others]
     #[arg(long, value_name = "A,B,C")]
     features: Option<NameList>,
     /// Columns to leave out of the features
@@ -52,7 +52,7 @@ struct ColumnArgs {
     /// Column with the number of trials of each row, for binomial
     #[arg(long, value_name = "COLUMN")]
     trials: Option<String>,
-    /// Column that is 1 where the event was observed and 0 where the time is right-censored, for weibull and exponential
+    /// Column that is 1 if the event was observed and 0 if the time is right-censored, for weibull and exponential
     /// [default: always observed]
     #[arg(long, value_name = "COLUMN")]
     event: Option<String>,
@@ -62,7 +62,7 @@ struct ColumnArgs {
     /// Column with an offset, a term added to the linear predictor of each row
     #[arg(long, value_name = "COLUMN")]
     offset: Option<String>,
-    /// Column that says which rows form a group: whole groups are chosen, -k of them; it is no feature
+    /// Column with the group of each row: -k whole groups are chosen; the column is not a feature
     #[arg(long, value_name = "COLUMN")]
     groups: Option<String>,
 }
@@ -71,10 +71,10 @@ struct ColumnArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Data")]
 struct CellArgs {
-    /// Columns to treat as categories even where their cells are numbers
+    /// Columns to treat as categories even if their cells are numbers
     #[arg(long, value_name = "A,B,C")]
     categories: Option<NameList>,
-    /// Further texts that mean a missing value, besides an empty cell, NA, NaN and null
+    /// Additional texts that mean a missing value, besides an empty cell, NA, NaN and null
     #[arg(long, value_name = "TEXT,TEXT", allow_hyphen_values = true)]
     missing: Option<NameList>,
     /// Level of the target that counts as success, for logistic
@@ -92,14 +92,14 @@ struct CellArgs {
     /// Leave out rows with missing values
     #[arg(long)]
     drop_missing: bool,
-    /// Merge equal rows, adding their weights; where no more distinct rows are left than points, all of them are the coreset
+    /// Merge equal rows and add their weights; if no more than -k distinct rows remain, they are the coreset, which is exact
     #[arg(long)]
     collapse: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum StandardiseArg {
-    /// As they are
+    /// No change
     None,
     /// Mean 0 and standard deviation 1
     Scale,
@@ -107,7 +107,7 @@ enum StandardiseArg {
     Whiten,
 }
 
-/// The names of a list, of which there are none where it was not given.
+/// The names of a list; none if it was not given.
 fn all(names: Option<&NameList>) -> Vec<String> {
     names.map(|names| names.0.clone()).unwrap_or_default()
 }
@@ -156,7 +156,7 @@ impl DataArgs {
         input_files(&self.data, self.format)
     }
 
-    /// What these flags and those of the model ask for.
+    /// The specification of these flags and those of the model.
     pub(crate) fn specification(&self, model: &ModelArgs) -> Specification {
         let storage = Storage { memory: self.memory, scratch: self.scratch.clone() };
         let design = self.cells.design(self.columns.columns());

@@ -35,7 +35,7 @@ pub(crate) struct ChainArgs {
     target_accept: f64,
 }
 
-/// Where draws go.
+/// The files for draws.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct DrawFiles {
@@ -55,7 +55,8 @@ pub(crate) struct DrawFiles {
 Examples:
   corelet sample data.csv --target y --coreset core.parquet -o draws.parquet --arviz draws.json
   corelet sample data.csv --target y --full -o full.parquet --chains 4 --draws 2000
-The exit code is 3 where the coreset is not certified.")]
+
+The exit code is 3 if the coreset is not certified.")]
 pub(crate) struct SampleArgs {
     #[command(flatten)]
     pub(crate) data: DataArgs,
@@ -83,10 +84,11 @@ pub(crate) struct SampleArgs {
 #[command(after_help = "\
 Examples:
   corelet fit data.csv --target y
-  corelet fit flights.parquet --target late --drop-missing -k 500 -o draws.parquet --arviz draws.json
-  corelet fit data.csv --target y --max-kl 0.01 -o draws.parquet --coreset core.parquet --json summary.json
-  corelet fit visits.parquet --target bought --random customer -k 50 -o draws.parquet --random-effects customers.parquet
-The exit code is 3 where the coreset is not certified.")]
+  corelet fit flights.parquet --target late --drop-missing --report report.html
+  corelet fit data.csv --target y -k 500 -o draws.parquet --coreset core.parquet
+  corelet fit visits.parquet --target bought --random customer --random-effects customers.parquet
+
+The exit code is 3 if the coreset is not certified.")]
 pub(crate) struct FitArgs {
     #[command(flatten)]
     pub(crate) data: DataArgs,
@@ -94,7 +96,7 @@ pub(crate) struct FitArgs {
     pub(crate) model: ModelArgs,
     #[command(flatten)]
     pub(crate) choose: ChooseArgs,
-    /// Limit to which -k (300 by default) is doubled while the coreset is not certified [default: four times -k]
+    /// Limit up to which -k (300 by default) doubles while the coreset is not certified [default: four times -k]
     #[arg(long, value_name = "POINTS", value_parser = positive_count(), help_heading = "Coreset")]
     pub(crate) max_k: Option<usize>,
     #[command(flatten)]
@@ -111,13 +113,13 @@ pub(crate) struct FitArgs {
     pub(crate) report: Option<PathBuf>,
 }
 
-/// Random effects of groups, which are integrated out: whole groups are chosen then, -k of them.
+/// Random effects of groups. They are integrated out, and -k whole groups are chosen.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Random effects")]
 pub(crate) struct RandomArgs {
-    /// Column of groups, each with an intercept of its own, or with slopes too: customer, "customer: 1 + price",
-    /// "1 + price | customer", or with || for independent effects; -k is 50 groups then, where it is not said. For a second
-    /// factor, crossed, give it again, or "(1 | customer) + (1 | product)"; "1 | school/class" for nested ones
+    /// Random effects of groups: customer (an intercept for each customer), "1 + price | customer" or "customer: 1 + price" (slopes
+    /// too), || for independent effects; -k then counts groups, 50 by default. For a second, crossed factor repeat the flag or
+    /// write "(1 | customer) + (1 | product)"; for nested factors "1 | school/class"
     #[arg(long, value_name = "EFFECTS", action = clap::ArgAction::Append)]
     random: Vec<RandomTerms>,
     /// Prior of the standard deviations of random effects: half_normal(SCALE), half_student_t(DEGREES, SCALE) or
@@ -127,10 +129,10 @@ pub(crate) struct RandomArgs {
     /// Prior of the correlation of two random effects: its eta, 1 for uniform [default: 1]
     #[arg(long, value_name = "ETA", value_parser = positive_number)]
     lkj: Option<f64>,
-    /// Nodes of the quadrature along each random effect [default: as many as keep its bias below a tenth of a posterior sd]
+    /// Number of quadrature nodes along each random effect [default: as many as keep the bias below a tenth of a posterior sd]
     #[arg(long, value_name = "NODES", value_parser = positive_count())]
     nodes: Option<usize>,
-    /// Where the random effects of all groups go, a row for each: .parquet, .csv or .json
+    /// Write the random effects of all groups to this file, one row for each: .parquet, .csv or .json
     #[arg(long, value_name = "FILE", requires = "random")]
     pub(crate) random_effects: Option<PathBuf>,
     /// Write the marginal model of the chosen groups as a Stan program, and its data beside it as .json
@@ -146,7 +148,7 @@ impl RandomArgs {
 
     fn specification(&self) -> MixedSpecification {
         let Self { sd_prior, lkj, nodes, .. } = *self;
-        // What does not go together has been refused.
+        // Conflicting terms have been refused already.
         MixedSpecification { random: self.terms().ok().flatten(), sd_prior, lkj, nodes }
     }
 }
@@ -155,13 +157,13 @@ impl RandomArgs {
 #[command(after_help = "\
 Examples:
   corelet path data.csv --target y -k 200
-  corelet path flights.parquet --target late --drop-missing -k 500 -o path.csv --figure path.svg")]
+  corelet path flights.parquet --target late --drop-missing -o path.csv --figure path.svg")]
 pub(crate) struct PathArgs {
     #[command(flatten)]
     pub(crate) data: DataArgs,
     #[command(flatten)]
     pub(crate) model: ModelArgs,
-    /// Most points [default: 100]
+    /// Largest number of points [default: 100]
     #[arg(short, value_name = "POINTS", value_parser = positive_count(), help_heading = "Coreset")]
     k: Option<usize>,
     /// Embedding of the log-likelihoods as vectors: auto, hermite:M, draws:S or hermite:2+draws:S
@@ -179,15 +181,16 @@ pub(crate) struct PathArgs {
 #[command(after_help = "\
 Examples:
   corelet predict core.parquet new.csv -o predicted.csv
-  corelet predict core.parquet new.parquet -o predicted.parquet --kind outcome --quantiles 0.025,0.5,0.975
-Of a mixed model, for the groups in the data and for new ones:
-  corelet predict core.parquet new.csv --data visits.parquet --unseen-groups new -o predicted.csv")]
+  corelet predict core.parquet new.csv -o predicted.csv --kind outcome --quantiles 0.025,0.975
+
+A mixed model, for groups in the data and for new groups:
+  corelet predict core.parquet new.csv --data visits.parquet --unseen-groups new -o out.csv")]
 pub(crate) struct PredictArgs {
-    /// Coreset file, .parquet or .json, as build writes it: it has the model and how rows are encoded
+    /// Coreset file, .parquet or .json, as build, fit --coreset and update write it, with the model and the encoding of rows
     pub(crate) coreset: PathBuf,
     /// Rows to predict, with the columns that the coreset was built on
     pub(crate) new: PathBuf,
-    /// Format of that file, where its extension does not say
+    /// Format of that file, if its extension does not tell it
     #[arg(long)]
     pub(crate) format: Option<Format>,
     /// Write the rows with their predictions to this .csv, .parquet or .json file; - is CSV on standard output
@@ -199,16 +202,16 @@ pub(crate) struct PredictArgs {
     /// Quantiles to report, between 0 and 1
     #[arg(long, value_name = "Q,Q,...", value_delimiter = ',', default_value = "0.05,0.5,0.95")]
     quantiles: Vec<f64>,
-    /// How to treat levels that the coreset's data did not have
+    /// What to do with unseen levels, which the coreset's data did not have
     #[arg(long, default_value = "error")]
     unseen: UnseenArg,
-    /// Random effects to predict with, of a mixed model
+    /// Random effects to use in predictions from a mixed model
     #[arg(long, default_value = "own", help_heading = "Random effects")]
     effects: EffectsArg,
-    /// How to treat groups whose rows are not known, where each has its own random effects
+    /// What to do with unseen groups, whose rows are in neither the coreset nor --data, with --effects own
     #[arg(long, default_value = "error", help_heading = "Random effects")]
     unseen_groups: UnseenGroupsArg,
-    /// The data that the model was fitted to, for groups that are not in the coreset
+    /// The data to which the model was fitted, for groups that are not in the coreset
     #[arg(long, value_name = "FILE", help_heading = "Random effects")]
     pub(crate) data: Option<PathBuf>,
     #[command(flatten)]
@@ -221,26 +224,27 @@ Examples:
   corelet update core.parquet october.csv -o core2.parquet
   corelet update core.parquet october.csv -o core2.parquet --posterior draws.parquet
   corelet update core2.parquet november.csv --old september.csv october.csv -o core3.parquet
-Without --old the verdict rests on the certificates of the earlier rows, and says how much. The exit code is 3 where the result is not
-certified.")]
+
+Without --old, the verdict rests in part on the certificates of the earlier rows, and says how much. The exit code is 3 if the result is \
+not certified.")]
 pub(crate) struct UpdateArgs {
     /// Coreset file, .parquet or .json, as fit --coreset or update writes it
     pub(crate) coreset: PathBuf,
-    /// The rows that arrive, with the columns that the coreset was built on
+    /// New rows, with the columns that the coreset was built on
     pub(crate) new: PathBuf,
-    /// Format of that file, where its extension does not say
+    /// Format of that file, if its extension does not tell it
     #[arg(long)]
     pub(crate) format: Option<Format>,
-    /// All rows that the coreset stands for, in the order in which they came: the verdict is then on all rows
+    /// All rows that the coreset represents, in the order in which they arrived; the verdict then covers all rows
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub(crate) old: Vec<PathBuf>,
     /// Leave out rows with missing values
     #[arg(long)]
     pub(crate) drop_missing: bool,
-    /// Add rows that look like some that are in already: others that are equal, as of the same people in another month
+    /// Add rows even if they look like rows already included, because they are different rows with equal values
     #[arg(long)]
     allow_repeats: bool,
-    /// Whether a Gaussian factor may stand for new rows: auto, gaussian or none; where one stands beside the coreset it always may
+    /// Whether a Gaussian factor may represent new rows: auto, gaussian or none; if the coreset already has one, it always may
     #[arg(long, default_value = "auto")]
     rest: RestArg,
     /// Write the coreset of all rows to this .parquet or .json file
@@ -257,7 +261,7 @@ pub(crate) struct UpdateArgs {
 }
 
 impl UpdateArgs {
-    /// What these flags ask for.
+    /// The specification of these flags.
     pub(crate) fn specification(&self, seed: u64) -> UpdateSpecification {
         UpdateSpecification {
             rest: self.rest.choice(),
@@ -272,17 +276,17 @@ impl UpdateArgs {
 enum UnseenArg {
     /// Refuse them
     Error,
-    /// Take them as the base level of their column, with a warning
+    /// Treat them as the base level of their column, with a warning
     Baseline,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum EffectsArg {
-    /// Those of the row's group, given its rows in the coreset or in --data
+    /// The effects of the row's group, given its rows in the coreset or in --data
     Own,
-    /// Those of a group of which nothing is known, drawn from their distribution
+    /// The effects of a new group, drawn from their distribution
     New,
-    /// None: random effects of 0
+    /// Effects of 0
     Population,
 }
 
@@ -290,7 +294,7 @@ enum EffectsArg {
 enum UnseenGroupsArg {
     /// Refuse them
     Error,
-    /// Predict them as groups of which nothing is known
+    /// Predict them as new groups
     New,
     /// Predict them with random effects of 0
     Population,
@@ -298,14 +302,14 @@ enum UnseenGroupsArg {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum KindArg {
-    /// That of the mean outcome given the coefficients: a probability, a rate
+    /// The posterior of the mean outcome given the coefficients: a probability, a rate
     Mean,
-    /// That of the outcome itself
+    /// The posterior predictive distribution of the outcome itself
     Outcome,
 }
 
 impl PredictArgs {
-    /// What is asked of the prediction.
+    /// The settings of the prediction.
     pub(crate) fn prediction(&self, seed: u64) -> PredictionSettings {
         let kind = match self.kind {
             KindArg::Mean => PredictedKind::Mean,
@@ -314,7 +318,7 @@ impl PredictArgs {
         PredictionSettings { kind, quantiles: self.quantiles.clone(), seed }
     }
 
-    /// What is asked of the prediction of a mixed model.
+    /// The settings of the prediction of a mixed model.
     pub(crate) fn mixed_prediction(&self, seed: u64) -> MixedPrediction {
         let effects = match self.effects {
             EffectsArg::Own => PredictedEffects::Own,
@@ -329,7 +333,7 @@ impl PredictArgs {
         MixedPrediction { settings: self.prediction(seed), effects, unseen }
     }
 
-    /// The first flag that is for mixed models alone, where one is given.
+    /// The first given flag that is only for mixed models, if any.
     pub(crate) fn for_groups(&self) -> Option<&'static str> {
         let given = [
             ("--effects", self.effects != EffectsArg::Own),
@@ -339,7 +343,7 @@ impl PredictArgs {
         given.into_iter().find(|&(_, given)| given).map(|(flag, _)| flag)
     }
 
-    /// What becomes of unseen levels.
+    /// The policy for unseen levels.
     pub(crate) fn unseen(&self) -> Unseen {
         match self.unseen {
             UnseenArg::Error => Unseen::Error,
@@ -347,14 +351,14 @@ impl PredictArgs {
         }
     }
 
-    /// How the coreset's posterior is sampled.
+    /// The settings of the sampler for the coreset's posterior.
     pub(crate) fn sampling(&self) -> SampleSettings {
         self.chains.settings()
     }
 }
 
 impl ChainArgs {
-    /// The settings these flags ask for.
+    /// The settings of these flags.
     fn settings(&self) -> SampleSettings {
         let Self { chains, warmup, draws, target_accept } = *self;
         SampleSettings { chains, warmup, draws, target_accept, ..SampleSettings::default() }
@@ -362,7 +366,7 @@ impl ChainArgs {
 }
 
 impl SampleArgs {
-    /// What these flags ask for.
+    /// The specification of these flags.
     pub(crate) fn specification(&self, seed: u64) -> Specification {
         let build = BuildSpecification { seed, ..BuildSpecification::default() };
         let sample = self.chains.settings();
@@ -371,9 +375,9 @@ impl SampleArgs {
 }
 
 impl FitArgs {
-    /// What these flags ask for.
+    /// The specification of these flags.
     pub(crate) fn specification(&self, seed: u64) -> Specification {
-        // A Gaussian has no place in CSV: where nothing is said of it, rows alone go there.
+        // CSV has no place for a Gaussian factor, so the default for CSV is rows alone.
         let in_csv = self.coreset.as_ref().is_some_and(|path| !has_metadata(path));
         let rest = if in_csv { RestChoice::None } else { RestChoice::Auto };
         let (build, sample) = (self.choose.specification_or(rest, seed), self.chains.settings());
@@ -383,7 +387,7 @@ impl FitArgs {
 }
 
 impl PathArgs {
-    /// What these flags ask for.
+    /// The specification of these flags.
     pub(crate) fn specification(&self, seed: u64) -> Specification {
         let Self { k, embedding, .. } = *self;
         let build = BuildSpecification { k, embedding, seed, ..BuildSpecification::default() };

@@ -187,7 +187,7 @@ fn what_a_caller_found_takes_the_grade_down_and_is_said() {
     let apart = bare.with(&[Reason::PilotNotMixed, Reason::NoChains]);
     assert_eq!((apart.grade, apart.reasons.len()), (Grade::C, 2));
     assert!(words::headline(&apart, 10, 400).contains("the model or its sampler is at fault"));
-    assert!(words::lines(&apart, 10, 400).iter().any(|line| line.contains("keep the chains apart")));
+    assert!(words::lines(&apart, 10, 400).iter().any(|line| line.contains("pass draws with their chains")));
     // Chains of which nothing is known but Δ are taken on trust.
     let trusted = verdict_of_errors(&errors, Some(4)).unwrap();
     assert_eq!((trusted.grade, trusted.reasons.as_slice()), (Grade::B, &[Reason::OnTrust][..]));

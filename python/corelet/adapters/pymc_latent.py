@@ -14,7 +14,7 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.elemwise import Elemwise
 
 from .._lib import CoreletError
-from .pymc_graph import Leaf, RowLogp, _folded, shape_of, with_own_data
+from .pymc_graph import Leaf, RowLogp, _folded, observed_of, shape_of, with_own_data
 
 MOST_LEFT = 300
 """Parameters that may be left beside the latent variable, as many as the levels of further factors in the built-in mixed models."""
@@ -148,9 +148,9 @@ def _codes(rows: RowLogp, gathers: Sequence[Any], varying: set[Any], name: str, 
 
 
 def _check_priors(model: Any, variable: Any) -> None:
-    """No prior but its own may depend on it, and no potential."""
+    """No prior but its own may depend on it, no potential, and nothing observed beside the rows."""
     value = model.rvs_to_values[variable]
-    for other in [*model.free_RVs, *model.potentials]:
+    for other in [*model.free_RVs, *model.potentials, *observed_of(model)[1]]:
         if other is not variable and value in ancestors([model.logp(vars=[other], sum=True)]):
             raise CoreletError(f"{other.name} depends on {variable.name}")
 

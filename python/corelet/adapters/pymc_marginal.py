@@ -34,6 +34,14 @@ MOST_BESIDE = 60
 """Parameters beside it up to which it does: a climb to the mode of the posterior takes two gradients of all rows for each."""
 
 
+class Faster(Exception):
+    """Integrating a latent variable out is expected to be faster than sampling all rows, which nothing smaller stands for."""
+
+    def __init__(self, marginal: Marginal, seconds: float) -> None:
+        super().__init__(f"{marginal.model.name} can be integrated out in about {seconds:.0f} s")
+        self.marginal = marginal
+
+
 class PyMCMarginal:
     """The other parameters, and compiled functions of rows and groups."""
 
@@ -240,6 +248,29 @@ def integrated(tool: Any, asked: str, sampler: Optional[str]) -> Optional[Margin
         return None
 
 
+class Alternative:
+    """A latent variable that is integrated out in place of sampling all rows, though it has fewer values than `auto` asks for, where that
+    is expected to be faster."""
+
+    def __init__(self, tool: Any) -> None:
+        self._tool = tool
+        self._known: Optional[tuple[Marginal, float]] = None
+        latent = best_latent(tool.model, tool.rows)
+        self._latent = latent if latent is not None and _has_few_rows(tool, latent) else None
+
+    def __call__(self, seconds: float) -> None:
+        """Raises `Faster` where sampling all rows takes so many seconds and that takes fewer."""
+        if self._latent is not None and self._known is None:
+            try:
+                marginal = Marginal(PyMCMarginal(self._tool, self._latent), self._latent.codes, self._tool.seed)
+                self._known = (marginal, marginal.seconds())
+            except Exception as error:  # Numba raises errors of many kinds for an operation that it has not.
+                self._tool.notes.append(f"{self._latent.name} was not integrated out: {_words(error)}")
+                self._latent = None
+        if self._known is not None and self._known[1] < seconds:
+            raise Faster(*self._known)
+
+
 def _named(tool: Any, name: str) -> Marginal:
     variables = {rv.name: rv for rv in tool.model.free_RVs}
     if name not in variables:
@@ -260,6 +291,16 @@ def _words(error: Exception) -> str:
 
 
 def _pays(tool: Any, latent: Latent) -> bool:
-    met = len(np.unique(latent.codes))
-    beside = sum(int(np.prod(shape_of(rv))) for rv in tool.model.free_RVs if rv is not latent.variable)
-    return met >= FEWEST_LEVELS and tool.n <= MOST_ROWS_A_LEVEL * met and beside <= MOST_BESIDE
+    return _levels(latent) >= FEWEST_LEVELS and _has_few_rows(tool, latent) and _beside(tool, latent) <= MOST_BESIDE
+
+
+def _has_few_rows(tool: Any, latent: Latent) -> bool:
+    return bool(tool.n <= MOST_ROWS_A_LEVEL * _levels(latent))
+
+
+def _levels(latent: Latent) -> int:
+    return len(np.unique(latent.codes))
+
+
+def _beside(tool: Any, latent: Latent) -> int:
+    return sum(int(np.prod(shape_of(rv))) for rv in tool.model.free_RVs if rv is not latent.variable)

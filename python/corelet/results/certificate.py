@@ -18,25 +18,25 @@ class Certificate:
     """Whether given draws are draws of the posterior of all rows, and how far each parameter is off."""
 
     verdict: Verdict
-    """Its `log_weights` are of the draws that were looked at, `looked_at`."""
+    """The verdict. Its `log_weights` refer to the tested draws, `looked_at`."""
     names: list[str]
-    """The parameters, in the order of what follows."""
+    """The parameters, in the order of the arrays below."""
     mean: NDArray[np.float64]
     """The mean of the draws."""
     sd: NDArray[np.float64]
-    """Their standard deviation."""
+    """The standard deviation of the draws."""
     shift: NDArray[np.float64]
-    """Their mean less that of the posterior, in standard deviations of the posterior; NaN where it is not known."""
+    """The mean of the draws minus that of the posterior, in standard deviations of the posterior; NaN if unknown."""
     shift_error: NDArray[np.float64]
-    """Its standard error."""
+    """The standard error of `shift`."""
     scale: NDArray[np.float64]
-    """Their standard deviation over that of the posterior."""
+    """The standard deviation of the draws divided by that of the posterior."""
     scale_error: NDArray[np.float64]
-    """Its standard error."""
+    """The standard error of `scale`."""
     has_density: bool
-    """Whether the log density of the draws was given, so that weights can mend them."""
+    """Whether the log density of the draws was given, so that importance weights can correct them."""
     looked_at: Any = field(repr=False)
-    """The draws at which all rows were looked at: a mapping of names to chains × draws × …, or an array."""
+    """The tested draws: a mapping of names to chains × draws × …, or an array."""
 
     @property
     def grade(self) -> str:
@@ -50,11 +50,11 @@ class Certificate:
 
     @property
     def log_evidence(self) -> float:
-        """log ∫ likelihood × prior, where the log densities of model and draws are whole, constants and all; NaN without a density."""
+        """log ∫ likelihood × prior, if the log densities of the model and of the draws include all constants; NaN without a density."""
         return self.verdict.log_evidence_ratio if self.has_density else float("nan")
 
     def reweighted(self) -> Any:
-        """As many of `looked_at` as there are, each as often as its importance weight says: one chain, in the same form."""
+        """The draws `looked_at`, resampled by their importance weights to the same number: one chain, in the same form."""
         weights = np.exp(self.verdict.log_weights)
         points = (np.arange(len(weights)) + 0.5) / len(weights)
         chosen = np.minimum(np.searchsorted(np.cumsum(weights) / weights.sum(), points), len(weights) - 1)

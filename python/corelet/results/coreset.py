@@ -1,4 +1,4 @@
-"""The result of a build: chosen rows, their weights, and what they are worth."""
+"""The result of a build: chosen rows, their weights, and the divergence of their posterior."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class Quality:
     """The divergence of the coreset's posterior from the posterior of all rows, in nats."""
 
     nats: Optional[float]
-    """½‖r‖² on draws that no method has seen: to leading order the divergence. None where it is not known."""
+    """½‖r‖² on held-out draws, which no method has used: the divergence to leading order. None if unknown."""
     heldout_draws: int
-    """How many draws those are."""
+    """The number of held-out draws."""
     residual_nats: float
-    """½‖r‖² in the embedding that the coreset was built in. For embeddings by draws it flatters."""
+    """½‖r‖² in the embedding that the coreset was built in. For a draws embedding it is too optimistic."""
     kl_forward: Optional[float] = None
     """KL(π ‖ π_w) between the Laplace fits; exact for conjugate models."""
     kl_reverse: Optional[float] = None
@@ -43,13 +43,13 @@ class Quality:
     map_distance: Optional[float] = None
     """Distance of the two modes on the standardised scale."""
     verdict: Optional[Verdict] = None
-    """The grade that `corelet.check` gave, once it has been asked for one."""
+    """The verdict of `corelet.check`, once it has been called."""
     judged_on: str = "posterior"
-    """Of what the draws are: `posterior`, of all rows or near it; `pilot`; or `own`, of the coreset itself."""
+    """Where the held-out draws come from: `posterior`, of all rows or near it; `pilot`; or `own`, of the coreset itself."""
 
     @property
     def judgement(self) -> str:
-        """The verdict, where there is one, and the divergence in words."""
+        """The verdict, if there is one, and the divergence in words."""
         return self._worded if self.verdict is None else f"{self.verdict.headline}; {self._worded}"
 
     @property
@@ -70,7 +70,7 @@ class Quality:
 
 
 SKETCH = 1000
-"""Rows by which a check knows the data again."""
+"""Number of rows by which a check recognises the data."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,11 +99,11 @@ def _ranks(x: NDArray[np.float64]) -> NDArray[np.float64]:
 
 @dataclass(eq=False, repr=False)
 class Coreset:
-    """Weighted rows that stand in for all rows when a posterior is computed.
+    """Weighted rows whose posterior closely approximates that of all rows.
 
-    The weights multiply the log-likelihood: fit the model to `rows` with each row's log-likelihood times its weight, and leave the
-    prior as it is. Frequency weights of the data are included in them. Where `rest` is not None, add that term too:
-    `rest.pymc`, `rest.numpyro` and `rest.stan` give the line.
+    The weights multiply the log-likelihood: fit the model to `rows`, multiply the log-likelihood of each row by its weight, and leave the
+    prior unchanged. The weights include frequency weights of the data. If `rest` is not None, add that term too:
+    `rest.pymc`, `rest.numpyro` and `rest.stan` provide the line.
     """
 
     rows: NDArray[np.int64]
@@ -111,26 +111,26 @@ class Coreset:
     weights: NDArray[np.float64]
     """Their weights, > 0."""
     quality: Quality
-    """What they are worth."""
+    """The divergence of their posterior."""
     summary: dict[str, Any]
-    """All that is known about the build; the keys are those of the command's `--json`."""
+    """All facts about the build; the keys are those of the command's `--json`."""
     columns: dict[str, Any] = field(default_factory=dict)
     """The chosen rows of the data, column by column."""
     warnings: list[str] = field(default_factory=list)
-    """What should not be overlooked; also issued as Python warnings."""
+    """Remarks that you should read; also issued as Python warnings."""
     lines: list[str] = field(default_factory=list)
     metadata: dict[str, str] = field(default_factory=dict)
     sampling: dict[str, Any] = field(default_factory=dict)
     names: list[str] = field(default_factory=list)
     """The name of each parameter."""
     options: dict[str, Any] = field(default_factory=dict)
-    """The keywords it was built with."""
+    """The keywords of the build."""
     groups: Optional[NDArray[Any]] = None
-    """The labels of the chosen groups, where groups were chosen; `rows` are then all rows of these."""
+    """The labels of the chosen groups, if groups were chosen; `rows` then holds all of their rows."""
     group_ids: Optional[NDArray[np.int64]] = None
-    """The place of each chosen group among all: of labels in their order, of a column in that in which they first come."""
+    """The number of each chosen group: in the order of the labels for an array, in the order of first appearance for a column."""
     group_weights: Optional[NDArray[np.float64]] = None
-    """The weight of each chosen group, which all of its rows have."""
+    """The weight of each chosen group, which applies to all of its rows."""
     design: Optional[Design] = field(default=None, repr=False)
     """The formula it was built with, where there was one, and how it codes new rows: `design.features(frame)`."""
     sketch: Optional[Sketch] = field(default=None, repr=False)
@@ -140,7 +140,7 @@ class Coreset:
         return len(self.rows)
 
     def say_divergence(self, words: str) -> None:
-        """Puts these words in place of what the build said of its divergence, and of what it made of it."""
+        """Replaces what the build reported about its divergence by these words."""
         at = next((i for i, line in enumerate(self.lines) if line.startswith("  divergence")), None)
         if at is None:
             return
@@ -149,12 +149,12 @@ class Coreset:
 
     @property
     def rest(self) -> Optional[Rest]:
-        """The Gaussian factor that belongs to the rows; None where the rows are used by themselves."""
+        """The Gaussian factor that belongs to the rows; None if the rows are used by themselves."""
         return Rest.of(self.metadata, self.sampling)
 
     @property
     def unit_ids(self) -> NDArray[np.int64]:
-        """What was chosen: the numbers of rows, or of groups."""
+        """The numbers of the chosen rows, or of the chosen groups."""
         return self.rows if self.group_ids is None else self.group_ids
 
     @property
@@ -174,14 +174,14 @@ class Coreset:
 
     @property
     def path(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Number of points and residual ‖y − Φw‖ along the way, for methods that yield every size."""
+        """Number of points and residual ‖y − Φw‖ along the search, for methods that produce every size."""
         path = self.summary["path"]
         points = np.array([point for point, _ in path], dtype=np.int64)
         return points, np.array([residual for _, residual in path], dtype=np.float64)
 
     @property
     def sample_weight(self) -> NDArray[np.float64]:
-        """One weight for every row of the input, 0 for those that were not chosen."""
+        """One weight for every row of the input, 0 for rows that were not chosen."""
         dense = np.zeros(int(self.summary["n"]) + int(self.summary["rows_dropped"]))
         dense[self.rows] = self.weights
         return dense
@@ -201,14 +201,13 @@ class Coreset:
         tune: Optional[int] = None,
         random_seed: Optional[int] = None,
     ) -> Any:
-        """Draws from the coreset's posterior by NUTS, for ArviZ; the cost does not depend on n.
+        """Sample the coreset's posterior by NUTS, for ArviZ; the cost does not depend on n.
 
-        What ArviZ's own functions take and return: an xarray `DataTree`, or an `InferenceData` before ArviZ 1. The posterior
-        has the variables `original` (coefficients of the data as they are) and `standardised`, with the dimension `parameter`; warm-up and sample statistics are in groups of their own, and so are `log_likelihood`,
-        `posterior_predictive` and `observed_data` of the coreset's own rows, each the variable `y` with the dimension `row`
-        (without their weights; classes by their numbers). The keywords are those of
-        `corelet sample`; `tune` and `random_seed` are other names of `warmup` and `seed`. `corelet.check` says whether these
-        draws can be trusted.
+        Returns an xarray `DataTree`, or an `InferenceData` before ArviZ 1. The posterior has the variables `original` (coefficients on the
+        scale of the data) and `standardised`, with the dimension `parameter`. Warm-up and sample statistics are in groups of their own.
+        So are `log_likelihood`, `posterior_predictive` and `observed_data` of the coreset's own rows: a variable `y` with the dimension
+        `row`, without weights, and with classes as numbers. The keywords are those of `corelet sample`; `tune` and `random_seed` are
+        other names for `warmup` and `seed`. `corelet.check` judges whether these draws can be trusted.
         """
         from .verdict import chain_settings, sample
 
@@ -228,26 +227,26 @@ class Coreset:
         seed: int = 0,
         unseen: str = "error",
     ) -> Prediction:
-        """Predict new rows by the coreset's posterior: mean, standard deviation and quantiles for each.
+        """Predict new rows from the coreset's posterior: mean, standard deviation and quantiles of each.
 
         Parameters
         ----------
         new
-            Rows with the columns that the coreset was built on: an array, a table, a mapping of columns. They are encoded as
-            those were; a missing column, an unseen level (see `unseen`) and a missing value are errors.
+            Rows with the columns that the coreset was built on: an array, a table, a mapping of columns. They are encoded in the same
+            way; a missing column, an unseen level (see `unseen`) and a missing value are errors.
         idata
             Draws from `sample`, `Fit.draws` or `Fit.idata`; by default those of the last verdict, or fresh ones. ArviZ is not needed.
         kind
-            `mean` for the distribution of E[y] given the coefficients (the probability of success, for two classes), which
-            says how well it is known; `outcome` for that of y itself.
+            `mean`: the posterior of E[y] given the coefficients (for two classes, of the probability of success); `outcome`: the posterior
+            predictive distribution of y itself.
         exposure, offset
-            Of each new row, where the model has one: an array, or the name of a column; by default the column that the
-            coreset's rows had it in.
+            The exposure and offset of each new row, if the model has them: an array, or the name of a column; by default the column of
+            the same name as in the coreset's data.
         quantiles, seed
             The quantiles to return; the random seed of simulated outcomes.
         unseen
-            `error` refuses a level that the coreset's data did not have; `baseline` takes it as the base level of its column, with a
-            warning. A formula refuses such levels itself.
+            `error` refuses an unseen level, which the coreset's data did not have; `baseline` treats it as the base level of its column,
+            with a warning. A formula refuses such levels itself.
 
         Returns
         -------
@@ -284,10 +283,10 @@ class Coreset:
         Parameters
         ----------
         new, y
-            Rows as `corelet.build` took them, the target a column of them or `y`.
+            Rows in the form of `corelet.build`, with the target as a column or as `y`.
         exposure, trials, event, offset
-            Of each row, where the coreset was built with one: an array, or the name of a column; by default the column that the
-            coreset's rows had it in.
+            These numbers for each row, if the coreset was built with them: an array, or the name of a column; by default the column of
+            the same name as in the coreset's data.
         idata
             Draws from `sample`, `Fit.draws` or `Fit.idata`; by default those of the last verdict, or fresh ones. ArviZ is not needed.
         """
@@ -320,32 +319,34 @@ class Coreset:
         threads: Optional[int] = None,
         progress: ProgressOption = None,
     ) -> Coreset:
-        """A coreset of the rows that this one stands for and of new ones, for a model that Corelet knows. The earlier rows need not be there.
+        """A coreset of the rows that this one represents and of new rows, for a built-in model. The earlier rows are not needed.
 
         Parameters
         ----------
         new, y
-            Rows with the columns that the coreset was built on; the target a column of them or `y`. Another level or a column that is
-            not there is an error, and so are rows that have been added before.
+            Rows with the columns that the coreset was built on, with the target as a column or as `y`. An unseen level or a missing
+            column is an error, and so are rows that were already added.
         exposure, trials, event, weights, offset
-            Of each new row, where the coreset was built with one: an array, or the name of a column; by default the column that the
-            coreset's rows had it in.
+            These numbers for each new row, if the coreset was built with them: an array, or the name of a column; by default the column
+            of the same name as in the coreset's data.
         earlier
-            All rows that the coreset stands for, in the order in which they came: a table, a path, or a pair `(X, y)`. The verdict is then
-            on all rows. Without it, it rests on the certificate of the earlier rows, and says how much of the bound on V does.
+            All rows that the coreset represents, in the order in which they arrived: a table, a path, or a pair `(X, y)`. The verdict then
+            covers all rows. Without them, the verdict rests on the certificate of the earlier rows, and says which part of the bound on V
+            does.
         rest
-            `auto` or `gaussian`: a Gaussian may stand for new rows; `none`: rows alone, where the coreset has no Gaussian yet.
+            `auto` or `gaussian`: a Gaussian factor may represent new rows; `none`: rows alone, if the coreset has no Gaussian factor yet.
         drop_missing
-            Whether rows with missing values are left out.
+            Whether to leave out rows with missing values.
         allow_repeats
-            Whether rows are added that look like some that are in already: others that are equal, as of the same people in another month.
+            Whether to add rows that look like rows already included, because they are different rows with equal values (the same people
+            in another month, say).
         draws, tune, chains, target_accept, max_depth, seed, threads, progress
             As for `corelet.fit`.
 
         Returns
         -------
         Coreset
-            Its `quality.verdict` has the grade. A posterior that has moved beyond where the earlier rows were certified is a C.
+            Its `quality.verdict` has the grade: a C if the posterior has moved out of the region in which the earlier rows were certified.
         """
         beside = dict(exposure=exposure, trials=trials, event=event, weights=weights, offset=offset)
         settings: dict[str, Any] = dict(
@@ -357,7 +358,7 @@ class Coreset:
         return update(self, new, y, beside, earlier, (rest, drop_missing, allow_repeats), chain_settings(**settings), threads, progress)
 
     def to_frame(self, library: str = "pandas") -> Any:
-        """The chosen rows as a data frame of pandas (or polars): `row`, `weight`, and the columns of the data."""
+        """The chosen rows as a pandas (or polars) data frame: `row`, `weight`, and the columns of the data."""
         table: dict[str, Any] = {"row": self.rows, "weight": self.weights}
         for name, values in self.columns.items():
             while name in table:
@@ -382,7 +383,7 @@ class Coreset:
         _lib.write_coreset(str(self.summary["data"]), parts, self.rows, self.weights, self.metadata, path)
 
     def plot(self, ax: Any = None) -> Any:
-        """Draws the divergence against the number of points, with matplotlib, and returns the axes."""
+        """Plot the divergence against the number of points with matplotlib. Returns the axes."""
         from matplotlib import pyplot
 
         axes = pyplot.subplots(figsize=(5, 3.2))[1] if ax is None else ax
@@ -392,7 +393,7 @@ class Coreset:
         nats = np.maximum(0.5 * residual**2, np.finfo(float).tiny)
         axes.plot(points, nats, marker="." if len(points) < 30 else None, label="in the embedding")
         if self.quality.nats is not None:
-            label = f"on {self.quality.heldout_draws} unseen draws"
+            label = f"on {self.quality.heldout_draws} held-out draws"
             axes.plot([len(self)], [self.quality.nats], "o", color="C3", label=label)
         axes.set(xlabel="points", ylabel="divergence (nats)", yscale="log", title=f"{self.method}, {len(self)} points")
         axes.legend(frameon=False)
@@ -443,7 +444,7 @@ def _short(value: object) -> str:
 
 
 def weighted_rows(coreset: Coreset) -> tuple[NDArray[np.int64], NDArray[np.float64], dict[str, str]]:
-    """What the native part takes for a coreset of data that it is given as well."""
+    """A coreset in the form that the native part reads, beside the data."""
     return (coreset.rows, coreset.weights, coreset.metadata)
 
 

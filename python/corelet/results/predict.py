@@ -1,4 +1,4 @@
-"""`Coreset.predict` and `Coreset.score`: what the posterior of a coreset says of other rows, and the groups of ArviZ that are of rows."""
+"""`Coreset.predict` and `Coreset.score`: predictions of new rows from a coreset's posterior, and ArviZ's groups with one entry per row."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ class Prediction:
     """The predictive distribution of each new row; for `softmax` and `ordinal`, of each class of each row."""
 
     mean: Floats
-    """The mean of each row; for two classes the probability of success, for `binomial` that of one trial. Rows by classes where
-    there are several: their probabilities."""
+    """The mean of each row; for two classes the probability of success, for `binomial` that of one trial. For several classes, their
+    probabilities, rows by classes."""
     sd: Floats
     """The standard deviation, in the same shape."""
     quantiles: Floats
     """Rows by quantiles; rows by classes by quantiles."""
     levels: tuple[float, ...]
-    """Which quantiles."""
+    """The levels of the quantiles."""
     kind: str
-    """`mean`: of E[y] given the coefficients, how well it is known. `outcome`: of y itself."""
+    """`mean`: the posterior of E[y] given the coefficients. `outcome`: the posterior predictive distribution of y itself."""
     classes: tuple[str, ...] = ()
-    """The classes, where there are several."""
+    """The classes, if there are several."""
 
     def __len__(self) -> int:
         return len(self.mean)
 
     def table(self) -> dict[str, Floats]:
-        """Columns by their names: `mean`, `sd`, `q5`, …; of several classes `CLASS:mean`, …."""
+        """Columns by name: `mean`, `sd`, `q5`, …; for several classes `CLASS:mean`, …."""
         prefixes = [f"{name}:" for name in self.classes] if self.mean.ndim > 1 else [""]
         mean, sd = (values.reshape(len(self), -1) for values in (self.mean, self.sd))
         quantiles = self.quantiles.reshape(len(self), len(prefixes), len(self.levels))
@@ -61,7 +61,7 @@ class Prediction:
         return columns
 
     def to_frame(self) -> Any:
-        """As a data frame of pandas, one line a row."""
+        """A pandas data frame with one line per row."""
         import pandas
 
         return pandas.DataFrame(self.table())
@@ -73,7 +73,7 @@ class Prediction:
         return f"{len(self)} row{'' if len(self) == 1 else 's'}, the distribution of {what}"
 
     def _cells(self) -> tuple[list[str], list[list[str]]]:
-        """The heads and the first rows, with digits by the standard deviations."""
+        """The column heads and the first rows, with digits chosen from the standard deviations."""
         table = self.table()
         shown = [[str(row), *(_figure(values[row], sd) for values, sd in _with_sd(table, row))] for row in range(min(5, len(self)))]
         return ["row", *table], shown
@@ -110,7 +110,7 @@ class Score:
     """The log predictive density of rows whose outcome is known, in nats."""
 
     each: Floats
-    """Of each row: the log of the mean of its likelihood over the draws."""
+    """For each row, the log of its mean likelihood over the draws."""
 
     @property
     def total(self) -> float:
@@ -124,14 +124,14 @@ class Score:
 
     @property
     def mean_se(self) -> float:
-        """The standard error of that average over rows."""
+        """The standard error of the mean over rows."""
         return float(self.each.std(ddof=1) / math.sqrt(len(self.each))) if len(self.each) > 1 else float("nan")
 
     def __len__(self) -> int:
         return len(self.each)
 
     def to_frame(self) -> Any:
-        """As a data frame of pandas, one line a row: `log_density`."""
+        """A pandas data frame with one line per row: `log_density`."""
         import pandas
 
         return pandas.DataFrame({"log_density": self.each})
@@ -203,7 +203,7 @@ def rows_with_target(coreset: Coreset, new: Any, y: Any, beside: Mapping[str, An
 def pointwise(
     kept: Mapping[str, Any], rows: NDArray[np.int64], posterior: Mapping[str, Any], seed: int = 0
 ) -> dict[str, dict[str, Any]]:
-    """The groups of ArviZ that are of rows: `log_likelihood`, `posterior_predictive` and `observed_data`."""
+    """ArviZ's groups with one entry per row: `log_likelihood`, `posterior_predictive` and `observed_data`."""
     if len(rows) == 0:
         return {}
     draws = np.asarray(posterior["standardised"], dtype=np.float64)

@@ -14,11 +14,11 @@ from .verdict import GROUPS, inference_data
 
 
 def read_draws(path: Union[str, os.PathLike[str]]) -> Any:
-    """Open the draws that the command wrote with `--arviz FILE`, as `Coreset.sample` returns them.
+    """Open the draws that the command wrote with `--arviz FILE`, in the form that `Coreset.sample` returns.
 
-    An xarray `DataTree`, or an `InferenceData` before ArviZ 1: `posterior` with `original` and `standardised`, `sample_stats`, and
-    the same of the warm-up. The attributes of the posterior are `model`, `verdict` (the grade) and
-    `resampled_by_importance_weights`, as draws of grade B are.
+    Returns an xarray `DataTree`, or an `InferenceData` before ArviZ 1: `posterior` with `original` and `standardised`, `sample_stats`, and
+    both for the warm-up. The attributes of the posterior are `model`, `verdict` (the grade) and
+    `resampled_by_importance_weights`, which is true for grade B.
     """
     with open(path, encoding="utf-8") as file:
         try:
@@ -29,11 +29,11 @@ def read_draws(path: Union[str, os.PathLike[str]]) -> Any:
             }
             groups["posterior"]["original"], groups["posterior"]["standardised"]
         except (ValueError, KeyError, TypeError, AttributeError):
-            raise CoreletError(f"{os.fspath(path)} is not a file that corelet wrote by --arviz") from None
+            raise CoreletError(f"{os.fspath(path)} is not a file that corelet wrote with --arviz") from None
     return inference_data(groups, names, {str(key): str(value) for key, value in content.get("attrs", {}).items()})
 
 
 def _array(values: Any) -> NDArray[Any]:
-    """Chains by draws by …; what is not finite is null in JSON."""
+    """Chains by draws by …; numbers that are not finite are null in JSON."""
     array = np.asarray(values)
     return array.astype(np.float64) if array.dtype == object else array

@@ -1,4 +1,4 @@
-"""The Gaussian part of a coreset: a quadratic function of the parameters, and the line to add in other tools."""
+"""The Gaussian factor of a coreset: a quadratic function of the parameters, and the line to add in other tools."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from .. import _lib
 Numbers = NDArray[np.float64]
 
 REST = "corelet.rest"
-"""Where the metadata of a coreset file have it."""
+"""Its key in the metadata of a coreset file."""
 
 
 class StanRest(NamedTuple):
-    """What a Stan program needs for the Gaussian part."""
+    """The code and data that a Stan program needs for the Gaussian factor."""
 
     data: str
     """Declarations for the `data` block."""
@@ -31,14 +31,14 @@ class StanRest(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Rest:
-    """The part of the log-likelihood that the weighted rows of a coreset do not carry: bᵀ(θ − c) + ½(θ − c)ᵀA(θ − c).
+    """The Gaussian factor of a coreset, which represents the quadratic part of the log-likelihood: bᵀ(θ − c) + ½(θ − c)ᵀA(θ − c).
 
-    Add it to the weighted log-likelihood of the rows in whatever tool samples them; the rows are not to be used without it. A has no
-    positive eigenvalue, so that the posterior is proper wherever the model's is.
+    Add it to the weighted log-likelihood of the rows in any tool that samples them; do not use the rows without it. A has no
+    positive eigenvalue, so the posterior is proper if the model's posterior is.
     """
 
     centre: Numbers
-    """c, one number a parameter."""
+    """c, one number per parameter."""
     gradient: Numbers
     """b."""
     curvature: Numbers
@@ -46,12 +46,13 @@ class Rest:
     names: list[str]
     """The name of each parameter."""
     scale: str
-    """`standardised`, the coefficients of standardised features, or `original`, those of the data as they are."""
+    """`standardised`: coefficients of standardised features; `original`: coefficients on the scale of the data; `unconstrained`: the
+    unconstrained parameters of a model of another tool."""
     _affine: Optional[tuple[Numbers, Numbers]] = None
 
     @classmethod
     def of(cls, metadata: Mapping[str, str], sampling: Mapping[str, Any]) -> Optional[Rest]:
-        """That of a coreset with these metadata, if it has one."""
+        """The factor of a coreset with these metadata, if it has one."""
         if REST not in metadata:
             return None
         written = json.loads(metadata[REST])
@@ -59,21 +60,22 @@ class Rest:
         lower = np.zeros((dim, dim))
         lower[np.tril_indices(dim)] = written["curvature"]
         curvature = lower + np.tril(lower, -1).T
-        affine = None
+        affine, scale = None, "unconstrained"
         if sampling:
+            scale = "standardised"
             corners = np.vstack([np.zeros(dim), np.eye(dim)])
             there = _lib.original_scale(sampling["model"], sampling["standardisation"], corners)
             affine = (there[0], (there[1:] - there[0]).T)
         vectors = [np.asarray(written[name], dtype=np.float64) for name in ("centre", "gradient")]
-        return cls(vectors[0], vectors[1], curvature, list(written["names"]), "standardised", affine)
+        return cls(vectors[0], vectors[1], curvature, list(written["names"]), scale, affine)
 
     @property
     def original(self) -> Rest:
-        """The same as a function of the coefficients of the data as they are."""
+        """The same factor as a function of the coefficients on the scale of the data."""
         if self.scale == "original":
             return self
         if self._affine is None:
-            raise _lib.CoreletError("this coreset does not say how its features were standardised")
+            raise _lib.CoreletError("this Gaussian is on the unconstrained scale of a model of another tool, and has no original scale")
         shift, matrix = self._affine
         gradient: Numbers = np.linalg.solve(matrix.T, self.gradient).astype(np.float64)
         curvature: Numbers = np.linalg.solve(matrix.T, np.linalg.solve(matrix.T, self.curvature).T).astype(np.float64)
@@ -81,7 +83,7 @@ class Rest:
         return Rest(centre, gradient, 0.5 * (curvature + curvature.T), self.names, "original")
 
     def logp(self, theta: ArrayLike) -> Any:
-        """Its value at θ, in the order of `names`; of several θ, one a line, a value each."""
+        """Its value at θ, in the order of `names`; for several θ, one per line, one value each."""
         given = np.asarray(theta, dtype=np.float64)
         if given.shape[-1:] != self.centre.shape:
             raise _lib.CoreletError(
@@ -90,25 +92,25 @@ class Rest:
         return self._term(given)
 
     def _term(self, theta: Any) -> Any:
-        """For arrays of numpy, JAX and PyTensor alike."""
+        """The value, for arrays of NumPy, JAX and PyTensor."""
         shift = theta - self.centre
         return shift @ self.gradient + 0.5 * ((shift @ self.curvature) * shift).sum(-1)
 
     def pymc(self, theta: Any, name: str = "rest") -> Any:
-        """Adds it to the PyMC model of the context as a `pm.Potential` of the vector θ, in the order of `names`."""
+        """Add it to the current PyMC model as a `pm.Potential` of the vector θ, in the order of `names`."""
         import pymc
 
         return pymc.Potential(name, self._term(theta))
 
     def numpyro(self, theta: Any, name: str = "rest") -> None:
-        """Adds it to a NumPyro model as a `numpyro.factor` of the vector θ, in the order of `names`."""
+        """Add it to a NumPyro model as a `numpyro.factor` of the vector θ, in the order of `names`."""
         import jax.numpy
         import numpyro
 
         numpyro.factor(name, self._term(jax.numpy.asarray(theta)))
 
     def stan(self, theta: str = "theta") -> StanRest:
-        """What a Stan program needs for it, in which the vector `theta` is in the order of `names`."""
+        """The code and data for a Stan program, in which the vector `theta` has the order of `names`."""
         data = (
             "  int<lower=1> rest_size;\n  vector[rest_size] rest_centre;\n  vector[rest_size] rest_gradient;\n"
             "  matrix[rest_size, rest_size] rest_curvature;\n"

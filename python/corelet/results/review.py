@@ -1,4 +1,4 @@
-"""What all rows say of draws of a posterior: leave-one-out, influence, and whether outcomes are as predicted."""
+"""The results of a review: leave-one-out, influence, predictive checks, and the comparison of models."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Loo:
-    """The expected log predictive density of rows that were left out, by Pareto-smoothed importance sampling; or that of WAIC."""
+    """The expected log predictive density of left-out rows, by Pareto-smoothed importance sampling; or the estimate of WAIC."""
 
     kind: str
     """`loo` or `waic`."""
@@ -30,23 +30,23 @@ class Loo:
     p: float
     """The effective number of parameters."""
     n: int
-    """Rows."""
+    """Number of rows."""
     n_draws: int
-    """Draws it rests on."""
+    """Number of draws that it rests on."""
     good_k: float
-    """The largest k̂ that can be relied on with so many draws."""
+    """The largest k̂ that is reliable with this number of draws."""
     rows_by_k: tuple[int, int, int] = (0, 0, 0)
-    """Rows whose k̂ is below that, below 1, and above."""
+    """Number of rows with k̂ below `good_k`, from there to 1, and above 1."""
     worst: list[tuple[int, float]] = field(default_factory=list)
     """The rows with the largest k̂ above the limit."""
     elpd_i: Optional[Floats] = field(default=None, repr=False)
-    """Of each row, unless `pointwise=False` was said."""
+    """elpd of each row; None with `pointwise=False`."""
     pareto_k: Optional[Floats] = field(default=None, repr=False)
-    """k̂ of each row; 0 where the weights differ by less than a tenth, so that there is no tail to fit."""
+    """k̂ of each row; 0 if the weights differ by less than a tenth, so that there is no tail to fit."""
     doubtful: bool = False
-    """Whether some row is not reliable: by its k̂, or for WAIC by a posterior variance above 0.4."""
+    """Whether the estimate of some row is unreliable: by its k̂, or for WAIC by a posterior variance above 0.4."""
     outcomes: Optional[str] = field(default=None, repr=False)
-    """What tells the outcomes of the rows, in their order, from others; where they are known."""
+    """The fingerprint of the outcomes of the rows in their order, if known."""
 
     def __repr__(self) -> str:
         text = f"elpd_{self.kind} {self.elpd:.1f} ± {self.se:.1f}, p_{self.kind} {self.p:.2f}, {self.n} rows, {self.n_draws} draws"
@@ -54,10 +54,10 @@ class Loo:
         return f"{text}; Pareto k above {self.good_k:.2f} for {bad} rows" if bad else text
 
     def to_arviz(self) -> Any:
-        """ArviZ's own object, which `arviz.compare` takes; of the installed version."""
+        """The object of the installed ArviZ, which `arviz.compare` accepts."""
         arviz = _arviz.load()
         if self.elpd_i is None:
-            raise CoreletError("ArviZ's object has a number for each row: review with pointwise=True")
+            raise CoreletError("ArviZ's object has one number per row: review with pointwise=True")
         if _arviz.before_version_1():
             return self._elpd_data_before_1()
         import xarray
@@ -104,7 +104,7 @@ class Loo:
 
 @dataclass(frozen=True, eq=False)
 class Influence:
-    """Which rows move the posterior mean of one quantity, to first order in their weights."""
+    """The rows that move the posterior mean of one quantity most, to first order in their weights."""
 
     name: str
     """The quantity."""
@@ -113,39 +113,39 @@ class Influence:
     sd: float
     """Its posterior standard deviation."""
     jackknife_se: float
-    """Its standard error over data sets by the infinitesimal jackknife, whether the model is right or not."""
+    """Its standard error over data sets by the infinitesimal jackknife, which is valid even if the model is wrong."""
     rows_to_turn: Optional[int]
-    """The fewest rows whose removal turns its sign; None where a thousand do not."""
+    """The smallest number of rows whose removal changes its sign; None if a thousand do not."""
     rows: NDArray[np.int64] = field(repr=False)
-    """The rows whose removal moves it most towards zero and beyond, the first the most: at most a thousand."""
+    """The rows, at most a thousand, whose removal moves it most towards zero and beyond, in descending order."""
     changes: Floats = field(repr=False)
-    """By how much each does."""
+    """The change that each of them makes."""
     rows_along: NDArray[np.int64] = field(repr=False)
-    """Those whose removal moves it most the other way."""
+    """The rows whose removal moves it most in the opposite direction."""
     changes_along: Floats = field(repr=False)
-    """By how much each does."""
+    """The change that each of them makes."""
 
 
 @dataclass(frozen=True, eq=False)
 class Fits:
-    """Whether outcomes are as the model predicts them."""
+    """Predictive checks: whether outcomes agree with the model's predictions."""
 
     misfits: list[str]
-    """What is far off, in words; empty where nothing is."""
+    """Large deviations, in words; empty if there are none."""
     n: int
-    """Rows."""
+    """Number of rows."""
     mean: Optional[tuple[float, float, float]]
-    """The mean outcome, that which the model expects, and the standard deviation of the mean of outcomes drawn from it."""
+    """The mean outcome, its expectation under the model, and the standard deviation of the mean of simulated outcomes."""
     dispersion: Optional[float]
-    """Pearson's Σ (y − μ)²/σ² a row: 1 where the variance is that of the model."""
+    """Pearson's Σ (y − μ)²/σ² per row: 1 if the variance is that of the model."""
     zeros: Optional[tuple[int, float, float]]
-    """Of counts: zeros that there are, that the model expects, and the standard deviation of that."""
+    """For counts: the observed number of zeros, the number that the model expects, and its standard deviation."""
     outside: Optional[tuple[int, int, float]]
-    """Rows below and above all outcomes drawn for each, and how many of either are expected."""
+    """Numbers of rows below and above all of their simulated outcomes, and the expected number of either."""
     pit: NDArray[np.int64]
-    """Rows by the place of the outcome among those drawn for it, in 20 bins: level where the model is right."""
+    """Numbers of rows by the predictive quantile (PIT) of the outcome, in 20 bins: uniform if the model is right."""
     calibration: list[tuple[int, float, float, float]]
-    """Of classes, by bins of predicted probability: rows, the mean prediction, the share observed, and its standard error."""
+    """For classes, by bins of predicted probability: rows, the mean prediction, the observed share, and its standard error."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ class Evidence:
     se: float
     """Its standard error."""
     n_draws: int
-    """Draws of the posterior that it rests on."""
+    """Number of posterior draws that it rests on."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,16 +169,16 @@ class Review:
     waic: Loo
     """The same by WAIC."""
     influence: dict[str, Influence]
-    """By parameter, on the scale of the data."""
+    """The influence of rows on each parameter, on the scale of the data."""
     fits: Optional[Fits]
-    """Whether outcomes are as predicted; None where the model's outcomes are not known here."""
+    """Predictive checks; None if the model's outcomes are unknown."""
     clusters: Optional[int]
-    """Groups that rows were taken together in, for the jackknife."""
+    """Number of clusters of rows that the jackknife used."""
     lines: list[str] = field(repr=False)
     by: dict[str, Fits] = field(default_factory=dict)
-    """The same as `fits` for the rows of each level of a column, where one was named."""
+    """Predictive checks for the rows of each level of a column, if one was named."""
     evidence: Optional[Evidence] = None
-    """Where it was asked for and draws and their Gaussian overlap enough."""
+    """The log evidence, if requested, and if the draws overlap enough with their Gaussian approximation."""
 
     def __repr__(self) -> str:
         return "\n".join([f"{self.loo.n} rows, reviewed at {self.loo.n_draws} draws", *self.lines])
@@ -238,23 +238,23 @@ def _fits(checks: Mapping[str, Any]) -> Fits:
 
 @dataclass(frozen=True)
 class Fold:
-    """One fold, and the coreset of all rows but its own that predicts them."""
+    """One fold, and the coreset of all other rows that predicts it."""
 
     n: int
-    """Its rows."""
+    """Number of rows in the fold."""
     points: int
-    """Weighted rows of the coreset."""
+    """Number of weighted rows of the coreset."""
     grade: str
-    """Of the coreset, by a pass over all rows: `A`, `B` or `C`."""
+    """The grade of the coreset, from a pass over all rows: `A`, `B` or `C`."""
     variance: float
-    """Its V, in nats²."""
+    """V of the coreset, in nats²."""
     elpd: float
     """Σ log p(yᵢ | the rows of other folds)."""
 
 
 @dataclass(frozen=True, eq=False)
 class KFold:
-    """The expected log predictive density of rows by the rows of other folds."""
+    """The expected log predictive density of rows, predicted from the rows of other folds."""
 
     elpd: float
     """Summed over rows, in nats."""
@@ -262,11 +262,11 @@ class KFold:
     """Its standard error over rows."""
     folds: list[Fold]
     elpd_i: Floats = field(repr=False)
-    """Of each row."""
+    """elpd of each row."""
     fold_i: NDArray[np.int64] = field(repr=False)
     """The fold of each row."""
     outcomes: Optional[str] = field(repr=False)
-    """What tells the outcomes of the rows, in their order, from others; where they are known."""
+    """The fingerprint of the outcomes of the rows in their order, if known."""
     lines: list[str] = field(repr=False)
 
     def __repr__(self) -> str:
@@ -291,18 +291,18 @@ def _fingerprint(values: Floats) -> str:
 
 @dataclass(frozen=True)
 class Compared:
-    """Models by their elpd, the best first, with the difference of each from the best."""
+    """Models in the order of their elpd, the best first, with the difference of each from the best."""
 
     names: list[str]
     elpd: list[float]
-    """Of each."""
+    """elpd of each model."""
     difference: list[float]
-    """Less that of the best: 0, then negative."""
+    """The difference from the best: 0, then negative numbers."""
     se: list[float]
-    """The standard error of the difference, by row."""
+    """The standard error of the difference, over rows."""
     log_evidence: Optional[list[tuple[float, float]]] = None
-    """The log evidence of each less that of the first, and its standard error; None unless all were reviewed with `evidence=True`. It is
-    that of the models with the priors that they have."""
+    """The log evidence of each model minus that of the first, and its standard error; None unless all were reviewed with `evidence=True`.
+    It depends on the priors of the models."""
 
     def __repr__(self) -> str:
         width = max(len(name) for name in self.names)
@@ -316,13 +316,13 @@ class Compared:
 
 
 def _same_kind(found: Mapping[str, Union[Loo, KFold]]) -> None:
-    """Leave-one-out beside leave-one-out, and folds beside the same folds."""
+    """Refuses to compare leave-one-out with K-fold, or different folds."""
     kinds = {name: "k_fold" if isinstance(loo, KFold) else loo.kind for name, loo in found.items()}
     if len(set(kinds.values())) > 1:
         raise CoreletError(f"these are not comparable: {', '.join(f'{name} is of {kind}' for name, kind in kinds.items())}")
     folds = [loo.fold_i for loo in found.values() if isinstance(loo, KFold)]
     if any(not np.array_equal(folds[0], other) for other in folds[1:]):
-        raise CoreletError("the models have other folds: give all the same folds, seed and groups")
+        raise CoreletError("the models have different folds: use the same folds, seed and groups for all of them")
 
 
 def _same_outcomes(known: Mapping[str, str]) -> None:
@@ -331,18 +331,18 @@ def _same_outcomes(known: Mapping[str, str]) -> None:
     others = [name for name, outcomes in known.items() if outcomes != known[first]]
     if others:
         raise CoreletError(
-            f"the outcomes of {others[0]} are not those of {first}: other rows, rows in another order, or an outcome that was transformed, "
-            "whose density is of another scale"
+            f"the outcomes of {others[0]} are not those of {first}: other rows, rows in another order, or a transformed outcome, "
+            "whose density is on another scale"
         )
 
 
 def compare(models: Mapping[str, Union[Review, Loo, KFold]]) -> Compared:
-    """Set models of the same rows side by side by predictive densities of rows left out, with standard errors of the differences.
+    """Compare models of the same rows by their expected log predictive densities, with standard errors of the differences.
 
     Parameters
     ----------
     models
-        Names and what `review` returned for each, or `k_fold` for all, of the same rows in the same order. `arviz.compare` takes
+        A mapping of names to the results of `review`, or of `k_fold`, for the same rows in the same order. `arviz.compare` accepts
         `review.loo.to_arviz()`.
     """
     found = {str(name): model.loo if isinstance(model, Review) else model for name, model in models.items()}
@@ -351,9 +351,9 @@ def compare(models: Mapping[str, Union[Review, Loo, KFold]]) -> Compared:
     each: dict[str, Floats] = {}
     for name, loo in found.items():
         if not isinstance(loo, (Loo, KFold)):
-            raise TypeError(f"{name} is of type {type(loo).__name__}; it must be what review or k_fold returned")
+            raise TypeError(f"{name} is of type {type(loo).__name__}; it must be a result of review or k_fold")
         if loo.elpd_i is None:
-            raise CoreletError(f"{name} has no number for each row: review with pointwise=True")
+            raise CoreletError(f"{name} has no numbers per row: review with pointwise=True")
         each[name] = loo.elpd_i
     rows = {name: len(values) for name, values in each.items()}
     if len(set(rows.values())) > 1:

@@ -46,28 +46,28 @@ class Verdict:
     headline: str
     """The grade in words."""
     reasons: list[str]
-    """What kept it from A, and for C also from B."""
+    """The reasons why it is not an A, and for a C also why it is not a B."""
     variance: float
     """V = Var Δ, in nats²; to leading order both divergences are ½V."""
     variance_upper: float
-    """The upper end of V's one-sided 95 % interval."""
+    """The upper end of the one-sided 95 % interval of V."""
     kl_symmetrised: float
-    """Both divergences together, by reweighted draws."""
+    """The sum of both divergences, from reweighted draws."""
     log_evidence_ratio: float
-    """log Z − log Z_w: what to add to the log evidence (marginal likelihood) of the weighted rows, as a tool reports it, to have
-    that of all rows. Its size says nothing of how good the coreset is: a constant in the log-likelihood goes into it whole."""
+    """log Z − log Z_w: add this to the log evidence (marginal likelihood) of the weighted rows, as a tool reports it, to get that of all
+    rows. Its size says nothing about the quality of the coreset, because it contains any constant of the log-likelihood."""
     ess: float
-    """Effective draws after reweighting."""
+    """Effective sample size after reweighting."""
     ess_share: float
-    """The share of the draws that the weights e^Δ keep."""
+    """Importance-sampling efficiency of the weights e^Δ, between 0 and 1."""
     pareto_k: float
-    """Tail index of the weights that would correct the draws. Where the grade is A none are needed, and it says nothing."""
+    """Pareto k̂, the tail index of the importance weights. With grade A no weights are needed, and k̂ is not meaningful."""
     pareto_threshold: float
-    """What it must be below for the weights to be relied on."""
+    """The limit below which the importance weights are reliable."""
     n_draws: int
-    """Draws it rests on."""
+    """Number of draws that the verdict rests on."""
     log_weights: NDArray[np.float64]
-    """Weights that turn these draws into draws of the posterior of all rows, Pareto-smoothed; their exponentials add
+    """Pareto-smoothed log importance weights, which turn these draws into draws of the posterior of all rows; their exponentials add
     up to 1."""
     lines: list[str] = field(default_factory=list)
     draws: dict[str, Any] = field(default_factory=dict)
@@ -75,21 +75,21 @@ class Verdict:
     kept: dict[str, Any] = field(default_factory=dict, repr=False)
     names: list[str] = field(default_factory=list)
     r_hat: float = float("nan")
-    """The largest split R̂ of a parameter or of the log-likelihoods, where chains were given."""
+    """The largest split R̂ of a parameter or of the log-likelihoods, if chains were given."""
     ess_bulk: float = float("nan")
-    """The smallest effective sample size of these."""
+    """The smallest bulk effective sample size of these."""
     ess_tail: float = float("nan")
-    """The same in the tails."""
+    """The smallest tail effective sample size of these."""
     score_shift: float = float("nan")
-    """How far a mean of the draws is off by the gradient of the weighted posterior, in standard deviations and beyond sampling
-    error, in the worst direction; where the gradient is known."""
+    """The largest error of a mean of the draws in any direction, in standard deviations beyond sampling error, according to the gradient of
+    the weighted posterior, if the gradient is known."""
     score_scale: tuple[float, float] = (float("nan"), float("nan"))
     """The smallest and the largest ratio of a variance of the draws to that of the weighted posterior, by the same test."""
     largest_shift: Optional[tuple[str, float, float]] = None
-    """The parameter whose mean all rows move most: its name, by how many standard deviations, to first order, and the standard error
-    of that. No direction moves by more than √V. Of draws that are handed out resampled it is what resampling moves."""
+    """The parameter whose mean changes most, to first order, from the coreset to all rows: its name, the change in standard deviations, and
+    its standard error. No direction changes by more than √V. For resampled draws, it is the change made by resampling."""
     largest_ratio: Optional[tuple[str, float, float]] = None
-    """The same of a standard deviation, by the factor that all rows change it by."""
+    """The parameter whose standard deviation changes most: its name, the change as a factor, and its standard error."""
 
     @property
     def certified(self) -> bool:
@@ -98,10 +98,10 @@ class Verdict:
 
     @property
     def idata(self) -> Any:
-        """The draws for ArviZ, a `DataTree`, or an `InferenceData` before ArviZ 1; for grade B resampled by their weights. `check`
-        with a log-likelihood has none."""
+        """The draws for ArviZ, a `DataTree`, or an `InferenceData` before ArviZ 1; for grade B resampled by their weights. A verdict of
+        `check` with `loglik` has none."""
         if not self.draws:
-            raise _lib.CoreletError("this verdict rests on draws of your own, and has none to hand out")
+            raise _lib.CoreletError("this verdict judged your own draws, and has none to return")
         groups = dict(self.draws)
         if self.kept:
             groups.update(pointwise(self.kept["sampling"], self.kept["rows"], groups["posterior"]))
@@ -109,7 +109,7 @@ class Verdict:
         return inference_data(groups, self.names, attributes, self.kept.get("rows"))
 
     def resampled_by_weights(self) -> Verdict:
-        """The same of draws that have been resampled."""
+        """This verdict, for draws that were resampled."""
         return replace(self, resampled=True)
 
     def __repr__(self) -> str:
@@ -120,11 +120,11 @@ class Verdict:
 
 
 def draws_of(coreset: Coreset, settings: Mapping[str, object], execution: Execution) -> dict[str, Any]:
-    """NUTS on the weighted rows: `posterior`, `sample_stats` and the same of the warm-up, as arrays."""
+    """Runs NUTS on the weighted rows: `posterior`, `sample_stats` and the same for the warm-up, as arrays."""
     if not coreset.sampling:
         raise _lib.CoreletError(
             "this coreset was built from log-likelihoods, so corelet has no model to sample; fit the weighted model in "
-            "the tool it is written in"
+            "the tool in which it is written"
         )
     return _lib.sample_coreset(coreset.sampling, coreset.weights, settings, execution)
 
@@ -137,7 +137,7 @@ def verdict_from(fields: dict[str, Any], names: Optional[list[str]] = None) -> V
 
 def sample(coreset: Coreset, settings: Mapping[str, object], threads: Optional[int], progress: ProgressOption) -> Any:
     """See `Coreset.sample`; the settings are those of `chain_settings`."""
-    _arviz.load()  # Without ArviZ this ends here, and not after the chains.
+    _arviz.load()  # If ArviZ is missing, fail before the chains run.
     with reporter(progress) as report:
         fields = draws_of(coreset, settings, Execution(report, _count("threads", threads)))
     fields.update(pointwise(coreset.sampling, coreset.rows, fields["posterior"], int(str(settings["seed"]))))
@@ -170,24 +170,24 @@ def check(
     tune: Optional[int] = None,
     random_seed: Optional[int] = None,
 ) -> Verdict:
-    """Certify a coreset's posterior, by draws of it and one pass over all rows.
+    """Certify a coreset's posterior with draws from it and one pass over all rows.
 
     Parameters
     ----------
     coreset
-        What `corelet.build` or `corelet.build_from_loglik` returned. Its `quality.verdict` is set to the answer.
+        The result of `corelet.build` or `corelet.build_from_loglik`. Its `quality.verdict` is set to the verdict.
     X, y, exposure, trials, event, weights, offset, format
-        The data that it was built on, as they were given to `corelet.build`, or the same rows otherwise: a path where it was a
-        table, a table where it was a path. NUTS samples the coreset's posterior, and the log-likelihood of all rows at these draws
+        The data that it was built on, as they were given to `corelet.build`, or the same rows in another form: a path instead of a
+        table, or a table instead of a path. NUTS samples the coreset's posterior, and the log-likelihood of all rows at these draws
         is compared with the weighted one.
     loglik, idata, var_name
-        For any other model: the log-likelihoods of all data at draws of *the weighted fit*. The surest is its draws
-        (InferenceData or DataTree) as `idata` with a function `fn(theta, rows)` as `loglik`, which is called in blocks with
-        the variables of the posterior (a mapping of names to draws × …) and a slice of data; or with a `log_likelihood` group of all data. Then
-        the chains of every parameter are looked at too. An array of chains by draws by data is judged by its chains
-        alone; a matrix of draws by data has none, and gets a B at best.
+        For any other model: the log-likelihoods of all rows at draws of *the weighted fit*. Best pass its draws (InferenceData or
+        DataTree) as `idata`. Either they have a `log_likelihood` group of all rows, or `loglik` is a function `fn(theta, rows)`, which is
+        called in blocks with the variables of the posterior (a mapping of names to draws × …) and a slice of rows. Then the chains of
+        every parameter are judged too. An array of chains by draws by rows is judged by the chains of its log-likelihoods alone. A matrix
+        of draws by rows has no chains, and gets at most a B.
     draws, warmup, chains, target_accept, max_depth, seed, threads, progress
-        Settings of NUTS, as for `corelet sample`. `tune` and `random_seed` are other names of `warmup` and `seed`.
+        Settings of NUTS, as for `corelet sample`. `tune` and `random_seed` are other names for `warmup` and `seed`.
 
     Examples
     --------
@@ -206,6 +206,8 @@ def check(
         fields = check_loglik(coreset, loglik, idata, var_name)
     else:
         if X is None or not coreset.options:
+            if coreset.rest is not None and not coreset.options:
+                check_loglik(coreset, None, None, None)
             raise _lib.CoreletError(
                 "a coreset of log-likelihoods is checked by loglik, those of all data at draws of the weighted fit"
                 if not coreset.options
@@ -220,11 +222,11 @@ def check(
 
 
 def judged_by(coreset: Coreset, fields: dict[str, Any]) -> Verdict:
-    """The verdict that the native part gave, which the coreset then knows."""
+    """The verdict from the native part, also stored in the coreset."""
     issued = fields.pop("warnings", [])
     blocks = fields.pop("blocks", None)
     if blocks is not None:
-        # What these draws certify, for `update`.
+        # The certificate of these draws, for `update`.
         coreset.metadata["corelet.blocks"] = blocks
     verdict = verdict_from(fields, coreset.names)
     if coreset.sampling:
@@ -242,7 +244,7 @@ def drawn(
     settings: Mapping[str, object],
     execution: Execution,
 ) -> dict[str, Any]:
-    """What the native part says of draws from the posterior of a coreset of the data given (X, y, what stands beside), or of all rows."""
+    """The native part's judgement of draws from the posterior of a coreset of the given data (X, y, other arrays), or of all rows."""
     keywords = dict(options)
     if coreset is not None and coreset.design is not None and given[1] is None:
         given = (coreset.design.table(given[0]), coreset.design.target_of(given[0]), given[2])
@@ -262,9 +264,9 @@ def drawn(
 
 
 def _check_rows(parts: list[Part], coreset: Coreset) -> None:
-    """The chosen rows must be what they were when they were chosen."""
+    """Verifies that the chosen rows have not changed since they were chosen."""
     if len(coreset) == 0 or coreset.rows[-1] >= length(parts):
-        return  # What the native part has words for.
+        return  # The native part raises the error.
     for name, values in cells_of(parts, coreset.rows):
         kept = coreset.columns.get(name)
         if kept is None:
@@ -302,8 +304,8 @@ def chain_settings(
 def inference_data(
     fields: Mapping[str, Any], names: list[str], attributes: Mapping[str, str], rows: Optional[NDArray[np.int64]] = None
 ) -> Any:
-    """Draws for ArviZ: `original` and `standardised`, each chain × draw × parameter; warm-up apart; what is known of
-    the rows of the coreset, `y`, each chain × draw × row."""
+    """Draws for ArviZ: `original` and `standardised`, each chain × draw × parameter; the warm-up in its own group; and for the
+    rows of the coreset `y`, chain × draw × row."""
     dims = {"original": ["parameter"], "standardised": ["parameter"], "y": ["row"]}
     coords: dict[str, ArrayLike] = {"parameter": names} if rows is None else {"parameter": names, "row": rows}
     groups = {
@@ -316,7 +318,7 @@ def inference_data(
 
 
 def natural(original: NDArray[np.float64], names: list[str]) -> dict[str, NDArray[np.float64]]:
-    """What belongs to no feature on its natural scale: `sigma` for `log_sigma`, …, and the `cutpoints` of ordered levels."""
+    """Parameters that belong to no feature, on their natural scale: `sigma` for `log_sigma`, …, and the `cutpoints` of ordered levels."""
     gaps = [at for at, name in enumerate(names) if name.startswith("log_gap_")]
     if not gaps:
         logs = [(at, name) for at, name in enumerate(names) if name in ("log_sigma", "log_nu", "log_size", "log_shape")]

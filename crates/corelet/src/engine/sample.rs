@@ -40,7 +40,7 @@ impl Sample {
         self.e_bfmi.is_some_and(|fraction| fraction < E_BFMI_LIMIT || (diverged && fraction < NECK_E_BFMI))
     }
 
-    /// True where there is none.
+    /// True if there is none.
     pub fn is_empty(&self) -> bool {
         self.draws.is_empty()
     }

@@ -51,7 +51,7 @@ struct Landscape<'t, T: Target + ?Sized> {
     sds: Vec<f64>,
 }
 
-/// Looks for such a mode; none where there is none, or where nothing can be looked at.
+/// Looks for such a mode; none if there is none, or where nothing can be looked at.
 ///
 /// # Errors
 /// Those of the model that are the user's wish to stop; what it cannot answer at places far out is no error.
@@ -171,7 +171,7 @@ impl<T: Target + ?Sized> Landscape<'_, T> {
         points.iter().enumerate().map(of).collect()
     }
 
-    /// Gradients at these points, none where nothing answers; not a number where there is no value.
+    /// Gradients at these points, none if nothing answers; not a number where there is no value.
     fn gradients(&self, points: &[f64]) -> Result<Option<Vec<f64>>, TargetError> {
         let dim = self.mean.len();
         let places = self.places(points);
@@ -204,7 +204,7 @@ impl<T: Target + ?Sized> Landscape<'_, T> {
         Ok(gradients)
     }
 
-    /// None where the target has no gradient, or has it in other coordinates than those of the draws.
+    /// None if the target has no gradient, or has it in other coordinates than those of the draws.
     fn of_scores(&self, places: &[f64]) -> Result<Option<Vec<f64>>, TargetError> {
         let count = places.len() / self.mean.len();
         let sample = Sample::new(places.to_vec(), self.mean.len(), 1, true, 0);

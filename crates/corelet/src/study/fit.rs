@@ -16,18 +16,18 @@ use crate::model::BuiltIn;
 use crate::posterior::{SampleError, SampleSettings};
 use crate::trust::{Reason, Verdict};
 
-/// Points that `fit` begins with where nobody has said.
+/// The default number of points with which `fit` starts.
 const FIRST_POINTS: usize = 300;
 
-/// How many times as many it may take where nobody has said.
+/// The default factor by which the number of points may grow.
 const GROWTH: usize = 4;
 
-/// What a fit is asked for.
+/// The settings of a fit.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct FitSpecification {
-    /// How points are chosen; `k` of them to begin with, 300 where it is not said.
+    /// How points are chosen; it starts with `k` points, by default 300.
     pub build: BuildSpecification,
-    /// Points that they may be doubled to; four times `k`.
+    /// The limit up to which `k` doubles; by default four times `k`.
     pub max_k: Option<usize>,
     /// The chains.
     pub sample: SampleSettings,
@@ -35,28 +35,28 @@ pub struct FitSpecification {
     pub seed: u64,
 }
 
-/// What a fit came to. Where it was stopped before there were draws, the coreset that there was.
+/// The result of a fit. If it was stopped before there were draws, it has the coreset so far.
 #[non_exhaustive]
 pub struct StudyFit {
     /// The coreset.
     pub chosen: Option<Chosen>,
-    /// Its draws with the verdict; none where it was stopped before.
+    /// Its draws with the verdict; none if the fit was stopped before.
     pub drawn: Option<Drawn>,
-    /// Every round in its order.
+    /// All rounds in order.
     pub rounds: Vec<Round>,
-    /// What should not be overlooked.
+    /// Remarks that users should read.
     pub notes: Vec<String>,
 }
 
 impl StudyFit {
-    /// What the draws are worth; none where it was stopped before there were any.
+    /// The verdict on the draws; none if the fit was stopped before there were any.
     pub fn verdict(&self) -> Option<&Verdict> {
         self.drawn.as_ref()?.verdict.as_ref()
     }
 }
 
-/// Draws of the posterior of all rows of a source, by a coreset, with their verdict, every setting being left to the program: what
-/// `corelet fit FILE --target NAME --model MODEL` does. [`Study`] has the settings.
+/// Fits a model to all rows of a source with a coreset, and certifies the draws, with default settings. It does what
+/// `corelet fit FILE --target NAME --model MODEL` does. Use [`Study`] for other settings.
 ///
 /// # Errors
 /// See [`StudyError`].
@@ -68,8 +68,8 @@ pub fn fit(source: &Source<'_>, target: &str, model: BuiltIn) -> Result<StudyFit
 }
 
 impl Study {
-    /// Builds, samples and judges coresets of `k`, 2 `k`, … points, until one is certified, more points would not mend it, or no more
-    /// are allowed; the best of them. With `max_kl` the number of points is chosen by that, once.
+    /// Builds, samples and judges coresets of `k`, 2 `k`, … points, until one is certified, more points would not help, or no more
+    /// are allowed. Returns the best of them. With `max_kl`, that target determines the number of points, once.
     ///
     /// # Errors
     /// See [`StudyError`].
@@ -113,13 +113,13 @@ impl Study {
     }
 }
 
-/// A built-in family: coresets by its embedding under the Laplace fit of all rows, chains by NUTS.
+/// A built-in model as a target of the engine: coresets from its embedding under the Laplace fit of all rows, chains by NUTS.
 struct Known<'s, 'h, 'l> {
     study: &'s Study,
     asked: &'s FitSpecification,
     plan: Plan,
     listener: &'h RefCell<&'h mut Listener<'l>>,
-    /// The last coreset that was built.
+    /// The last coreset built.
     last: Option<Arc<Chosen>>,
     /// Whether a Gaussian is to stand beside the rows.
     rest: RestChoice,

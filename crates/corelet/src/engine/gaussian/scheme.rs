@@ -100,7 +100,7 @@ pub struct Looked {
 }
 
 impl<'t, T: Target + ?Sized> Expanded<'t, T> {
-    /// With up to `plan.k` rows beside the Gaussian. None where the model has no gradient.
+    /// With up to `plan.k` rows beside the Gaussian. None if the model has no gradient.
     pub fn new(target: &'t T, units: Units, plan: Plan) -> Option<Self> {
         let model = target.derivatives()?;
         let sample = sample_of(target.rows(), plan.seed);
@@ -128,7 +128,8 @@ impl<'t, T: Target + ?Sized> Expanded<'t, T> {
         Self { alone, ..self }
     }
 
-    /// The same, giving up at once where the log-likelihood is far from quadratic about its mode and all rows would not take long.
+    /// The same, giving up at once where the log-likelihood is far from quadratic about its mode, and all rows would not take long or the tool
+    /// knows a faster way.
     #[must_use]
     pub fn giving_up(self, gives_up: bool) -> Self {
         Self { gives_up, ..self }
@@ -142,8 +143,12 @@ impl<'t, T: Target + ?Sized> Expanded<'t, T> {
             lines.map(|(at, total)| total - rest.value(at)).filter(|x| x.is_finite()).collect();
         let mean = errors.iter().sum::<f64>() / errors.len() as f64;
         let variance = errors.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / errors.len() as f64;
-        let hopeless = self.gives_up && full <= PATIENCE && variance > STRAYED;
-        if hopeless { Err(Box::new(FarFromQuadratic { variance, full })) } else { Ok(()) }
+        if !self.gives_up || variance <= STRAYED {
+            return Ok(());
+        }
+        // A tool that knows a faster way than to sample all rows says so again where these would be sampled.
+        let not_these = full > PATIENCE && self.target.before_all_rows(full).is_ok();
+        if not_these { Ok(()) } else { Err(Box::new(FarFromQuadratic { variance, full })) }
     }
 
     /// What the log-likelihood is expanded in.

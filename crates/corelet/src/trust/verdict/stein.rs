@@ -367,7 +367,7 @@ fn regress(along: &[Vec<f64>], responses: &[f64], chains: usize) -> Fitted {
     (slopes.collect(), curvatures.collect())
 }
 
-/// By least squares; none where there are fewer than three draws a coefficient.
+/// By least squares; none if there are fewer than three draws a coefficient.
 fn together(along: &[Vec<f64>], centred: &[f64], inflation: f64) -> Option<Fitted> {
     let (count, dim) = (centred.len(), along.len());
     let width = 2 * dim;
@@ -457,7 +457,7 @@ impl Standardised {
     }
 }
 
-/// With mean 0 and variance 1; none where it hardly varies, as along a sum that is fixed.
+/// With mean 0 and variance 1; none if it hardly varies, as along a sum that is fixed.
 fn standardised(series: &[f64]) -> Option<Vec<f64>> {
     let count = series.len() as f64;
     let mean = series.iter().sum::<f64>() / count;
@@ -465,7 +465,7 @@ fn standardised(series: &[f64]) -> Option<Vec<f64>> {
     (scale > LEAST_SPREAD).then(|| series.iter().map(|x| (x - mean) / scale).collect())
 }
 
-/// The eigenvectors of the covariance of one half of these standardised draws; none where there are too few draws, or nothing to add.
+/// The eigenvectors of the covariance of one half of these standardised draws; none if there are too few draws, or nothing to add.
 pub(super) fn principal_directions(
     values: &[f64],
     dim: usize,
