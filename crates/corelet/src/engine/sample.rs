@@ -34,7 +34,7 @@ impl Sample {
         self.draws.len()
     }
 
-    /// Whether the chains may have passed by the neck of a funnel, by their energy: it moves slowly, or rather slowly where some diverge too.
+    /// Whether the chains may have missed the neck of a funnel, by their energy: it changes slowly, or rather slowly while some of them diverge.
     pub fn may_miss_a_neck(&self) -> bool {
         let diverged = self.diverged as f64 > NECK_DIVERGED * self.len() as f64;
         self.e_bfmi.is_some_and(|fraction| fraction < E_BFMI_LIMIT || (diverged && fraction < NECK_E_BFMI))

@@ -197,7 +197,7 @@ impl Drawn {
         self.verdict.as_ref().is_some_and(Verdict::is_reweighted)
     }
 
-    /// The draws that are to be used, each with its weight: those that the verdict gave weights to where it asks for them.
+    /// The draws to use, each with its weight: the importance weights of the verdict, where it asks for them.
     pub fn kept(&self) -> (Chains, Vec<f64>) {
         match &self.verdict {
             Some(verdict) if verdict.is_reweighted() => {

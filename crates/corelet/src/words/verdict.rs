@@ -291,8 +291,8 @@ pub(super) fn why(reason: Reason) -> &'static str {
             "a parameter has a long tail, named above, that the chains do not visit in proportion to its mass"
         }
         Reason::OwnTail => {
-            "the posterior of these few weighted rows has mass far out, named above, that the posterior of all rows has not: a few rows carry too \
-             much weight"
+            "the posterior of these few weighted rows has mass far out, named above, that the posterior of all rows does not have: a few \
+             rows carry too much weight"
         }
         Reason::NoDensity => {
             "the draws are not several chains and have no log density, so only their moments could be tested"
@@ -346,8 +346,8 @@ pub(super) fn remedy(reason: Reason, points: usize, rows: usize) -> String {
             "change the model: order exchangeable components, use another parametrisation, or use stronger priors"
         }
         Reason::Shifted | Reason::Misscaled | Reason::Misshapen | Reason::Wide | Reason::Narrow => {
-            "run longer chains; if the sampler is your own, check that it multiplies the log-likelihood of each row by its weight, in the order of \
-             the rows given"
+            "run longer chains; if the sampler is your own, check that it multiplies the log-likelihood of each row by its weight, in the \
+             order of the rows given"
         }
         Reason::ManyModes | Reason::Unsearched => {
             "start chains near each possible mode and compare them, or use a prior that admits only the intended mode"

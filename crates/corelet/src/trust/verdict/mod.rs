@@ -101,7 +101,7 @@ pub enum Reason {
     OwnMode,
     /// The mass of a parameter's tail differs from the share of draws in it.
     Tail,
-    /// The same of the posterior of the weighted rows, where that of all rows has no such mass.
+    /// The same, of the posterior of the weighted rows alone: the posterior of all rows does not have this mass.
     OwnTail,
     /// The draws are not several chains, and their density is unknown.
     NoDensity,
