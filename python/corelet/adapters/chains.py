@@ -13,7 +13,7 @@ from .._lib import CoreletError
 from ..results.draws import Draws
 
 
-TYPES = {"diverging": np.bool_, "n_steps": np.int64, "tree_depth": np.int64}
+TYPES: dict[str, Any] = {"diverging": np.bool_, "n_steps": np.int64, "tree_depth": np.int64}
 """Of statistics of the sampler that are not numbers on a scale."""
 
 
