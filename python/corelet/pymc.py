@@ -84,8 +84,8 @@ def fit(
         adaptive Gauss–Hermite quadrature. Each row must depend only on the value of its own group, and the values must be independent
         given the other parameters. Then whole groups are chosen, Corelet's own NUTS samples the other parameters, and
         `fit.random_effects()` returns the values. A vector with fewer values is integrated out only in place of sampling all
-        rows, if that is expected to be faster. Not with `groups` or `sampler`. The name of a variable: integrate out that variable,
-        whatever the number of groups. `none`: sample all variables.
+        rows, if at most 22 other parameters are left and that is expected to be faster. Not with `groups` or `sampler`. The name of a
+        variable: integrate out that variable, whatever the number of groups. `none`: sample all variables.
 
     Examples
     --------

@@ -12,7 +12,7 @@ from scipy import integrate, stats  # noqa: E402
 
 import corelet.pymc  # noqa: E402
 from corelet._fit import plan_of  # noqa: E402
-from corelet.adapters import integrated, pymc_marginal  # noqa: E402
+from corelet.adapters import integrated, marginal, pymc_marginal  # noqa: E402
 from corelet.adapters.chains import Steps  # noqa: E402
 from corelet.adapters.integrated import fit_integrated  # noqa: E402
 from corelet.adapters.pymc_latent import best_latent, latent_of  # noqa: E402
@@ -254,17 +254,20 @@ def answers():
 def test_a_latent_vector_is_an_alternative_to_all_rows_where_that_is_faster(answers, monkeypatch):
     tool = tool_of(answers)
     assert pymc_marginal.integrated(tool, "auto", None) is None
+    pymc_marginal.Alternative(tool)(1e6)  # Too many parameters are left.
+    monkeypatch.setattr(pymc_marginal, "MOST_IN_PLACE", 24)
     ask = pymc_marginal.Alternative(tool)
     ask(1e-6)
     with pytest.raises(pymc_marginal.Faster, match="able can be integrated out") as raised:
         ask(1e6)
     assert raised.value.marginal.n == 150
-    monkeypatch.setattr(pymc_marginal, "MOST_ROWS_A_LEVEL", 9)
+    monkeypatch.setattr(integrated, "MOST_ROWS_A_LEVEL", 9)
     pymc_marginal.Alternative(tool)(1e6)
 
 
 def test_it_is_integrated_in_place_of_sampling_all_rows(answers, monkeypatch):
     monkeypatch.setattr(marginal.Marginal, "seconds", lambda self: 0.0)
+    monkeypatch.setattr(pymc_marginal, "MOST_IN_PLACE", 24)
     fit = corelet.pymc.fit(answers, draws=1000, tune=500, chains=4, k=60)
     assert fit.notes[0].startswith("no Gaussian stands for all rows") and set(fit.draws) == {"hard", "sharp"}, fit
     assert fit.verdict.grade in "AB", fit

@@ -26,6 +26,11 @@ from .pymc_loglik import Prior, function_of, in_pieces
 from .quadrature import Functions, loops
 
 
+MOST_IN_PLACE = 22
+"""Parameters beside it up to which it is integrated out in place of sampling all rows: 300 groups then have slope and curvature of all. With
+more, a Gaussian has to stand for the groups, which did no better than for the rows (item response with 120 others)."""
+
+
 class Faster(Exception):
     """Integrating a latent variable out is expected to be faster than sampling all rows, which nothing smaller stands for."""
 
@@ -248,7 +253,8 @@ class Alternative:
         self._tool = tool
         self._known: Optional[tuple[Marginal, float]] = None
         latent = best_latent(tool.model, tool.rows)
-        self._latent = latent if latent is not None and has_few_rows(latent.codes) else None
+        suits = latent is not None and has_few_rows(latent.codes) and _beside(tool, latent) <= MOST_IN_PLACE
+        self._latent = latent if suits else None
 
     def __call__(self, seconds: float) -> None:
         """Raises `Faster` where sampling all rows takes so many seconds and that takes fewer."""
@@ -283,4 +289,8 @@ def _words(error: Exception) -> str:
 
 
 def _pays(tool: Any, latent: Latent) -> bool:
-    return pays(latent.codes, sum(int(np.prod(shape_of(rv))) for rv in tool.model.free_RVs if rv is not latent.variable))
+    return pays(latent.codes, _beside(tool, latent))
+
+
+def _beside(tool: Any, latent: Latent) -> int:
+    return sum(int(np.prod(shape_of(rv))) for rv in tool.model.free_RVs if rv is not latent.variable)
