@@ -1,6 +1,6 @@
 """Models with hundreds of parameters in one call, against the same sampler on all rows.
 
-    python benches/many_parameters.py CASE [ROWS] [full] [rest=auto|gaussian|none]
+    python benches/many_parameters.py CASE [ROWS] [full] [rest=auto|gaussian|none] [marginalise=auto|none|NAME]
 
 CASE is one of those below, `python benches/many_parameters.py` lists them. Needs the environment of `make integrations`. Prints one line of
 JSON: parameters, rows of the data (`n`) and of the coreset, V, grade, and seconds by the clock (`wall`) and of the processor (`cpu`), which
@@ -191,24 +191,25 @@ def main():
     name = sys.argv[1]
     n, build = CASES[name]
     n = next((int(word) for word in words if word.isdigit()), n)
-    rest = next((word[5:] for word in words if word.startswith("rest=")), "auto")
+    rest, marginalise = (next((word.partition("=")[2] for word in words if word.startswith(f"{name}=")), "auto") for name in ("rest", "marginalise"))
     model = build(n, rng_of(name))
     import corelet.pymc
 
-    settings = dict(draws=DRAWS, tune=TUNE, chains=CHAINS, progress=True, rest=rest)
+    settings = dict(draws=DRAWS, tune=TUNE, chains=CHAINS, progress=True, rest=rest, marginalise=marginalise)
     fit, wall, cpu = timed(lambda: corelet.pymc.fit(model, **settings))
     print(fit, file=sys.stderr)
     verdict = fit.verdict
-    line = dict(case=name, n=n, p=int(sum(np.size(x) for x in model.initial_point().values())), k=300, rest=rest, rows=len(fit.coreset), grade=verdict.grade, reasons=verdict.reasons, V=verdict.variance, rounds=len(fit.rounds), wall=wall, cpu=cpu)
+    line = dict(case=name, n=n, p=int(sum(np.size(x) for x in model.initial_point().values())), k=300, rest=rest, marginalise=marginalise, rows=len(fit.coreset), grade=verdict.grade, reasons=verdict.reasons, V=verdict.variance, rounds=len(fit.rounds), wall=wall, cpu=cpu)
     steps = fit.idata.sample_stats["n_steps"].values.mean() if "sample_stats" in fit.idata else float("nan")
     line.update(steps_a_draw=float(steps), gradient=gradient_seconds(model))
     # Of nutpie on all rows the steps of a draw are not known beforehand: 15 is a tree of depth 4.
     line.update(forecast=line["gradient"] * 15 * (DRAWS + TUNE) * CHAINS)
+    print(json.dumps(line), file=sys.stderr, flush=True)
     if "full" in words:
         share = min(1.0, LONGEST / line["forecast"])
         (trace, done), wall, cpu = timed(lambda: full(model, share))
         line.update(full_share=done, full_wall=wall / done, full_cpu=cpu / done)
-        found = {variable.name: trace.posterior[variable.name].values for variable in model.free_RVs}
+        found = {variable.name: trace.posterior[variable.name].values for variable in model.free_RVs if variable.name in fit.draws}
         line.update(compare(fit, found, list(found)))
         line.update(times_faster=line["full_cpu"] / line["cpu"])
     print(json.dumps({key: float(f"{x:.4g}") if isinstance(x, float) else x for key, x in line.items()}), flush=True)

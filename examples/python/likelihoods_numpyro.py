@@ -222,8 +222,11 @@ CASES: dict[str, Case] = {
     "SoftLaplace": of(lambda x: dist.SoftLaplace(line(x), size()), "SoftLaplace"),
     "Logistic": of(lambda x: dist.Logistic(line(x), size()), "Logistic"),
     "Gumbel": of(lambda x: dist.Gumbel(line(x), size()), "Gumbel"),
-    "VonMises": of(lambda x: dist.VonMises(line(x), 1.0 + size()), "VonMises"),
-    "SineSkewed": of(lambda x: dist.SineSkewed(dist.VonMises(line(x)[:, None], 2.0 + size()).to_event(1), jnp.array([0.3])), "SineSkewed"),
+    "VonMises": of(lambda x: dist.VonMises(2 * jnp.arctan(line(x)), 1.0 + size()), "VonMises"),
+    "VonMises, its angle a line": of(lambda x: dist.VonMises(line(x), 1.0 + size()), "VonMises"),
+    "SineSkewed": of(
+        lambda x: dist.SineSkewed(dist.VonMises(2 * jnp.arctan(line(x))[:, None], 2.0 + size()).to_event(1), jnp.array([0.3])), "SineSkewed"
+    ),
     # Positive numbers.
     "LogNormal": of(lambda x: dist.LogNormal(line(x), size()), "LogNormal"),
     "Gamma": of(lambda x: (lambda k: dist.Gamma(k, k / jnp.exp(line(x))))(1.0 + size()), "Gamma"),

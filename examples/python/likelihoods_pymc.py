@@ -391,6 +391,17 @@ def _(rng: Any, x: Any) -> None:
     pm.Poisson("z", pm.math.exp(mu), observed=counts(rng, x))
 
 
+@case("other surveys beside the rows")
+def _(rng: Any, x: Any) -> None:
+    """One of fewer rows, one of a number, and one of the parameters."""
+    b = pm.Normal("b")
+    mu = pm.Normal("m") + b * x
+    pm.Normal("y", mu, observed=real(rng, x))
+    pm.Bernoulli("late", logit_p=mu[: len(x) // 3], observed=yes(rng, x[: len(x) // 3]))
+    pm.Normal("census", pm.math.stack([mu.mean(), b]), 0.05, observed=[0.3, 0.5])
+    pm.Normal("known", b, 0.1, observed=0.4)
+
+
 @case("a variable named y_observed")
 def _(rng: Any, x: Any) -> None:
     pm.Normal("y_observed", line(x), observed=real(rng, x))
@@ -480,13 +491,6 @@ def _(rng: Any, x: Any) -> None:
 def _(rng: Any, x: Any) -> None:
     eta: Any = pm.math.exp(line(x))
     pm.Normal("y", eta / eta.mean(), observed=real(rng, x))
-
-
-@refused("different lengths", "different lengths")
-def _(rng: Any, x: Any) -> None:
-    m = pm.Normal("m")
-    pm.Normal("y", m, observed=real(rng, x))
-    pm.Normal("z", m, observed=real(rng, x)[:100])
 
 
 @refused("no observed variable", "no observed variable")

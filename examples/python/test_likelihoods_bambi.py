@@ -1,4 +1,7 @@
-"""bambi: every family, in its formula: log-likelihoods of some rows and the weighted density against PyMC's own, without chains."""
+"""bambi: every family, in its formula. The quick tests need no chains: log-likelihoods of some rows and the weighted density against PyMC's own.
+
+`likelihoods_table.py` writes what the long test finds into docs/likelihoods.md.
+"""
 
 from __future__ import annotations
 
@@ -9,27 +12,27 @@ import numpy as np
 import pandas as pd
 import pytest
 from likelihoods_pymc import above_zero, counts, level, of_ten, real, unit, yes, zeros
-from test_likelihoods_pymc import model_point, reference, tool_of
+from test_likelihoods_pymc import against_all_rows, model_point, reference, tool_of
 
 import corelet
 
 N = 300
 
 
-def table() -> pd.DataFrame:
+def table(n: int = N) -> pd.DataFrame:
     rng = np.random.default_rng(5)
-    x = rng.normal(size=N)
-    several = rng.multinomial(8, [0.2, 0.3, 0.5], N)
-    end = rng.uniform(0.5, 3.0, N)
+    x = rng.normal(size=n)
+    several = rng.multinomial(8, [0.2, 0.3, 0.5], n)
+    end = rng.uniform(0.5, 3.0, n)
     positive = above_zero(rng, x)
     names = np.array(list("abc"))
     return pd.DataFrame(
         {
             "x": x,
-            "g": names[rng.integers(0, 3, N)],
+            "g": names[rng.integers(0, 3, n)],
             "real": real(rng, x),
             "positive": positive,
-            "with_zeros": positive * (rng.random(N) < 0.7),
+            "with_zeros": positive * (rng.random(n) < 0.7),
             "unit": unit(rng, x),
             "count": counts(rng, x),
             "zeros": zeros(rng, x),
@@ -37,13 +40,13 @@ def table() -> pd.DataFrame:
             "ten": 10,
             "yes": yes(rng, x),
             "level": pd.Categorical(names[level(rng, x)], ordered=True),
-            "angle": rng.vonmises(0.5, 2.0, N),
+            "angle": rng.vonmises(0.5, 2.0, n),
             "time": np.minimum(positive, end),
             "status": np.where(positive > end, "right", "none"),
             "m1": several[:, 0],
             "m2": several[:, 1],
             "m3": several[:, 2],
-            "share": rng.uniform(1, 2, N),
+            "share": rng.uniform(1, 2, n),
         }
     )
 
@@ -83,6 +86,7 @@ WITH_MORE = {
     "offset(): poisson": ("count ~ x + offset(share)", "poisson"),
     "two formulas: gaussian": (bambi.Formula("real ~ x", "sigma ~ x"), "gaussian"),
 }
+KINKED = ("asymmetriclaplace",)
 CASES: dict[str, tuple[Any, str]] = {**{name: (formula, name) for name, formula in FORMULAS.items()}, **WITH_MORE}
 
 
@@ -104,6 +108,20 @@ def test_density_of_weighted_rows(name: str) -> None:
     assert inside.any() or tool.model.check_bounds
     assert np.isfinite(gradient[inside]).all()
     assert np.allclose(density[inside], wanted[inside], rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.filterwarnings("ignore")
+def test_posterior_of_all_rows(name: str) -> None:
+    fit, shift = fitted(name)
+    assert fit.verdict.certified, fit.verdict
+    assert shift < 5.0
+
+
+def fitted(name: str) -> tuple[corelet.Fit, float]:
+    """A family by a coreset, and the largest shift of its means against chains on all rows."""
+    formula, family = CASES[name]
+    return against_all_rows(bambi.Model(formula, table(2000), family=family), 300 if name in KINKED else 80)
 
 
 @pytest.mark.filterwarnings("ignore")

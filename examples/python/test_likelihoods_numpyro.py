@@ -1,18 +1,13 @@
-"""Every likelihood of NumPyro: the posterior of all rows, or a refusal. The long test is run by `make integrations` and by
+"""Every likelihood of NumPyro: the posterior of all rows, or a refusal.
 
-    CORELET_LIKELIHOODS=docs/likelihoods.md python -m pytest examples/python/test_likelihoods_numpyro.py
-
-which writes what was found into that page, under the heading NumPyro. With `-k` it writes the rows of what ran, and keeps the others.
+`likelihoods_table.py` writes what the long test finds into docs/likelihoods.md.
 """
 
 from __future__ import annotations
 
 import inspect
-import os
-import re
 import warnings
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -25,7 +20,6 @@ from likelihoods_numpyro import CASES, NOT_OF_ROWS, Case, data_of, kernel
 from numpyro.diagnostics import effective_sample_size
 from numpyro.infer import MCMC, NUTS, log_likelihood
 from numpyro.infer.util import log_density, potential_energy, unconstrain_fn
-from test_numpyro_refusals import REFUSED, name_of
 
 import corelet
 import corelet.numpyro
@@ -33,8 +27,6 @@ from corelet.adapters.numpyro_check import check
 from corelet.adapters.numpyro_rows import Rows
 
 numpyro.enable_x64()
-FOUND: dict[str, str] = {}
-PAGE = Path(os.environ["CORELET_LIKELIHOODS"]).resolve() if "CORELET_LIKELIHOODS" in os.environ else None
 QUICK = (
     "Normal",
     "Poisson",
@@ -94,14 +86,18 @@ def little_memory() -> Iterator[None]:
 @pytest.mark.usefixtures("little_memory")
 @pytest.mark.parametrize("name", NAMES)
 def test_posterior_of_all_rows(name: str) -> None:
+    fit, shift, ratio = fitted(name)
+    assert fit.verdict.certified, fit.verdict
+    assert shift < 5 and ratio < 5
+
+
+def fitted(name: str) -> tuple[corelet.Fit, float, float]:
+    """A case by a coreset, and its largest differences from NUTS on all rows: of a mean, and of a standard deviation."""
     case = CASES[name]
     data = data_of(case, 2000)
     settings: dict[str, Any] = dict(k=80, max_k=320, pilot=400, chains=2, draws=600, tune=400, kernel=kernel())
     fit = corelet.numpyro.fit(case.model, data, **settings)
-    FOUND[name] = fit.verdict.grade
-    assert fit.verdict.grade in "AB", fit.verdict
-    errors, ratios = compared(fit.draws, full(case, data))
-    assert errors < 5 and ratios < 5
+    return fit, *compared(fit.draws, full(case, data))
 
 
 def full(case: Case, data: tuple[Any, ...]) -> dict[str, Any]:
@@ -127,29 +123,3 @@ def compared(ours: dict[str, Any], theirs: dict[str, Any]) -> tuple[float, float
         errors = max(errors, float((np.abs(mean[0] - mean[1]) / sd[1] / error).max()))
         ratios = max(ratios, float((np.abs(np.log(sd[0] / sd[1])) / (error / np.sqrt(2))).max()))
     return errors, ratios
-
-
-def test_table() -> None:
-    """Writes what was found, where it is asked for."""
-    if PAGE is None or not FOUND:
-        pytest.skip("the page is written where CORELET_LIKELIHOODS names it and posteriors were compared")
-    text = PAGE.read_text() if PAGE.exists() else "# Likelihoods\n\nThis page lists the distributions and models that tests fit with each tool, and the models that Corelet refuses.\n"
-    before = re.search(r"^## NumPyro\n.*?(?=^## |\Z)", text, flags=re.S | re.M)
-    found = dict(re.findall(r"^\| (.+?) \| (.+?) \|$", before[0], flags=re.M)) if before else {}
-    found.update(FOUND)
-    lines = ["| likelihood | grade, or why it is refused |", "| --- | --- |"]
-    lines += [f"| {name} | {found[name]} |" for name in NAMES if name in found]
-    for model, args, _ in REFUSED:
-        with pytest.raises(corelet.CoreletError) as caught:
-            corelet.numpyro.fit(model, args, k=20, chains=2)
-        lines.append(f"| `{name_of(model)}` | refused: {caught.value} |".replace("\\", ""))
-    words = (
-        f"`examples/python/test_likelihoods_numpyro.py` fits each likelihood with NumPyro {numpyro.__version__}: 2000 rows drawn from it, k = 80, two chains.\n"
-        "Posterior means and standard deviations are within five Monte Carlo standard errors of NUTS on all rows. The refused models at the end of\n"
-        "the table come from `examples/python/test_numpyro_refusals.py`.\n\n"
-        "These distributions are not likelihoods of independent rows, or are too large to test:\n"
-        + ";\n".join(f"`{name}` ({why})" for name, why in NOT_OF_ROWS.items() if name != "Distribution")
-        + "."
-    )
-    section = "\n".join(["## NumPyro", "", words, "", *lines, ""])
-    PAGE.write_text(text.replace(before[0], section) if before else f"{text.rstrip()}\n\n{section}")

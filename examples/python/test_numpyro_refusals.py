@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
+import pandas as pd
 import pytest
 from jax import random
 from jax.scipy.stats import norm
@@ -227,6 +228,14 @@ def random_walk(y: Any) -> None:
     numpyro.sample("y", dist.GaussianRandomWalk(s, num_steps=len(y)), obs=y)
 
 
+def of_a_table(table: Any) -> None:
+    numpyro.sample("y", dist.Normal(numpyro.sample("b", dist.Normal()) * table["x"].values, 1.0), obs=table["y"].values)
+
+
+def rows_across(x: Any, y: Any) -> None:
+    numpyro.sample("y", dist.Normal(numpyro.sample("c", dist.Normal().expand([3]))[:, None] + x, 1.0), obs=y)
+
+
 PRIOR, ROWS = "the prior of b depends on the rows", "depends on the other rows"
 REFUSED: list[tuple[Callable[..., None], tuple[Any, ...], str]] = [
     (truncated_by_factor, (positive,), "the factor trunc depends on the rows or on their number.*without the .sum"),
@@ -264,6 +273,8 @@ REFUSED: list[tuple[Callable[..., None], tuple[Any, ...], str]] = [
     (optimised, (x, y), "c is a numpyro.param, which NUTS does not sample"),
     (numpyro.handlers.condition(conditioned, data={"y": y}), (x,), "cannot be evaluated on 7 of its 300 rows"),
     (random_walk, (y,), "y is not a sum over its rows"),
+    (of_a_table, (pd.DataFrame({"x": x, "y": y}),), "an argument of the model is a DataFrame; hand over its columns"),
+    (rows_across, (x, np.stack([y, y, y])), r"each of the 3 rows \(the first axis of y, whose shape is \(3, 300\)\)"),
 ]
 
 

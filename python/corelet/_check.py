@@ -17,6 +17,11 @@ from .frames.units import Units
 
 def check_loglik(coreset: Coreset, loglik: Any, idata: Any, var_name: Optional[str]) -> dict[str, Any]:
     """The fields of a verdict on the weighted fit of a model of which only log-likelihoods are known."""
+    if coreset.rest is not None:
+        raise _lib.CoreletError(
+            "this coreset has a Gaussian part, whose value the log-likelihoods of rows do not contain; quality.verdict has the verdict of its "
+            "fit, and certify of corelet, corelet.pymc or corelet.numpyro judges other draws on all rows"
+        )
     if callable(loglik):
         return _check_function(coreset, loglik, idata)
     given = idata if loglik is None else loglik

@@ -25,6 +25,12 @@ from .results.verdict import Verdict, chain_settings
 
 __all__ = ["build", "certify", "check", "fit", "k_fold", "review", "update"]
 
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted(__all__)
+
+
 AHEAD = 2
 """Partitions that are computed while one is written to the scratch file."""
 

@@ -31,6 +31,14 @@ from .results.certificate import Certificate
 from .results.draws import Draws
 from .results.review import KFold, Review
 
+__all__ = ["certify", "fit", "k_fold", "review"]
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted(__all__)
+
+
 FELT = 0.02
 """An error of the log density, in nats, that makes NUTS take smaller steps."""
 CHECKED = 16

@@ -13,20 +13,26 @@ from threadpoolctl import threadpool_limits
 
 from ._build import _count
 from ._certify import claimed
-from ._fit import Fit, FitProgressOption, announce, plan_of, run_rounds
-from ._lib import CoreletError, gaussian_first
+from ._fit import Fit, FitProgressOption, announce, plan_of
+from ._lib import CoreletError
 from ._review import reviewed, weights_of
 from ._k_fold_model import folded
 from ._seeds import seeded
-from .adapters.integrated import fit_integrated, groups_of
 from .adapters.outcomes import checked
-from .adapters.pymc_marginal import integrated
+from .adapters.pymc_fit import Asked
 from .adapters.pymc_model import Sampler
 from .adapters.pymc_outcomes import outcomes_of
 from .frames.units import Units
 from .results.certificate import Certificate
 from .results.draws import Draws
 from .results.review import KFold, Review
+
+__all__ = ["certify", "fit", "k_fold", "review"]
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted(__all__)
 
 
 @seeded
@@ -75,7 +81,8 @@ def fit(
         `auto`: a latent variable with one value for each of at least 500 groups, of at most 100 rows on average, is integrated out by
         adaptive Gauss–Hermite quadrature. Each row must depend only on the value of its own group, and the values must be independent
         given the other parameters. Then whole groups are chosen, Corelet's own NUTS samples the other parameters, and
-        `fit.random_effects()` returns the values. Not with `groups` or `sampler`. The name of a variable: integrate out that variable,
+        `fit.random_effects()` returns the values. A vector with fewer values is integrated out only in place of sampling all
+        rows, if that is expected to be faster. Not with `groups` or `sampler`. The name of a variable: integrate out that variable,
         whatever the number of groups. `none`: sample all variables.
 
     Examples
@@ -96,31 +103,15 @@ def fit(
         tool = Sampler(model, draws, tune, chains, seed, sampler, dict(options or {}))
         units = Units(tool.n, groups)
         rows = 1000 if given is not None else _count("pilot", pilot)
-        settings = (max_k, rows, None, max_rounds, seed, None, force)
-        plan = plan_of(units, 300 if k is None else k, *settings)
+        plan = plan_of(units, 300 if k is None else k, max_k, rows, None, max_rounds, seed, None, force)
         plan.began = began
         announce(progress, plan, units, tool.parameters)
         tool.check_slicing(seed)
         if groups is not None and marginalise not in ("auto", "none"):
             raise CoreletError(f"groups and marginalise='{marginalise}' do not go together: the groups are those of the variable")
-        marginal = None if groups is not None else integrated(tool, marginalise, sampler)
-        if marginal is not None:
-            few = plan_of(units, groups_of(k, marginal.dimension, marginal.n), *settings)
-            few.began = began
-            begin = None if given is None else marginal.model.only_left(Draws.of(given))
-            fitted = fit_integrated(marginal, few, begin, progress, rest, marginalise)
-            if fitted is not None:
-                fitted.notes.extend(tool.notes)
-                return fitted
-            tool.notes.append(f"{marginal.model.name} was not integrated out: given its rows, it has several modes in some groups")
-        if gaussian_first(rest, tool.dimension, plan.k):
-            tool.find_effects()
-        else:
-            tool.compile()
-        start = None if given is None else Draws.of(given).only(tool.free.names)
-        found = run_rounds(tool, plan, units, start, progress, tool.inference_data, rest=rest)
-    found.notes.extend(tool.notes)
-    return found
+        most = None if max_k is None else _count("max_k", max_k)
+        asked = Asked(tool, units, plan, None if k is None else plan.k, most, given, progress, rest, marginalise)
+        return asked.fit(groups is None, sampler)
 
 
 def certify(model: Any, draws: Any, *, log_density: Any = None, seed: int = 0) -> Certificate:

@@ -26,6 +26,12 @@ from .results.verdict import Verdict, chain_settings
 
 __all__ = ["build", "certify", "check", "fit", "k_fold", "review", "update"]
 
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted(__all__)
+
+
 ANSWERS = "partition int, answer binary, error string"
 
 

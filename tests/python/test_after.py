@@ -243,7 +243,7 @@ def test_columns_in_another_order_are_found_by_name(fit):
     assert corelet.certify(named.idata, turned, target="y", model="poisson").grade == "A"
     review = corelet.review(named, turned, target="y")
     assert review.loo.elpd == pytest.approx(corelet.review(named, frame, target="y").loo.elpd, abs=1e-6)
-    with pytest.raises(corelet.CoreletError, match="column 'b', a feature of the data that the coreset was built on, is none here"):
+    with pytest.raises(corelet.CoreletError, match="column 'b', a feature of the coreset's data, is not a feature here"):
         corelet.review(named, frame.rename(columns={"b": "c"}), target="y")
 
 

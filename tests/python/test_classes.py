@@ -69,7 +69,7 @@ def test_levels_have_an_order():
     assert said.summary["classes"] == enum.summary["classes"] == formula.summary["classes"] == ORDER
     assert said.rows.tolist() == number.rows.tolist() == enum.rows.tolist() == formula.rows.tolist()
     assert said.weights.tolist() == number.weights.tolist() == enum.weights.tolist()
-    with pytest.raises(corelet.CoreletError, match="in which order 'best', 'fair', 'good', 'poor' stand is not said.*levels"):
+    with pytest.raises(corelet.CoreletError, match="say the order of the levels 'best', 'fair', 'good', 'poor'.*levels"):
         corelet.build(frame, target="grade", model="ordinal")
     with pytest.raises(corelet.CoreletError, match="levels is for model ordinal"):
         corelet.build(X, KINDS, model="softmax", levels=["ash"])

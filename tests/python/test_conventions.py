@@ -1,5 +1,6 @@
 """What a person who comes from other packages types, and what they see: seeds, names, data frames, reprs."""
 
+import importlib
 import re
 import warnings
 
@@ -43,6 +44,9 @@ def test_what_is_public_is_listed_and_nothing_else():
     assert {"build", "fit", "check", "pymc", "numpyro", "dask", "spark", "Prediction"} <= set(listed)
     assert not [name for name in listed if name.startswith("_") and name != "__version__"]
     assert {"annotations", "results", "frames", "adapters"}.isdisjoint(listed)
+    for adapter, public in (("pymc", {"fit", "certify", "review", "k_fold"}), ("dask", {"build", "check", "update"})):
+        listed = dir(importlib.import_module(f"corelet.{adapter}"))
+        assert public <= set(listed) and not [name for name in listed if name.startswith("_") or name in ("np", "time", "annotations")]
 
 
 def test_names_that_are_nearly_right(table):

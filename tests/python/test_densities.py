@@ -61,6 +61,13 @@ def test_a_gaussian_stands_in_place_of_all_rows():
     assert (np.abs(draws.mean(axis=0) - mean) / sd).max() < 0.1
     assert np.abs(draws.std(axis=0) / sd - 1).max() < 0.1
     assert np.allclose(rest.curvature, -model.design.T @ model.design, rtol=1e-6, atol=1e-4)
+    assert rest.scale == "unconstrained"
+    with pytest.raises(corelet.CoreletError, match="has no original scale"):
+        rest.original
+    # Its rows alone, of which there is none, are not what the fit was judged on.
+    for given in ({}, {"loglik": model.log_likelihood, "idata": fit.idata}):
+        with pytest.raises(corelet.CoreletError, match="has a Gaussian part"):
+            corelet.check(fit.coreset, **given)
 
 
 def test_few_parameters_or_no_prior_take_rows():

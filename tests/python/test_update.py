@@ -29,7 +29,7 @@ def test_a_fit_takes_rows_block_by_block():
         fit = fit.update(block, **SETTINGS)
         assert fit.verdict.grade == "A", fit.verdict
     assert fit.coreset.summary["n"] == 10_000 and len(fit.coreset) <= 300
-    assert any("not at hand" in line for line in fit.verdict.lines)
+    assert any("not available" in line for line in fit.verdict.lines)
     whole = corelet.fit(pandas.concat(blocks, ignore_index=True), target="y", model="poisson", k=100, **SETTINGS)
     one, two = fit.summary(), whole.summary()
     off = (one["mean"] - two["mean"]).abs() / two["sd"]
@@ -70,7 +70,7 @@ def test_the_earlier_rows_make_it_a_verdict_on_all():
     assert moved.quality.verdict.grade == "C" and "drifted" in moved.quality.verdict.reasons
     seen = fit.coreset.update(new, earlier=old, **SETTINGS)
     assert not {"drifted", "uncertified"} & set(seen.quality.verdict.reasons)
-    assert any("at hand: the verdict is on all rows" in line for line in seen.quality.verdict.lines)
+    assert any("available: the verdict covers all rows" in line for line in seen.quality.verdict.lines)
     with pytest.raises(corelet.CoreletError, match="2000"):
         fit.coreset.update(new, earlier=old.iloc[:100], **SETTINGS)
 
@@ -128,9 +128,9 @@ def test_a_check_after_an_update_is_on_the_scale_of_the_first_rows():
     order[others] = others[::-1]
     turned = corelet.check(coreset, both.iloc[order].reset_index(drop=True), **chains)
     assert turned.grade != "A" and "other_data" in turned.reasons
-    with pytest.raises(corelet.CoreletError, match="'r' is none of the levels|'r'"):
+    with pytest.raises(corelet.CoreletError, match="'r' is an unseen level"):
         corelet.check(coreset, both.assign(kind=np.where(order == others[0], "r", both.kind)), **chains)
-    with pytest.raises(corelet.CoreletError, match="column 'b', a feature of the data that the coreset was built on, is none here"):
+    with pytest.raises(corelet.CoreletError, match="column 'b', a feature of the coreset's data, is not a feature here"):
         corelet.check(coreset, both.drop(columns="b"), **chains)
 
 

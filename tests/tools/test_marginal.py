@@ -12,7 +12,7 @@ from scipy import integrate, stats  # noqa: E402
 
 import corelet.pymc  # noqa: E402
 from corelet._fit import plan_of  # noqa: E402
-from corelet.adapters import integrated, pymc_marginal  # noqa: E402
+from corelet.adapters import integrated, marginal, pymc_marginal  # noqa: E402
 from corelet.adapters.chains import Steps  # noqa: E402
 from corelet.adapters.integrated import fit_integrated  # noqa: E402
 from corelet.adapters.pymc_latent import best_latent, latent_of  # noqa: E402
@@ -235,3 +235,43 @@ def test_the_posterior_is_that_of_all_parameters(shops):
     assert (abs(effects["sd"] / levels.std(axis=0) - 1) < 0.12).all()
     assert (abs(effects["q95"] - np.quantile(levels, 0.95, axis=0)) < 0.25 * levels.std(axis=0)).all()
     assert set(fit.coreset.groups) <= set(effects["group"]) and len(fit.coreset.rows) == 10 * len(fit.coreset.groups)
+
+
+@pytest.fixture(scope="module")
+def answers():
+    """Persons who answer questions, with products of ability and discrimination: far from Gaussian, with few rows for each."""
+    rng = np.random.default_rng(5)
+    person, item = np.repeat(np.arange(150), 12), np.tile(np.arange(12), 150)
+    able, hard, sharp = rng.normal(size=150), rng.normal(size=12), np.exp(0.3 * rng.normal(size=12))
+    y = (rng.random(1800) < 1 / (1 + np.exp(-sharp[item] * (able[person] - hard[item])))).astype(int)
+    with pm.Model() as model:
+        able = pm.Normal("able", 0, 1, shape=150)
+        hard, sharp = pm.Normal("hard", 0, 2, shape=12), pm.LogNormal("sharp", 0, 0.5, shape=12)
+        pm.Bernoulli("y", logit_p=sharp[item] * (able[person] - hard[item]), observed=y)
+    return model
+
+
+def test_a_latent_vector_is_an_alternative_to_all_rows_where_that_is_faster(answers, monkeypatch):
+    tool = tool_of(answers)
+    assert pymc_marginal.integrated(tool, "auto", None) is None
+    ask = pymc_marginal.Alternative(tool)
+    ask(1e-6)
+    with pytest.raises(pymc_marginal.Faster, match="able can be integrated out") as raised:
+        ask(1e6)
+    assert raised.value.marginal.n == 150
+    monkeypatch.setattr(integrated, "MOST_ROWS_A_LEVEL", 9)
+    pymc_marginal.Alternative(tool)(1e6)
+
+
+def test_it_is_integrated_in_place_of_sampling_all_rows(answers, monkeypatch):
+    monkeypatch.setattr(marginal.Marginal, "seconds", lambda self: 0.0)
+    fit = corelet.pymc.fit(answers, draws=1000, tune=500, chains=4, k=60)
+    assert fit.notes[0].startswith("no Gaussian stands for all rows") and set(fit.draws) == {"hard", "sharp"}, fit
+    assert fit.verdict.grade in "AB", fit
+    monkeypatch.undo()
+    full = corelet.pymc.fit(answers, draws=1000, tune=500, chains=4, marginalise="none", force=True)
+    assert full.verdict.grade == "A" and len(full.coreset) == 1800, full
+    for name in ("hard", "sharp"):
+        own, known = (draws[name].reshape(-1, 12) for draws in (fit.draws, full.draws))
+        assert (np.abs(own.mean(axis=0) - known.mean(axis=0)) < 0.2 * known.std(axis=0)).all(), name
+        assert (np.abs(own.std(axis=0) / known.std(axis=0) - 1) < 0.15).all(), name

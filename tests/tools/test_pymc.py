@@ -21,7 +21,10 @@ def test_counts_by_group(agrees):
         middle = pm.Normal("middle", 1, 1, dims="group")
         pm.Deterministic("ratio", pm.math.exp(slope))
         pm.Poisson("y", mu=pm.math.exp(middle[group] + slope * x), observed=y)
+        # Another study, which says as much of the slope as all rows do.
+        pm.Normal("study", slope, 0.01, observed=0.42)
     fit = corelet.pymc.fit(model, k=60)
+    assert "study: observed, but not of the 3000 rows, so kept whole beside the coreset" in fit.notes
     with model:
         full = pm.sample(draws=500, tune=500, chains=2, cores=1, random_seed=1, progressbar=False)
     agrees(fit, {name: full.posterior[name].values for name in ("slope", "middle", "ratio")})
@@ -127,6 +130,8 @@ def test_many_intercepts_by_one_gaussian():
     fit = corelet.pymc.fit(model, k=60, rest="gaussian")
     assert fit.verdict.variance < 0.05 and fit.coreset.rest is not None, fit
     assert len(fit.coreset.rest.names) == 32 and fit.idata.sample_stats.sizes["draw"] == 1000
+    # ArviZ marks the draws of divergences by it.
+    assert fit.idata.sample_stats["diverging"].dtype == bool
     posterior = fit.idata.posterior
     fitted = np.exp(posterior["levels"].values[..., shop[:200]] + posterior["slope"].values[..., None] * x[:200])
     assert abs(fitted.mean() / y[:200].mean() - 1) < 0.15
@@ -200,6 +205,10 @@ def parts(kind):
         elif kind == "minibatch":
             some_x, some_y = pm.Minibatch(x, y, batch_size=50)
             pm.Normal("y", pm.Normal("slope") * some_x, observed=some_y, total_size=300)
+        elif kind == "lengths":
+            data = pm.Data("x", x)
+            pm.Normal("y", pm.Normal("slope") * data, observed=pm.Data("seen", y))
+            pm.set_data({"x": x[:100]})
         else:
             pm.Normal("y", eta, observed=y)
     return model
@@ -215,12 +224,26 @@ def parts(kind):
         ("missing", "y has missing values that the model imputes"),
         ("discrete", "which is a discrete variable"),
         ("minibatch", "pm.Minibatch"),
+        ("lengths", "its data have these lengths: x 100, seen 300"),
     ],
 )
 def test_refused_in_one_line(kind, words):
     with pytest.raises(corelet.CoreletError, match=words) as caught:
         corelet.pymc.fit(parts(kind), k=20)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("value", "words"), [(np.nan, "row 7 .*it is nan"), (-3.0, "row 7 .*it is -inf")])
+def test_a_row_without_a_value_is_named(value, words):
+    rng = np.random.default_rng(8)
+    x = rng.normal(size=300)
+    y = rng.poisson(np.exp(x)).astype(float)
+    x[7], y[7] = (value, y[7]) if np.isnan(value) else (x[7], value)
+    with pm.Model() as model:
+        pm.Poisson("y", pm.math.exp(pm.Normal("a") + pm.Normal("b") * x), observed=y.astype(int))
+    tool = corelet.pymc.Sampler(model, 500, 500, 4, 0, None, {})
+    with pytest.raises(corelet.CoreletError, match=f"chains cannot start: the log-likelihood of {words}"):
+        tool._starts(np.arange(300), np.ones(300), None, 0)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ use crate::args_sampling::{FitArgs, PathArgs, PredictArgs, SampleArgs, UpdateArg
 
 /// Bayesian inference on large data: choose a few weighted rows whose posterior closely approximates that of all rows, and certify it.
 #[derive(Debug, Parser)]
-#[command(name = "corelet", version, arg_required_else_help = true, after_help = EXAMPLES)]
+#[command(name = "corelet", bin_name = "corelet", version, arg_required_else_help = true, after_help = EXAMPLES)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -29,7 +29,7 @@ pub(crate) struct Cli {
 const EXAMPLES: &str = "\
 Examples:
   corelet fit flights.parquet --target late --drop-missing
-  corelet fit claims.csv --model poisson --target claims --exposure years --coreset core.parquet --report report.html
+  corelet fit claims.csv --model poisson --target claims --exposure years --report report.html
   corelet predict core.parquet new.csv -o predicted.csv
   corelet build flights.parquet --target late --drop-missing -o core.parquet
   corelet sample data.csv --target y --coreset core.parquet -o draws.parquet --arviz draws.json
@@ -95,7 +95,7 @@ pub(crate) struct ModelArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  corelet build flights.parquet --target late --drop-missing -k 200 -o core.parquet --json summary.json
+  corelet build flights.parquet --target late -k 200 -o core.parquet --json summary.json
   corelet build trips.csv.gz --model poisson --target count --exposure hours -k 100 -o core.csv
   corelet build data.csv --target bought --positive yes --max-kl 0.01 -o core.csv
   corelet build big.parquet --target y -k 300 --start subsample:2000 -o core.parquet
@@ -170,7 +170,7 @@ pub(crate) struct EmbedArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  corelet compare phishing.npz --standardise whiten --embedding draws:500 -k 10,20,50,100 -o table.csv
+  corelet compare phishing.npz --standardise whiten --embedding draws:500 -k 10,50 -o table.csv
   corelet compare data.csv --target y -k 50 --methods pursuit,a-iht-2,uniform --seeds 10")]
 pub(crate) struct CompareArgs {
     #[command(flatten)]

@@ -47,8 +47,9 @@ impl GivenArgs {
 #[command(after_help = "\
 Examples:
   corelet certify draws.csv data.parquet --target y --model logistic
-  corelet certify advi.parquet data.parquet --target count --model poisson --prior-sd 2 -o weighted.parquet
-An optional column log_density holds the log density of the approximation at each draw, on the scale of the draws, up to a constant.
+  corelet certify advi.parquet data.parquet --target count --model poisson -o weighted.parquet
+
+An optional column log_density holds the log density of the approximation at each draw, on the scale of the draws, up to a constant. \
 With it, importance weights correct draws that are nearly right. The exit code is 3 if the draws are not certified.")]
 pub(crate) struct CertifyArgs {
     #[command(flatten)]
@@ -77,11 +78,12 @@ impl CertifyArgs {
 #[command(after_help = "\
 Examples:
   corelet review draws.parquet data.parquet --target y --model logistic
-  corelet review draws.csv data.csv --target count --model poisson -o rows.parquet --json review.json
+  corelet review draws.csv data.csv --target count --model poisson -o rows.parquet
   corelet review draws.parquet data.parquet --target y --by region --evidence
   corelet review draws.parquet data.parquet --target y --k-fold 10 -o rows.parquet
   corelet review draws.parquet new.parquet --target y --against other.parquet -o rows.parquet
   corelet review draws.parquet visits.csv --target cost --model gamma --groups patient
+
 Rows are treated as independent given the parameters; with --groups the jackknife removes all rows of a group together.")]
 pub(crate) struct ReviewArgs {
     #[command(flatten)]

@@ -16,7 +16,7 @@ use crate::args::ModelArgs;
 pub(crate) struct DataArgs {
     /// Data file: .csv, .tsv (also .gz, .zst), .parquet, .arrow, .libsvm, .npz, .npy, or - for CSV on standard input; several
     /// files with the same columns, a quoted pattern ('parts/*.parquet') or a folder form one table
-    #[arg(required = true)]
+    #[arg(required = true, help_heading = None::<&str>)]
     pub(crate) data: Vec<PathBuf>,
     /// Format of the file, if its extension does not tell it: csv, tsv, parquet, arrow, libsvm, npz, npy
     #[arg(long)]

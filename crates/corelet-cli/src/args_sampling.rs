@@ -55,6 +55,7 @@ pub(crate) struct DrawFiles {
 Examples:
   corelet sample data.csv --target y --coreset core.parquet -o draws.parquet --arviz draws.json
   corelet sample data.csv --target y --full -o full.parquet --chains 4 --draws 2000
+
 The exit code is 3 if the coreset is not certified.")]
 pub(crate) struct SampleArgs {
     #[command(flatten)]
@@ -83,9 +84,10 @@ pub(crate) struct SampleArgs {
 #[command(after_help = "\
 Examples:
   corelet fit data.csv --target y
-  corelet fit flights.parquet --target late --drop-missing -k 500 -o draws.parquet --arviz draws.json
-  corelet fit data.csv --target y --max-kl 0.01 -o draws.parquet --coreset core.parquet --json summary.json
-  corelet fit visits.parquet --target bought --random customer -k 50 -o draws.parquet --random-effects customers.parquet
+  corelet fit flights.parquet --target late --drop-missing --report report.html
+  corelet fit data.csv --target y -k 500 -o draws.parquet --coreset core.parquet
+  corelet fit visits.parquet --target bought --random customer --random-effects customers.parquet
+
 The exit code is 3 if the coreset is not certified.")]
 pub(crate) struct FitArgs {
     #[command(flatten)]
@@ -155,7 +157,7 @@ impl RandomArgs {
 #[command(after_help = "\
 Examples:
   corelet path data.csv --target y -k 200
-  corelet path flights.parquet --target late --drop-missing -k 500 -o path.csv --figure path.svg")]
+  corelet path flights.parquet --target late --drop-missing -o path.csv --figure path.svg")]
 pub(crate) struct PathArgs {
     #[command(flatten)]
     pub(crate) data: DataArgs,
@@ -179,11 +181,12 @@ pub(crate) struct PathArgs {
 #[command(after_help = "\
 Examples:
   corelet predict core.parquet new.csv -o predicted.csv
-  corelet predict core.parquet new.parquet -o predicted.parquet --kind outcome --quantiles 0.025,0.5,0.975
+  corelet predict core.parquet new.csv -o predicted.csv --kind outcome --quantiles 0.025,0.975
+
 A mixed model, for groups in the data and for new groups:
-  corelet predict core.parquet new.csv --data visits.parquet --unseen-groups new -o predicted.csv")]
+  corelet predict core.parquet new.csv --data visits.parquet --unseen-groups new -o out.csv")]
 pub(crate) struct PredictArgs {
-    /// Coreset file, .parquet or .json, as build writes it, with the model and the encoding of rows
+    /// Coreset file, .parquet or .json, as build, fit --coreset and update write it, with the model and the encoding of rows
     pub(crate) coreset: PathBuf,
     /// Rows to predict, with the columns that the coreset was built on
     pub(crate) new: PathBuf,
@@ -221,7 +224,8 @@ Examples:
   corelet update core.parquet october.csv -o core2.parquet
   corelet update core.parquet october.csv -o core2.parquet --posterior draws.parquet
   corelet update core2.parquet november.csv --old september.csv october.csv -o core3.parquet
-Without --old, the verdict rests in part on the certificates of the earlier rows, and says how much. The exit code is 3 if the result is
+
+Without --old, the verdict rests in part on the certificates of the earlier rows, and says how much. The exit code is 3 if the result is \
 not certified.")]
 pub(crate) struct UpdateArgs {
     /// Coreset file, .parquet or .json, as fit --coreset or update writes it

@@ -1,9 +1,10 @@
-//! What every program of ours that a person runs has in common, whatever it computes: how it starts and ends, what it
-//! says on the terminal, and the files, figures and pages that it writes.
+//! The common part of the command-line programs: how they start and end, what they
+//! print on the terminal, and the files, figures and pages that they write.
 //!
-//! The `corelet` command stands on it, and so do the paper's experiments in `corelet-paper`. It is no interface for others:
+//! The `corelet` command uses it, and so do the paper's experiments in `corelet-paper`. It is not a public interface:
 //! use the library `corelet`.
 
+pub mod allocator;
 pub mod figure;
 pub mod interrupt;
 pub mod output;

@@ -160,10 +160,10 @@ impl Pace {
     }
 }
 
-/// What is said of a look that has gone on for so many seconds.
+/// The progress line of a scan after this many seconds.
 fn paced(name: &str, reading: &Reading, seconds: f64) -> String {
     let Reading { look, rows, bytes, total_bytes } = *reading;
-    let mut text = format!("reading {name}, look {look}: {} rows", count(rows));
+    let mut text = format!("reading {name}, scan {look}: {} rows", count(rows));
     if seconds > 0.0 {
         text += &format!(", {} rows/s", count((rows as f64 / seconds) as usize));
         if bytes > 0 {
@@ -254,11 +254,11 @@ impl<'a> Follower<'a> {
                 self.line.set(stage);
             }
             Progress::Asking { done, total } => {
-                self.line.set(format!("asking all rows: {} of {} draws", count(done), count(total)));
+                self.line.set(format!("evaluating all rows: {} of {} draws", count(done), count(total)));
             }
             Progress::Looking { done, total } => {
                 self.line
-                    .set(format!("looking at all rows: {:.0} %", 100.0 * done as f64 / total.max(1) as f64));
+                    .set(format!("evaluating all rows: {:.0} %", 100.0 * done as f64 / total.max(1) as f64));
             }
             Progress::Judging => self.line.set("judging the draws on all rows".to_owned()),
             Progress::Sampling(step) => {
@@ -305,7 +305,7 @@ mod tests {
     fn reading_has_a_pace_and_an_end() {
         let reading = Reading { look: 1, rows: 1_000_000, bytes: 250_000_000, total_bytes: 1_000_000_000 };
         let said = paced("a.csv", &reading, 2.0);
-        assert!(said.starts_with("reading a.csv, look 1: 1"), "{said}");
+        assert!(said.starts_with("reading a.csv, scan 1: 1"), "{said}");
         assert!(said.contains("125.0 MB/s, 25 %, 6") && said.ends_with("left of this look"), "{said}");
         let in_memory = Reading { bytes: 0, total_bytes: 0, ..reading };
         assert!(paced("data", &in_memory, 2.0).ends_with("rows/s"));

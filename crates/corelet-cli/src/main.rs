@@ -26,10 +26,14 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use corelet::words;
+use corelet_cli::allocator::Allocator;
 use corelet_cli::process::Outcome;
 use corelet_cli::{figure, interrupt, output, page, percentile, terminal};
 
 use args::{Cli, Command};
+
+#[global_allocator]
+static ALLOCATOR: Allocator = Allocator;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();

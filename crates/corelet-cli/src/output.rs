@@ -44,7 +44,7 @@ pub fn csv_line(fields: impl IntoIterator<Item = String>) -> String {
     line
 }
 
-/// A number as a CSV field, empty where there is none.
+/// A number as a CSV field, empty if there is none.
 pub fn csv_number(value: Option<f64>) -> String {
     // With an exponent where a number is very small or very large.
     value.filter(|x| x.is_finite()).map_or_else(String::new, |x| format!("{x:?}"))

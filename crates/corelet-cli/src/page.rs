@@ -104,7 +104,7 @@ pub struct Picture {
 pub struct Key {
     /// As HTML writes it.
     pub colour: String,
-    /// How the line is broken, as SVG writes it; empty where it is not.
+    /// How the line is broken, as SVG writes it; empty if it is not.
     pub dash: String,
     /// Label of the row.
     pub label: String,
@@ -176,7 +176,7 @@ impl Page {
     /// The page as HTML.
     ///
     /// # Errors
-    /// Where the template fails, which is a mistake in this program.
+    /// If the template fails, which is a mistake in this program.
     pub fn to_html(&self) -> anyhow::Result<String> {
         let mut page = self.clone();
         page.tell_figures_apart();

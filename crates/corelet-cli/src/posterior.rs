@@ -21,8 +21,9 @@ use crate::output;
 use crate::terminal::Terminal;
 use crate::words::{count, duration, number, plural};
 
-/// Rows of the table of parameters.
+/// Rows of the table of parameters; a few more are shown rather than named as left out.
 const SHOWN: usize = 12;
+const FEW: usize = 4;
 
 /// One parameter on both scales, reweighted for grade B.
 #[derive(Debug, Clone, Serialize)]
@@ -42,6 +43,9 @@ struct NaturalParameter {
     name: String,
     #[serde(flatten)]
     marginal: Marginal,
+    r_hat: f64,
+    ess_bulk: f64,
+    ess_tail: f64,
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -105,7 +109,7 @@ pub(crate) fn written(files: &DrawFiles) -> Vec<&Path> {
     files.output.iter().chain(&files.arviz).chain(&files.json).map(|path| path.as_path()).collect()
 }
 
-/// Samples, and for weighted rows judges; none where the user stopped it.
+/// Samples, and for weighted rows judges; none if the user stopped it.
 pub(crate) fn draw(
     opened: &Opened,
     coreset: Option<&Weighted>,
@@ -167,7 +171,7 @@ impl PosteriorSummary {
         let natural = self.natural.iter().map(|parameter| Estimate {
             name: parameter.name.clone(),
             figures: figures_of(&parameter.marginal),
-            chains: None,
+            chains: Some((parameter.r_hat, parameter.ess_bulk.min(parameter.ess_tail))),
         });
         named.chain(natural).collect()
     }
@@ -189,7 +193,14 @@ fn parameters(study: &Study, drawn: &Drawn) -> Vec<NamedParameter> {
 
 fn natural(study: &Study, drawn: &Drawn) -> Vec<NaturalParameter> {
     let each = drawn.natural(study).into_iter();
-    each.map(|(name, marginal)| NaturalParameter { name, marginal }).collect()
+    each.map(|(name, marginal, ParameterSummary { r_hat, ess_bulk, ess_tail, .. })| NaturalParameter {
+        name,
+        marginal,
+        r_hat,
+        ess_bulk,
+        ess_tail,
+    })
+    .collect()
 }
 
 /// Writes the draws as a table, and for ArviZ where asked for.
@@ -330,7 +341,7 @@ fn show_parameters(study: &Study, summary: &PosteriorSummary, terminal: &Termina
 /// A table of estimates: the first of them, and the last so many, natural scales among them.
 pub(crate) fn show_estimates(all: &[Estimate], last: usize, terminal: &Terminal) {
     const INDENT: &str = "    ";
-    let (shown, left) = if all.len() > SHOWN + last {
+    let (shown, left) = if all.len() > SHOWN + last + FEW {
         let (first, rest) = all.split_at(SHOWN);
         let last = &rest[rest.len() - last..];
         ([first, last].concat(), rest.len() - last.len())

@@ -6,6 +6,7 @@ use anyhow::Context;
 use clap::Args;
 use sparse_nnls::simd;
 
+use crate::allocator;
 use crate::interrupt::{self, Interrupt};
 use crate::terminal::Terminal;
 
@@ -14,6 +15,7 @@ const NOT_CERTIFIED: u8 = 3;
 
 /// The flags of every command.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Every command")]
 pub struct ProcessArgs {
     /// Random seed; the same seed gives the same coreset for any number of threads
     #[arg(long, global = true, aliases = ["random-seed", "random-state"], default_value_t = 0)]
@@ -54,13 +56,23 @@ impl ProcessArgs {
         }
     }
 
+    /// All threads, before there is work: rayon would start them at the first loop, and panic where it cannot.
+    fn start_threads(&self) -> anyhow::Result<()> {
+        let pool = rayon::ThreadPoolBuilder::new();
+        let pool = match self.threads {
+            Some(threads) => pool.num_threads(useful_threads(threads as usize)),
+            None => pool,
+        };
+        pool.build_global().map_err(|error| {
+            let advice = "use --threads 1, or raise the limits of this process (ulimit -u, ulimit -v)";
+            anyhow::anyhow!("threads cannot be started ({error}): {advice}")
+        })
+    }
+
     fn prepare(&self) -> anyhow::Result<Interrupt> {
         let interrupt = Interrupt::install()?;
         choose_instruction_set()?;
-        if let Some(threads) = self.threads {
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(useful_threads(threads as usize));
-            pool.build_global().context("--threads")?;
-        }
+        self.start_threads()?;
         Ok(interrupt)
     }
 }
@@ -71,7 +83,11 @@ impl ProcessArgs {
 fn spare_addresses() {
     use std::os::unix::process::CommandExt;
     const POOLS: &str = "MALLOC_ARENA_MAX";
-    if corelet::data::address_space().is_none() || std::env::var_os(POOLS).is_some() {
+    if corelet::data::address_space().is_none() {
+        return;
+    }
+    allocator::addresses_are_limited();
+    if std::env::var_os(POOLS).is_some() {
         return;
     }
     let mut arguments = std::env::args_os();

@@ -73,7 +73,7 @@ impl Terminal {
     /// An error where some result could not be said, as on a full device.
     ///
     /// # Errors
-    /// Where something could not be written.
+    /// If something could not be written.
     pub fn check_results(&self) -> anyhow::Result<()> {
         anyhow::ensure!(!LOST.load(Ordering::Relaxed), "standard output: not all results could be written");
         Ok(())
@@ -144,7 +144,7 @@ fn flag(hint: &Hint) -> String {
     }
 }
 
-/// A line that appears after a second of work, and goes when the work ends. None where there is no terminal.
+/// A line that appears after a second of work, and goes when the work ends. None if there is no terminal.
 pub struct Progress {
     bar: ProgressBar,
     line: Arc<Mutex<String>>,

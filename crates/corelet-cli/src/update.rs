@@ -24,7 +24,7 @@ struct UpdateSummary<'a> {
     coreset: &'a Summary,
     rows_new: usize,
     compressed: bool,
-    /// Of the bound on V, what rests on certificates of rows that were not at hand, in nats²; null where they were.
+    /// Of the bound on V, what rests on certificates of rows that were not at hand, in nats²; null if they were.
     rests_on_earlier: Option<f64>,
     #[serde(flatten)]
     posterior: &'a PosteriorSummary,

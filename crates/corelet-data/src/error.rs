@@ -1,4 +1,4 @@
-//! What can be wrong with a data file, each as one line: the file, the column, the row, and what to do.
+//! Errors of data files, each as one line: the file, the column, the row, and what to do.
 
 use std::path::{Path, PathBuf};
 
@@ -62,7 +62,9 @@ pub enum DataError {
     )]
     QuoteWithin { file: String, place: Place },
 
-    #[error("{file}: column '{column}', {place}: the text is not UTF-8; convert the file")]
+    #[error(
+        "{file}: column '{column}', {place}: the text is not UTF-8; convert the file (iconv -f latin1 -t utf-8)"
+    )]
     NotUtf8 { file: String, column: String, place: Place },
 
     #[error(
@@ -113,7 +115,8 @@ pub enum DataError {
 
     #[error(
         "{file}: column '{column}', {place}: '{value}' is not a number, but nearly all of the column is \
-         ({others} cells are not)"
+         ({others} cell{} not)",
+        if *others == 1 { " is" } else { "s are" }
     )]
     NearlyNumeric { file: String, column: String, place: Place, value: String, others: usize },
 
@@ -136,6 +139,9 @@ pub enum DataError {
         "{file}: column '{column}' is stored as text, but every cell is a number, such as '{value}' ({place}); store it as numbers"
     )]
     NumbersAsText { file: String, column: String, place: Place, value: String },
+
+    #[error("{file}: column '{column}' is empty in every row")]
+    EmptyColumn { file: String, column: String, feature: bool },
 
     #[error("{file}: {affected} of {rows} rows have missing values ({columns})")]
     Missing { file: String, affected: usize, rows: usize, columns: String },
@@ -194,7 +200,7 @@ pub enum DataError {
     NotBinary { file: String, column: String, place: Place, value: f64, looks: Looks },
 
     #[error("{file}: target '{column}' is text, and which of {levels} counts as success is not said")]
-    PositiveNeeded { file: String, column: String, levels: String },
+    PositiveNeeded { file: String, column: String, levels: String, last: Box<str> },
 
     #[error("{file}: target '{column}' has no level '{positive}'; the levels are {levels}")]
     UnknownPositive { file: String, column: String, positive: String, levels: String },
@@ -211,30 +217,30 @@ pub enum DataError {
     Gaps { file: String, affected: usize, rows: usize, columns: String },
 
     #[error(
-        "{file}: column '{column}', {place}: '{value}' is none of the levels that the coreset was built on: {known}"
+        "{file}: column '{column}', {place}: '{value}' is an unseen level; the coreset's data had {known}"
     )]
     UnknownLevel { file: String, column: String, place: Place, value: String, known: String },
 
     #[error(
-        "{file}: column '{column}', {place}: '{value}' is none of the levels that the coreset was built on: {known}"
+        "{file}: column '{column}', {place}: '{value}' is an unseen level; the coreset's data had {known}"
     )]
     UnseenLevel { file: String, column: String, place: Place, value: String, known: Box<str> },
 
     #[error(
-        "{file}: column '{column}', a feature of the data that the coreset was built on, is none here; the features here are {features}"
+        "{file}: column '{column}', a feature of the coreset's data, is not a feature here; the features here are {features}"
     )]
     NotOfDesign { file: String, column: String, features: String },
 
-    #[error("{file}: column '{column}' was {was} in the data that the coreset was built on, and is not here")]
+    #[error("{file}: column '{column}' was {was} in the coreset's data, and is not here")]
     OtherKind { file: String, column: String, was: &'static str },
 
-    #[error("{file}: target '{column}' has more than {limit} classes; so many are no classes for a model")]
+    #[error("{file}: target '{column}' has more than {limit} classes, too many for a classification")]
     ManyClasses { file: String, column: String, limit: usize },
 
-    #[error("{file}: target '{column}' is text, and in which order {levels} stand is not said")]
+    #[error("{file}: target '{column}' is text; say the order of the levels {levels}")]
     LevelsNeeded { file: String, column: String, levels: String },
 
-    #[error("{file}: target '{column}' has the levels {found}, but their order is said to be {said}")]
+    #[error("{file}: target '{column}' has the levels {found}, but the order given is {said}")]
     OtherLevels { file: String, column: String, said: String, found: String },
 
     #[error(
@@ -250,7 +256,7 @@ pub enum DataError {
         looks: Option<Looks>,
     },
 
-    #[error("{file}: the event '{column}', {place}: {value} is neither 1 (seen) nor 0 (not seen until then)")]
+    #[error("{file}: the event '{column}', {place}: {value} is neither 1 (observed) nor 0 (right-censored)")]
     NotEvent { file: String, column: String, place: Place, value: f64 },
 
     #[error(
@@ -308,7 +314,7 @@ pub enum DataError {
     #[error("{file}: not a coreset file: {reason}")]
     NotCoreset { file: String, reason: String },
 
-    #[error("row {row} was asked for, but {file} has {rows} rows")]
+    #[error("row {row} was requested, but {file} has {rows} rows")]
     RowOutOfRange { file: String, row: usize, rows: usize },
 }
 
@@ -372,6 +378,7 @@ impl DataError {
             Self::Thousands { .. } => "thousands",
             Self::Unit { .. } => "unit",
             Self::NumbersAsText { .. } => "numbers_as_text",
+            Self::EmptyColumn { .. } => "empty_column",
             Self::Missing { .. } => "missing",
             Self::Codec { .. } => "codec",
             Self::OtherRows { .. } => "other_rows",
@@ -413,15 +420,15 @@ impl DataError {
         }
     }
 
-    /// What may help, where that is a setting.
+    /// The setting that may help, if any.
     pub fn hint(&self) -> Option<Hint> {
         const OUT: &str = "leaves it out";
         Some(match self {
             Self::UnknownExtension { .. } => Hint::value("format", "FORMAT", "names the format"),
             Self::NoTarget { .. } => Hint::value("target", "COLUMN", "names it"),
-            Self::UnsupportedType { column, .. } | Self::TooManyLevels { column, .. } => {
-                Hint::value("exclude", column, OUT)
-            }
+            Self::UnsupportedType { column, .. }
+            | Self::TooManyLevels { column, .. }
+            | Self::EmptyColumn { column, feature: true, .. } => Hint::value("exclude", column, OUT),
             Self::NearlyNumeric { value, .. } => Hint::value("missing", value, "takes such cells as missing"),
             Self::Missing { .. } => Hint::switch("drop_missing", "leaves those rows out"),
             Self::Scratch { .. } => Hint::value("scratch", "DIR", "names another folder"),
@@ -442,9 +449,8 @@ impl DataError {
             | Self::NotNumeric { looks: Some(looks), .. } => {
                 Hint::value("model", looks.model(), "suits such a target")
             }
-            Self::PositiveNeeded { .. } | Self::NotBinary { .. } => {
-                Hint::value("positive", "LEVEL", "says which value counts as success")
-            }
+            Self::PositiveNeeded { last, .. } => Hint::value("positive", &**last, "takes this one"),
+            Self::NotBinary { .. } => Hint::value("positive", "LEVEL", "says which value counts as success"),
             Self::LevelCount { .. } => Hint::value("model", Looks::Words.model(), "takes several classes"),
             Self::LevelsNeeded { .. } | Self::OtherLevels { .. } => {
                 Hint::value("levels", "LOW,…,HIGH", "says the order of all of them")
@@ -507,7 +513,7 @@ impl From<ScratchError> for DataError {
     }
 }
 
-/// What a target seems to be, as the end of a sentence.
+/// The kind of target that the values suggest, as the end of a sentence.
 fn seems(looks: &Option<Looks>) -> String {
     looks.map_or_else(String::new, |looks| format!("; the column {looks}"))
 }

@@ -31,7 +31,7 @@ pub struct Hint {
     pub setting: &'static str,
     /// The value to give it; a switch has none.
     pub value: Option<String>,
-    /// What that does, as the rest of a sentence: `leaves those rows out`.
+    /// The effect of the setting, as the rest of a sentence: `leaves those rows out`.
     pub effect: &'static str,
 }
 

@@ -1,11 +1,11 @@
 //! From a file to numbers: tables of any supported format, design matrices, and coreset files.
 //!
-//! A [`Source`] is a table that can be looked at several times, a few blocks in memory at a time, decoded on all cores.
-//! [`Source::design`] makes the [`Dataset`] that models use in two looks: what the columns are, then the rows themselves.
-//! What that makes are [`observations`]: the numbers of n rows, in memory or in scratch files.
+//! A [`Source`] is a table that can be scanned several times, with a few blocks in memory at a time, decoded on all cores.
+//! [`Source::design`] creates the [`Dataset`] for models in two scans: one for the columns, one for the rows.
+//! The result is [`observations`]: the numbers of n rows, in memory or in scratch files.
 //!
-//! With the feature `files`, `Source::open` opens a file of any format, `Source::cells` fetches chosen rows as they are in it,
-//! and `write_rows` writes them; without it, tables are in memory.
+//! With the feature `files`, `Source::open` opens a file of any format, `Source::cells` reads chosen rows in their original form,
+//! and `write_rows` writes them. Without the feature, tables are in memory.
 
 #![cfg_attr(not(feature = "files"), allow(dead_code, reason = "some of it only files need"))]
 
@@ -46,7 +46,7 @@ pub use files::{
 pub use looks::Looks;
 pub use scan::blocks::{Reading, Watch};
 pub use scan::kept_rows::KeptRows;
-pub use scan::memory::{address_space, available, size};
+pub use scan::memory::{address_space, allocation_is_tried, available, size};
 pub use scan::names::NameList;
 pub use scan::place::Place;
 pub use scan::source::Source;

@@ -1,8 +1,8 @@
-//! What a target looks like, for messages that name the model it is for.
+//! The kind of a target, for messages that suggest a model.
 
 use std::fmt;
 
-/// What a target looks like that has not two classes.
+/// The kind of a target that does not have two classes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Looks {
     /// Two values, neither of which is known to be success.

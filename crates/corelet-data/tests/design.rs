@@ -225,7 +225,7 @@ fn numbers_with_a_few_other_cells_are_refused_by_row_and_cell() {
         assert_refused(
             &text,
             &plain,
-            &["'a'", "row 321 (line 323)", &format!("'{cell}'"), "(1 cells are not)"],
+            &["'a'", "row 321 (line 323)", &format!("'{cell}'"), "(1 cell is not)"],
         );
         let error = of_file(&text, &plain).unwrap_err();
         assert_eq!(error.hint().unwrap().setting, "missing");

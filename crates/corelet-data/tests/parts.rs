@@ -94,7 +94,7 @@ fn parts_are_one_table_to_the_bit() {
                 assert!(cells(&source, "parts-out.csv") == cells(&one, "one-out.csv"));
                 let error = source.cells(&[ROWS]).unwrap_err().to_string();
                 assert!(
-                    error.contains("row 5000 was asked for") && error.contains("has 5000 rows"),
+                    error.contains("row 5000 was requested") && error.contains("has 5000 rows"),
                     "{error}"
                 );
                 let found = source.design(&options()).unwrap();

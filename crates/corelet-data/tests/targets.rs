@@ -106,7 +106,7 @@ fn ordered_levels_ascend_or_are_said() {
     assert_eq!(dataset.observations.target[..], [2.0, 1.0, 2.0, 0.0, 1.0]);
     let text = "y,a\nlow,1\nhigh,2\nmid,4\nlow,3\n";
     let plain = options(Outcome::Ordered, "y");
-    assert_refused(text, &plain, &["'y'", "in which order 'high', 'low', 'mid' stand"]);
+    assert_refused(text, &plain, &["'y'", "say the order of the levels 'high', 'low', 'mid'"]);
     assert_eq!(design(&table(text), &plain).unwrap_err().hint().unwrap().setting, "levels");
     let said = |levels: &[&str]| DesignOptions {
         levels: Some(levels.iter().map(|level| (*level).to_owned()).collect()),
@@ -115,6 +115,6 @@ fn ordered_levels_ascend_or_are_said() {
     let dataset = design(&table(text), &said(&["low", "mid", "high"])).unwrap();
     assert_eq!(dataset.observations.target[..], [0.0, 2.0, 1.0, 0.0]);
     for wrong in [&["low", "mid"][..], &["low", "mid", "high", "top"], &["low", "low", "high"]] {
-        assert_refused(text, &said(wrong), &["'high', 'low', 'mid'", "their order is said to be"]);
+        assert_refused(text, &said(wrong), &["'high', 'low', 'mid'", "but the order given is"]);
     }
 }

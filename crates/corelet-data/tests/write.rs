@@ -107,7 +107,7 @@ fn outputs_that_cannot_be_written() {
     refused(&folder.path().join("folder.json"), "folder");
     let path = folder.path().join("core.csv");
     let out_of_range = Source::of_table(table()).cells(&[4]).unwrap_err();
-    assert_eq!(out_of_range.to_string(), "row 4 was asked for, but made has 4 rows");
+    assert_eq!(out_of_range.to_string(), "row 4 was requested, but made has 4 rows");
     assert!(!path.exists());
 }
 

@@ -4,7 +4,7 @@ use pulp::{Simd, WithSimd};
 
 use crate::simd::instruction_set;
 
-/// A computation compiled once for every instruction set, and run with the best one at hand.
+/// A computation compiled once for every instruction set, and run with the best one available.
 pub trait Kernel {
     /// The result.
     type Output;

@@ -1,7 +1,7 @@
-//! Kernels below data, models and solver: the instruction set that loops run with, work on all threads, small dense linear algebra.
+//! Kernels below data, models and solver: dispatch by instruction set, loops on all threads, small dense linear algebra.
 //!
-//! Users of `corelet` and `sparse-nnls` meet [`simd::choose`] and, with the feature `linalg`, [`linalg`], both re-exported there; the rest
-//! is for the crates of this workspace and may change with any release.
+//! `corelet` and `sparse-nnls` re-export [`simd::choose`] and, with the feature `linalg`, [`linalg`]. Everything else
+//! is for the crates of this workspace only and may change with any release.
 
 #[doc(hidden)]
 pub mod kernel;

@@ -14,7 +14,7 @@ pub fn each(count: usize, work: &(dyn Fn(usize) + Sync)) {
     (0..count).into_par_iter().for_each(work);
 }
 
-/// What `work` makes of each item, in the order of the items.
+/// The results of `work` for all items, in the order of the items.
 pub fn map<I: Send, T: Send>(items: impl IntoIterator<Item = I>, work: impl Fn(I) -> T + Sync) -> Vec<T> {
     let slots: Vec<Mutex<Slot<I, T>>> =
         items.into_iter().map(|item| Mutex::new(Slot::Waiting(item))).collect();

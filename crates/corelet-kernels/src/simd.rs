@@ -1,4 +1,4 @@
-//! The instruction set that kernels run with, the best at hand or a lesser one by name; and dot products.
+//! The instruction set of the kernels, the best available or another one by name; and dot products.
 //!
 //! A caller sees names only. How kernels are dispatched (`pulp`) is the business of the crates of this workspace: what they
 //! share of it is hidden from the documentation, and no part of the interface.
@@ -19,20 +19,20 @@ pub enum Unavailable {
     /// No instruction set of that name, or not on this processor.
     #[error("{name:?} is no instruction set of this processor: it must be one of {}", INSTRUCTION_SETS.join(", "))]
     Unknown {
-        /// What was asked for.
+        /// The requested instruction set.
         name: String,
     },
     /// The instruction set was chosen, or kernels ran, before.
     #[error("kernels run with {in_use} already: {name} must be chosen before any work is done")]
     InUse {
-        /// What was asked for.
+        /// The requested instruction set.
         name: String,
-        /// What kernels run with.
+        /// The instruction set of the kernels.
         in_use: &'static str,
     },
 }
 
-/// Has every kernel of this process run with the instruction set of that name, not the best one at hand: to test the
+/// Makes every kernel of this process use the instruction set of that name, instead of the best one available: to test the
 /// kernels for other processors, and to get their last bits. To be called before any work is done.
 ///
 /// # Errors
@@ -69,7 +69,7 @@ fn unasked() -> Arch {
     Arch::new()
 }
 
-/// What `CORELET_SIMD` names, so that the tests of every crate can run for every instruction set; else the best.
+/// The instruction set that `CORELET_SIMD` names, so that the tests of every crate can run with each of them; else the best.
 #[cfg(feature = "simd-variable")]
 fn unasked() -> Arch {
     let name = std::env::var("CORELET_SIMD").unwrap_or_default();

@@ -36,7 +36,7 @@ pub(super) const CARD: Card = Card {
     },
 };
 
-/// Successes among the trials of the row, of which there is one where nothing is said.
+/// Successes among the trials of the row; one trial by default.
 fn successes(given: &Given<'_>, rng: &mut ChaCha8Rng) -> f64 {
     let trials = rand_distr::Binomial::new(given.exposure as u64, sigmoid(given.zeta[0]));
     trials.map_or(f64::NAN, |trials| trials.sample(rng) as f64)

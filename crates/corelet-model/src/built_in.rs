@@ -45,17 +45,17 @@ pub enum BuiltIn {
     Weibull,
 }
 
-/// What a model tells the rooms around it; each has one beside its likelihood.
+/// The properties of a model that other modules need; each model has a card beside its likelihood.
 pub(super) struct Card {
     /// One word.
     pub(super) name: &'static str,
     /// A line of help.
     pub(super) about: &'static str,
-    /// What kind of target it takes.
+    /// The kind of target.
     pub(super) outcome: Outcome,
     /// The settings that not every model takes.
     pub(super) settings: &'static [&'static str],
-    /// σ where none is given; none where it is then a parameter.
+    /// σ where none is given; none if it is then a parameter.
     pub(super) sigma: Option<f64>,
     /// The parameters besides the coefficients of the features, in the order of θ.
     pub(super) dispersions: fn(Numbers) -> &'static [Dispersion],
@@ -65,7 +65,7 @@ pub(super) struct Card {
     pub(super) link: fn(f64, Numbers) -> f64,
     /// The model of these observations.
     pub(super) bind: fn(Observations, Numbers) -> Result<Arc<dyn Model>, ModelError>,
-    /// What it says of an outcome that is not known.
+    /// How it predicts an unknown outcome.
     pub(super) predictive: Predictive,
 }
 
@@ -77,7 +77,7 @@ pub struct Dispersion {
     pub prior: fn(&TargetScale) -> (f64, f64),
 }
 
-/// What a model without parameters besides its coefficients has for [`Card::dispersions`].
+/// [`Card::dispersions`] of a model whose only parameters are coefficients.
 pub(super) const NONE: fn(Numbers) -> &'static [Dispersion] = |_| &[];
 
 /// Links that several models have, for [`Card::link`].
@@ -87,14 +87,14 @@ pub(super) const LOGIT: fn(f64, Numbers) -> f64 = |mean, _| (mean / (1.0 - mean)
 /// A model of classes has several means.
 pub(super) const NO_LINK: fn(f64, Numbers) -> f64 = |_, _| 0.0;
 
-/// What a model may need besides its data.
+/// The numbers that a model may need besides its data.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Numbers {
     /// How a Poisson rate follows from η.
     pub link: Link,
-    /// Noise standard deviation of a linear or a Gaussian model; none where it is a parameter.
+    /// Noise standard deviation of a linear or a Gaussian model; none if it is a parameter.
     pub sigma: Option<f64>,
-    /// Degrees of freedom of Student-t noise; none where they are a parameter.
+    /// Degrees of freedom of Student-t noise; none if they are a parameter.
     #[serde(default = "default_degrees")]
     pub degrees: Option<f64>,
     /// Number of classes of a target that has several; 0 of any other.
@@ -156,7 +156,7 @@ impl BuiltIn {
         self.card().about
     }
 
-    /// What its target is, and so how that is checked and coded.
+    /// The kind of its target, which determines how it is checked and coded.
     pub fn outcome(self) -> Outcome {
         self.card().outcome
     }
@@ -185,7 +185,7 @@ impl BuiltIn {
         if predictor.is_finite() { predictor } else { 0.0 }
     }
 
-    /// σ where none is given; none where it is then a parameter.
+    /// σ where none is given; none if it is then a parameter.
     pub fn default_sigma(self) -> Option<f64> {
         self.card().sigma
     }
@@ -205,7 +205,7 @@ impl BuiltIn {
         }
     }
 
-    /// Number of parameters, D, where there are so many features.
+    /// Number of parameters, D, for this number of features.
     pub fn parameters(self, features: usize, numbers: Numbers) -> usize {
         features * self.predictors_of_features(numbers) + self.dispersions(numbers).len()
     }
@@ -215,7 +215,7 @@ impl BuiltIn {
         if self.outcome() == Outcome::Several { numbers.classes.max(2) - 1 } else { 1 }
     }
 
-    /// What it says of an outcome that is not known.
+    /// How it predicts an unknown outcome.
     pub fn predictive(self) -> Predictive {
         self.card().predictive
     }
@@ -223,7 +223,7 @@ impl BuiltIn {
     /// The model of these observations.
     ///
     /// # Errors
-    /// Where a number is not one that the model can use; see [`ModelError`].
+    /// If a number is not one that the model can use; see [`ModelError`].
     pub fn bind(self, observations: Observations, numbers: Numbers) -> Result<Arc<dyn Model>, ModelError> {
         (self.card().bind)(observations, numbers)
     }
@@ -238,7 +238,7 @@ impl fmt::Display for BuiltIn {
 impl FromStr for BuiltIn {
     type Err = String;
 
-    /// By its name, with hyphens or underscores.
+    /// The model with this name, with hyphens or underscores.
     fn from_str(name: &str) -> Result<Self, Self::Err> {
         let names = || Self::ALL.map(Self::name).join(", ");
         let hyphened = name.replace('_', "-");

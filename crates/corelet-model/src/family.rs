@@ -15,7 +15,7 @@ pub trait Family: Send + Sync {
     fn value(&self, eta: f64, y: f64, exposure: f64) -> f64;
 
     /// Whether ℓ is concave in η, whatever y and e are: then the posterior under a log-concave prior has one mode, and no other is
-    /// looked for. The default, that nobody knows, is always safe.
+    /// looked for. The default, no, is always safe.
     fn is_log_concave(&self) -> bool {
         false
     }

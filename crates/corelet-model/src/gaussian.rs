@@ -42,7 +42,7 @@ pub struct GaussianMean {
 }
 
 impl GaussianMean {
-    /// From rows xᵢ and Σ, row-major D × D. Targets are not looked at.
+    /// From rows xᵢ and Σ, row-major D × D. Targets are ignored.
     pub fn new(observations: Observations, covariance: &[f64]) -> Result<Self, ModelError> {
         check_features(&observations)?;
         check_plain(&observations)?;

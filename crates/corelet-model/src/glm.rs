@@ -290,7 +290,7 @@ impl<F: Family + 'static> Model for Glm<F> {
     }
 }
 
-/// What [`Glm::new`] refuses.
+/// The errors of [`Glm::new`].
 fn check(observations: &Observations, family: &dyn Family) -> Result<(), ModelError> {
     check_features(observations)?;
     let n = observations.len();

@@ -385,7 +385,7 @@ impl<F: JointFamily + 'static> Model for Joint<F> {
     }
 }
 
-/// What [`Joint::new`] refuses.
+/// The errors of [`Joint::new`].
 fn check(observations: &Observations, family: &dyn JointFamily) -> Result<(), ModelError> {
     check_features(observations)?;
     let n = observations.len();

@@ -59,7 +59,7 @@ pub(super) struct Curves {
 }
 
 impl Curves {
-    /// None where the family has no curves.
+    /// None if the family has no curves.
     pub(super) fn new(model: &JointPredictors, anchor: &[f64], shifts: &Shifts) -> Option<Self> {
         let mut rows: Vec<f64> = (0..shifts.len()).flat_map(|s| shifts.row(s)).copied().collect();
         rows.resize(shifts.len().next_multiple_of(PAD) * shifts.dim(), 0.0);

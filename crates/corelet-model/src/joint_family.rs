@@ -5,7 +5,7 @@ use super::joint_curves::NearShifts;
 use super::joint_jets::JointJets;
 use corelet_data::observations::Observations;
 
-/// What a predictor is a linear function of.
+/// The inputs of which a predictor is a linear function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Inputs {
     /// The features of the row: ζ = xᵀβ, with as many parameters as there are features.
@@ -33,7 +33,7 @@ pub trait JointFamily: Send + Sync {
     fn value(&self, zeta: &[f64], target: (f64, f64)) -> f64;
 
     /// Whether ℓ is concave in ζ, all of it at once, whatever y and e are: then the posterior under a log-concave prior has one
-    /// mode, and no other is looked for. The default, that nobody knows, is always safe.
+    /// mode, and no other is looked for. The default, no, is always safe.
     fn is_log_concave(&self) -> bool {
         false
     }
@@ -80,8 +80,8 @@ pub trait JointFamily: Send + Sync {
         0.5 * LEGENDRE.iter().map(|&(node, weight)| weight * (slope(node) + slope(-node))).sum::<f64>()
     }
 
-    /// What [`add_curved`](JointFamily::add_curved) needs to know of the shifts that are the same for every row, computed once: of each
-    /// predictor with a constant input, its ζ and its S shifts. None where there is no such kernel.
+    /// The values that [`add_curved`](JointFamily::add_curved) needs of the shifts that are the same for every row, computed once: of each
+    /// predictor with a constant input, its ζ and its S shifts. None if there is no such kernel.
     fn curved_table(&self, _constants: &[(f64, &[f64])]) -> Option<Vec<f32>> {
         None
     }
@@ -99,7 +99,7 @@ pub trait JointFamily: Send + Sync {
         false
     }
 
-    /// What [`differences_row`](JointFamily::differences_row) needs to know of the shifts that are the same for every row, computed
+    /// The values that [`differences_row`](JointFamily::differences_row) needs of the shifts that are the same for every row, computed
     /// once: of each predictor with a constant input, its ζ and its S shifts.
     fn table(&self, _constants: &[(f64, &[f64])]) -> Vec<f64> {
         Vec::new()

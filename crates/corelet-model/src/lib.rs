@@ -1,6 +1,6 @@
-//! What anybody asks of a statistical model: log-likelihoods, their derivatives, and fast differences.
+//! Statistical models: log-likelihoods, their derivatives, and fast differences.
 //!
-//! A [`Model`] is a likelihood with its rows. It answers row by row, for all rows or for some, and at many draws at once:
+//! A [`Model`] is a likelihood with its rows. It can be evaluated row by row, for all rows or for some, and at many draws at once:
 //!
 //! ```
 //! use corelet_data::observations::Observations;
@@ -12,8 +12,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A family of generalised linear models is a [`Family`], one function of η = xᵀθ with its derivatives; likelihoods of several predictors a
-//! row are in [`joint`], effects that are integrated out in [`mixed`]. [`BuiltIn`] is the list of those that users name.
+//! A family of generalised linear models is a [`Family`], one function of η = xᵀθ with its derivatives. Likelihoods with several predictors per
+//! row are in [`joint`], random effects that are integrated out in [`mixed`]. [`BuiltIn`] lists the models that users can name.
 
 mod at_hand;
 pub mod binomial;
@@ -98,7 +98,7 @@ pub trait Model: Send + Sync {
     /// Number of data, n.
     fn len(&self) -> usize;
 
-    /// True where there are no data.
+    /// True if there are no data.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -137,20 +137,20 @@ pub trait Model: Send + Sync {
     /// The same likelihood of other data.
     ///
     /// # Errors
-    /// Where they are no data of this likelihood.
+    /// If they are no data of this likelihood.
     fn bind(&self, observations: Observations) -> Result<Arc<dyn Model>, ModelError>;
 
-    /// Whether every ℓᵢ is concave in θ, all of it at once. The default, that nobody knows, is always safe.
+    /// Whether every ℓᵢ is jointly concave in θ. The default, no, is always safe.
     fn is_log_concave(&self) -> bool {
         false
     }
 
-    /// Where ℓᵢ(θ) = fᵢ·ℓ(xᵢᵀθ + oᵢ; yᵢ, eᵢ): the rows, and the one-dimensional ℓ.
+    /// If ℓᵢ(θ) = fᵢ·ℓ(xᵢᵀθ + oᵢ; yᵢ, eᵢ): the rows, and the one-dimensional ℓ.
     fn linear(&self) -> Option<LinearPredictor> {
         None
     }
 
-    /// Where ℓᵢ(θ) = fᵢ·ℓ(Aᵢθ + oᵢe₁; yᵢ, eᵢ) with several predictors a row: the rows, and the ℓ of r numbers.
+    /// If ℓᵢ(θ) = fᵢ·ℓ(Aᵢθ + oᵢe₁; yᵢ, eᵢ) with several predictors per row: the rows, and the ℓ of r numbers.
     fn joint(&self) -> Option<JointPredictors> {
         None
     }
@@ -230,7 +230,7 @@ impl<'a> Derivatives<'a> {
     }
 }
 
-/// Why a model cannot be made of these data. Rows count from 0.
+/// Data that are invalid for a model. Rows are numbered from 0.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelError {
@@ -271,7 +271,7 @@ pub enum ModelError {
         value: f64,
         /// The family's name.
         model: &'static str,
-        /// What it needs, in words.
+        /// The values it needs, in words.
         need: &'static str,
     },
     /// Too few classes for a model of them.

@@ -49,7 +49,7 @@ const LOG_GAPS: &[Dispersion; MOST_GAPS] = &[
     gap("log_gap_18"),
 ];
 
-/// Gaps between the cutpoints of so many levels.
+/// The number of gaps between the cutpoints for this number of levels.
 fn gaps(levels: usize) -> usize {
     levels.saturating_sub(2)
 }
@@ -69,7 +69,7 @@ pub struct Ordinal {
 }
 
 impl Ordinal {
-    /// The family of so many levels.
+    /// The family with this number of levels.
     ///
     /// # Errors
     /// [`ModelError::Classes`] where there are fewer than two.

@@ -1,4 +1,4 @@
-//! What a model says of a row whose outcome is not known: its mean given the parameters, draws of it, probabilities of classes.
+//! Predictions of a row with an unknown outcome: its mean given the parameters, draws of it, probabilities of classes.
 
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, Gamma, Poisson, StandardUniform};
@@ -12,7 +12,7 @@ pub struct Given<'a> {
     pub zeta: &'a [f64],
     /// Its exposure; 1 where there is none.
     pub exposure: f64,
-    /// What the model needs besides.
+    /// The numbers that the model needs besides.
     pub numbers: Numbers,
 }
 
@@ -27,7 +27,7 @@ pub enum Predictive {
         mean: fn(&Given<'_>) -> f64,
         /// One y.
         draw: fn(&Given<'_>, &mut ChaCha8Rng) -> f64,
-        /// E\[y\] and Var\[y\] of that; of two classes, of successes as 1 and failures as 0. Infinite where there is none.
+        /// E\[y\] and Var\[y\] of that; of two classes, of successes as 1 and failures as 0. Infinite if there is none.
         moments: fn(&Given<'_>) -> (f64, f64),
     },
     /// Classes: their probabilities.
@@ -40,12 +40,12 @@ pub(super) fn happens(p: f64, rng: &mut ChaCha8Rng) -> f64 {
     f64::from(u8::from(u < p))
 }
 
-/// A count of this mean; NaN where that is beyond any count.
+/// A count of this mean; NaN if that is beyond any count.
 pub(super) fn count(mean: f64, rng: &mut ChaCha8Rng) -> f64 {
     if mean == 0.0 { 0.0 } else { Poisson::new(mean).map_or(f64::NAN, |poisson| poisson.sample(rng)) }
 }
 
-/// A number of this shape and mean, Gamma(shape, mean/shape); NaN where there is no such.
+/// A number of this shape and mean, Gamma(shape, mean/shape); NaN if there is no such.
 pub(super) fn gamma(shape: f64, mean: f64, rng: &mut ChaCha8Rng) -> f64 {
     Gamma::new(shape, mean / shape).map_or(f64::NAN, |gamma| gamma.sample(rng))
 }

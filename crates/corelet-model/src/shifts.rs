@@ -65,7 +65,7 @@ impl Shifts {
         self.count
     }
 
-    /// True where there is no shift.
+    /// True if there is no shift.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }

@@ -40,7 +40,7 @@ pub struct Softmax {
 }
 
 impl Softmax {
-    /// The family of so many classes, the base among them.
+    /// The family with this number of classes, including the base.
     ///
     /// # Errors
     /// [`ModelError::Classes`] where there are fewer than two.
@@ -345,7 +345,7 @@ impl Kernel for AddCurves<'_> {
     }
 }
 
-/// The probability of a class, and its shifts and those of the own class; none where they are those of the base, zeros.
+/// The probability of a class, and its shifts and those of the own class; none if they are those of the base, zeros.
 struct Apart<'a> {
     probability: f64,
     of: [Option<&'a [f64]>; 2],

@@ -35,7 +35,7 @@ pub(super) const CARD: Card = Card {
 /// ν where none is given: tails heavy enough for most outliers, and a variance.
 pub const DEGREES: f64 = 4.0;
 
-/// Degrees of freedom ν as they are asked for.
+/// The setting of the degrees of freedom ν.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(untagged, expecting = "expected a number above 0, or 'estimated'")]
 pub enum Degrees {

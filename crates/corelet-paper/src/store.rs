@@ -64,7 +64,7 @@ impl Store {
         Ok((store, found))
     }
 
-    /// The cells of a file of these settings; none where there is no such file.
+    /// The cells of a file of these settings; none if there is no such file.
     pub(crate) fn peek(path: &Path, header: &Header) -> Vec<Cell> {
         let text = std::fs::read_to_string(path).unwrap_or_default();
         read(&text, header).map_or_else(Vec::new, |(cells, _)| cells)

@@ -21,7 +21,7 @@ use crate::specification::specification;
 pub(crate) struct NamedDraws<'py> {
     /// A line a draw.
     theta: PyReadonlyArray2<'py, f64>,
-    /// The names of the columns; none where they are in the order of the model's parameters.
+    /// The names of the columns; none if they are in the order of the model's parameters.
     names: Option<Vec<String>>,
     chains: usize,
     original: bool,

@@ -105,7 +105,7 @@ pub(crate) fn score_rows<'py>(
 /// Numbers for Python.
 type Numbers<'py> = Bound<'py, PyArray1<f64>>;
 
-/// Log-likelihoods of a coreset's own rows at draws, and outcomes drawn there: draws × rows each, the second none where the model
+/// Log-likelihoods of a coreset's own rows at draws, and outcomes drawn there: draws × rows each, the second none if the model
 /// has no outcome.
 #[pyfunction]
 pub(crate) fn pointwise<'py>(

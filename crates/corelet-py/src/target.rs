@@ -166,6 +166,10 @@ impl Target for PythonTarget {
         (self.coordinates > 0).then_some(self)
     }
 
+    fn before_all_rows(&self, seconds: f64) -> Result<(), TargetError> {
+        self.ask(|_, bridge| bridge.call_method1("before_all_rows", (seconds,)).map(drop))
+    }
+
     fn poll(&self) -> Result<(), TargetError> {
         Ok(Python::attach(|py| py.check_signals())?)
     }

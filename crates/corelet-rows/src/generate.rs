@@ -51,7 +51,7 @@ pub fn subsample(n: usize, count: usize, seed: u64) -> Vec<usize> {
 /// The features as columns x1, x2, … and the target as y. Columns of ones are left out: the design adds its own.
 ///
 /// # Errors
-/// Where a number is infinite.
+/// If a number is infinite.
 pub fn to_table(observations: &Observations, source: &str) -> Result<Table, DataError> {
     let n = observations.len();
     let mut columns: Vec<Column> = Vec::new();
@@ -83,7 +83,7 @@ const CLAIM_NUMBERS: [(&str, f64); 6] = [
     ("distance", 0.2),
 ];
 
-/// What the policies of an insurer look like, to be fitted by Poisson regression of `claims` with the `exposure`: six skewed
+/// Policies like those of an insurer, for a Poisson regression of `claims` with the `exposure`: six skewed
 /// numbers, three text columns of 6, 11 and 22 levels the last of which are rare (one row in 25 000), mostly no claim, and now
 /// and then many. With an intercept that is D = 43.
 ///

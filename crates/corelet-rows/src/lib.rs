@@ -1,7 +1,7 @@
-//! Rows under a model, wherever they are, and what is asked of them: posteriors and embeddings.
+//! Rows under a model, wherever they are stored, and what is computed from them: posteriors and embeddings.
 //!
-//! [`rows`] answer seven queries; [`posterior`] fits and samples by them; [`embed`] makes of them a dictionary for a solver of sparse,
-//! non-negative least squares. `corelet` re-exports all of it and builds coresets on it.
+//! [`rows`] answer seven queries. [`posterior`] uses them to fit and sample, and [`embed`] to build a dictionary for a solver of sparse,
+//! non-negative least squares. `corelet` re-exports everything and builds coresets on it.
 //!
 //! ```
 //! use std::sync::Arc;

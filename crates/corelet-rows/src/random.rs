@@ -3,7 +3,7 @@
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-/// What random numbers are for.
+/// The purposes of random numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stream {
     /// The draws a coreset is built on.
@@ -28,7 +28,7 @@ pub enum Stream {
     Outcomes = 10,
     /// Rows that are candidates for a coreset.
     Pool = 11,
-    /// Where a search for modes starts.
+    /// The starting points of a search for modes.
     Modes = 12,
     /// Draws of outcomes that observed ones are compared with, a stream a row.
     Checks = 13,
@@ -39,7 +39,7 @@ pub enum Stream {
 }
 
 impl Stream {
-    /// The generator of this purpose; where one needs numbers again and again, each index is a stream of its own.
+    /// The generator of this purpose; if a purpose needs several sets of numbers, each index is an independent stream.
     pub fn rng(self, seed: u64, index: u64) -> ChaCha8Rng {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         rng.set_stream(self as u64 | index << 8);

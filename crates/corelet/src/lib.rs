@@ -1,6 +1,6 @@
 //! Bayesian coresets: k weighted rows whose posterior closely approximates that of all n, and a verdict on it.
 //!
-//! A file in, a verdict out:
+//! Fit a model to a file and certify the result:
 //!
 //! ```
 //! use corelet::model::BuiltIn;
@@ -13,8 +13,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! `fit.chosen` has the rows and their weights, `fit.drawn` the chains. A [`Study`](study::Study), a source under a model and a prior, has
-//! every setting, and builds, evaluates, samples and judges:
+//! `fit.chosen` has the rows and their weights, `fit.drawn` the chains. A [`Study`](study::Study) combines a data source, a model and a prior.
+//! It has every setting, and builds, evaluates, samples and judges:
 //!
 //! ```
 //! use corelet::data::{Columns, DesignOptions, Source};
@@ -30,9 +30,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Below that, each step is a module of its own, in the order of the flow: [`data`] → [`rows`], which answer seven queries and
-//! may be anywhere → [`model`] → [`posterior`] → [`embed`], a dictionary for the solver → [`coreset`] → [`trust`]. `docs/architecture.md`
-//! has the picture.
+//! Each step is also a module of its own, in the order of the pipeline: [`data`] → [`rows`], which answer seven queries and
+//! may be stored anywhere → [`model`] → [`posterior`] → [`embed`], a dictionary for the solver → [`coreset`] → [`trust`]. See the picture
+//! in `docs/architecture.md`.
 
 pub use sparse_nnls;
 

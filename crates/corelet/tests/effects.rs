@@ -19,6 +19,10 @@ struct Product {
     says: Says,
     /// Prior standard deviation of u₀: of a wide one the posterior bends more.
     spread: f64,
+    /// Of the final chains of its sampler, as it says.
+    steps: usize,
+    /// Seconds in which the user's tool can do without all rows.
+    otherwise: f64,
 }
 
 /// What it says that its likelihood sees.
@@ -51,7 +55,7 @@ impl Product {
             .enumerate()
             .map(|(i, row)| f64::from(u8::from(noise(29 * i + 11) < chance(row))))
             .collect();
-        Self { x, y, says, spread: 0.4 }
+        Self { x, y, says, spread: 0.4, steps: 4000, otherwise: f64::INFINITY }
     }
 
     fn seen(u: &[f64]) -> [f64; 2] {
@@ -175,7 +179,11 @@ impl Model for Product {
     }
 
     fn final_steps(&self) -> usize {
-        4000
+        self.steps
+    }
+
+    fn before_all_rows(&self, seconds: f64) -> Result<(), TargetError> {
+        if self.otherwise < seconds { Err("there is a faster way".into()) } else { Ok(()) }
     }
 
     fn effects(&self) -> Option<&dyn Effects> {
@@ -281,7 +289,33 @@ fn all_rows_are_sampled_at_once_where_the_log_likelihood_is_far_from_quadratic()
     assert!(found.notes.iter().any(|note| note.contains("far from quadratic")), "{:?}", found.notes);
 }
 
-/// Effects without the scale, from which the log-likelihood does not follow.
+/// A tool that can do without all rows in fewer seconds is heard before they are sampled: at the first Gaussian, however long they would
+/// take, and after the rounds; one that takes longer is not.
+#[test]
+fn a_tool_that_knows_a_faster_way_takes_it() {
+    let far = || Product { spread: 0.7, otherwise: 1e-3, ..Product::new(400, Says::Nothing) };
+    let long = Product { steps: 1 << 40, ..far() };
+    let after = Product { spread: 0.4, ..far() };
+    for (model, advice) in [(far(), Advice::Heeded), (long, Advice::Heeded), (after, Advice::Silent)] {
+        let error = advised(&model, RestChoice::Auto, 1, advice).err().unwrap();
+        assert_eq!(error.to_string(), "there is a faster way");
+    }
+    let slow = Product { otherwise: 1e9, ..far() };
+    let found = advised(&slow, RestChoice::Auto, 1, Advice::Heeded).unwrap();
+    assert_eq!(found.coreset.rows.len(), 400, "{:?}", found.notes);
+}
+
+/// All rows that would take hours are sampled only where somebody asks for them.
+#[test]
+fn hours_are_spent_where_they_are_asked_for() {
+    let model = Product { steps: 1 << 40, ..Product::new(400, Says::Nothing) };
+    let told = advised(&model, RestChoice::Auto, 1, Advice::Told).unwrap();
+    assert_eq!((told.coreset.rows.len(), told.verdict.grade), (400, Grade::A), "{:?}", told.notes);
+    let heeded = advised(&model, RestChoice::Auto, 1, Advice::Heeded).unwrap();
+    assert!(heeded.coreset.rows.len() < 400, "{:?}", heeded.notes);
+    assert!(heeded.notes.iter().any(|note| note.contains("force=True does that")), "{:?}", heeded.notes);
+}
+
 /// Two effects that rows see only in a sum: their difference is left to the prior, and that is said.
 #[test]
 fn effects_that_rows_do_not_tell_apart_are_left_to_the_prior() {
@@ -299,6 +333,7 @@ fn effects_that_rows_do_not_tell_apart_are_left_to_the_prior() {
     assert!(curved(2.0, -1.0).abs() < 1e-6, "{:?}", rest.curvature);
 }
 
+/// Effects without the scale, from which the log-likelihood does not follow.
 #[test]
 fn wrong_effects_are_refused() {
     let error = match fitted(&Product::new(1000, Says::WithoutScale), RestChoice::Gaussian, 1) {

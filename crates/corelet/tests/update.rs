@@ -151,8 +151,8 @@ fn twenty_blocks_by_a_gaussian_are_one_build_of_all() {
     let judged = last.drawn.verdict.as_ref().unwrap();
     assert_eq!(judged.grade, Grade::A, "{:?} {}", judged.reasons, judged.divergence.variance_upper);
     let said = updated(&last).join("\n");
-    assert!(said.contains("2 000 new, with 38 000 that came before in 19 blocks"), "{said}");
-    assert!(said.contains("not at hand"), "{said}");
+    assert!(said.contains("2 000 new, added to 38 000 earlier rows in 19 blocks"), "{said}");
+    assert!(said.contains("not available"), "{said}");
 }
 
 #[test]
@@ -221,7 +221,7 @@ fn a_certificate_that_lies_is_found_out_by_the_earlier_rows_alone() {
         std::sync::Arc::new(corelet::rows::Rest { gradient, curvature, ..(*rest).clone() })
     });
     let blind = update(&kept, of(1000, 2), None, RestChoice::Auto);
-    assert!(blind.carried.is_some() && updated(&blind).join("\n").contains("not at hand"));
+    assert!(blind.carried.is_some() && updated(&blind).join("\n").contains("not available"));
     let seen = update(&kept, of(1000, 2), Some(of(3000, 1)), RestChoice::Auto);
     assert_ne!(seen.drawn.grade(), Some(Grade::A));
     assert!(seen.drawn.verdict.as_ref().unwrap().divergence.variance > 0.1);
@@ -242,7 +242,7 @@ fn rows_that_cannot_be_added_are_refused_with_the_reason() {
     let said = refused(&kept, less, None);
     assert!(said.contains("'b'"), "{said}");
     let said = refused(&kept, of(500, 3), Some(of(1999, 1)));
-    assert!(said.contains("1999 rows, and the coreset stands for 2000"), "{said}");
+    assert!(said.contains("1999 rows, and the coreset represents 2000"), "{said}");
     let said = refused(&kept, of(500, 3), Some(of(2000, 9)));
     assert!(said.contains("rows 0 to 1999 are others"), "{said}");
 }

@@ -187,7 +187,7 @@ fn what_a_caller_found_takes_the_grade_down_and_is_said() {
     let apart = bare.with(&[Reason::PilotNotMixed, Reason::NoChains]);
     assert_eq!((apart.grade, apart.reasons.len()), (Grade::C, 2));
     assert!(words::headline(&apart, 10, 400).contains("the model or its sampler is at fault"));
-    assert!(words::lines(&apart, 10, 400).iter().any(|line| line.contains("keep the chains apart")));
+    assert!(words::lines(&apart, 10, 400).iter().any(|line| line.contains("pass draws with their chains")));
     // Chains of which nothing is known but Δ are taken on trust.
     let trusted = verdict_of_errors(&errors, Some(4)).unwrap();
     assert_eq!((trusted.grade, trusted.reasons.as_slice()), (Grade::B, &[Reason::OnTrust][..]));
@@ -315,6 +315,35 @@ fn lying_samplers_fail_the_score_test() {
         let subtle = what.starts_with("five");
         let certified = grades.iter().filter(|grade| **grade == Grade::A).count();
         assert!(certified == 0 || subtle, "{what} without a gradient: {grades:?}");
+    }
+}
+
+/// A sampler that leaves one parameter where it began, and draws the other exactly given that: along the other everything is right. A constant
+/// that no density knows is no lie, but nothing shows that it is one.
+#[test]
+fn a_parameter_that_never_moves_is_no_a() {
+    let normals = StandardNormal.sample_iter(ChaCha8Rng::seed_from_u64(2));
+    let moving: Vec<f64> = normals.take(4000).collect();
+    let theta: Vec<f64> = moving.iter().flat_map(|x| [*x, 1.5]).collect();
+    let draws = Draws { theta, dim: 2, chains: Some(4), log_weights: None };
+    let weighted: Vec<f64> = moving.iter().map(|x| -0.5 * x * x).collect();
+    let graded = |by_second: Option<f64>| {
+        let score = |by: f64| Scores {
+            draws: draws.clone(),
+            gradient: moving
+                .iter()
+                .enumerate()
+                .flat_map(|(s, x)| [-x, if s % 2 == 0 { by } else { -by }])
+                .collect(),
+        };
+        let (errors, weighted) = (vec![0.0; 4000], weighted.clone());
+        let scores = by_second.map(score);
+        judged(Evidence { errors, weighted, scores, ..Evidence::of(&draws) }).unwrap()
+    };
+    let stuck = graded(Some(0.7));
+    assert_eq!((stuck.grade, &stuck.reasons[..]), (Grade::C, &[Reason::Misscaled][..]));
+    for unknown in [graded(Some(0.0)), graded(None)] {
+        assert_eq!((unknown.grade, &unknown.reasons[..]), (Grade::B, &[Reason::OnTrust][..]));
     }
 }
 

@@ -1,4 +1,4 @@
-//! The three questions a method may ask of its data: [`sum`](Dictionary::sum), perhaps with a sample
+//! The three queries that a method may send to its data: [`sum`](Dictionary::sum), optionally with a sample
 //! ([`gather`](Dictionary::gather)), [`top`](Dictionary::top) and [`columns`](Dictionary::columns).
 //!
 //! Φ is never an argument. A dictionary is n columns φ₁ … φₙ of a common length, held in memory, recomputed at
@@ -43,7 +43,7 @@ pub enum Score {
 pub struct Ranking {
     /// What is ranked.
     pub score: Score,
-    /// How many columns are returned (fewer where fewer qualify).
+    /// The number of columns to return (fewer if fewer qualify).
     pub count: usize,
 }
 
@@ -65,7 +65,7 @@ impl Batch {
 
 /// One pass over the dictionary: one or two vectors, and the rankings wanted of their correlations.
 ///
-/// It borrows what it asks with; where it arrives elsewhere, it is an [`OwnedQuery`].
+/// It borrows its vectors; on the receiving side it is an [`OwnedQuery`].
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Query<'a> {
     /// u, then v for [`Score::Geodesic`]; each as long as a column. Empty for [`Score::Race`] alone.
@@ -79,7 +79,7 @@ pub struct Query<'a> {
 }
 
 impl Query<'_> {
-    /// The share of the dictionary that this pass looks at.
+    /// The share of the dictionary that this pass reads.
     pub fn fraction(&self) -> f64 {
         self.batch.map_or(1.0, |batch| batch.fraction)
     }
@@ -131,19 +131,19 @@ pub struct Sum {
     pub norms: f64,
 }
 
-/// What a first look at the columns brings: their sum, and some of them to begin with.
+/// The result of a first pass over the columns: their sum, and a sample to start with.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Gathered {
     /// Sum of all columns.
     pub sum: Sum,
     /// A sample without replacement with chances ∝ ‖φ‖: the best of a [`Score::Race`], best first.
     pub sample: Vec<Candidate>,
-    /// Passes that it took.
+    /// Number of passes that it took.
     pub passes: f64,
 }
 
 impl Gathered {
-    /// By two questions, of which the second is a pass only where a column's length is not known without looking at it.
+    /// By two queries; the second is a pass only if the norm of a column is unknown without reading it.
     ///
     /// # Errors
     /// Whatever the dictionary fails with.
@@ -161,7 +161,7 @@ impl Gathered {
     }
 }
 
-/// n columns that can be questioned, not held.
+/// n columns that can be queried but are not stored.
 ///
 /// An implementation must answer with the same bits whatever the number of threads, and break ties by the smaller
 /// id; [`TopK`](crate::TopK) does the ranking for it.
@@ -169,7 +169,7 @@ pub trait Dictionary: Sync {
     /// Number of columns, n.
     fn len(&self) -> usize;
 
-    /// True where there is no column.
+    /// True if there is no column.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -180,7 +180,7 @@ pub trait Dictionary: Sync {
     /// y = Φ1 and Σ‖φᵢ‖, in f64: one pass.
     fn sum(&self) -> Result<Sum, DictionaryError>;
 
-    /// The sum and a sample of `count` columns, in one pass where the dictionary can.
+    /// The sum and a sample of `count` columns, in one pass if the dictionary can combine them.
     ///
     /// # Errors
     /// Whatever the dictionary fails with.
@@ -196,7 +196,7 @@ pub trait Dictionary: Sync {
     fn columns(&self, ids: &[usize], out: &mut [f64]) -> Result<(), DictionaryError>;
 }
 
-/// A dictionary that counts its passes: what a method holds while the driver runs it.
+/// A dictionary that counts its passes; the driver hands it to a method.
 pub struct Oracle<'a> {
     dictionary: &'a dyn Dictionary,
     passes: f64,
@@ -213,7 +213,7 @@ impl<'a> Oracle<'a> {
         self.dictionary.len()
     }
 
-    /// True where there is no column.
+    /// True if there is no column.
     pub fn is_empty(&self) -> bool {
         self.dictionary.is_empty()
     }

@@ -46,7 +46,7 @@ impl Limits {
     }
 }
 
-/// What every method takes, whatever its own settings.
+/// The settings common to all methods.
 ///
 /// | field | default | purpose | range |
 /// | --- | --- | --- | --- |
@@ -92,7 +92,7 @@ pub struct Problem {
     pub target_norm: f64,
     /// Σ‖φᵢ‖.
     pub norms_sum: f64,
-    /// The columns that [`Start::sample`] asked for, best first.
+    /// The columns that [`Start::sample`] requested, best first.
     pub sample: Vec<Candidate>,
     /// Most points with a weight.
     pub k: usize,
@@ -125,13 +125,13 @@ impl Weights {
         self.ids.len()
     }
 
-    /// True where no column has a weight.
+    /// True if no column has a weight.
     pub fn is_empty(&self) -> bool {
         self.ids.is_empty()
     }
 }
 
-/// One point of a path: the best found with at most so many columns.
+/// One point of a path: the best solution found with at most this number of columns.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PathPoint {
     /// The columns and their weights.
@@ -193,7 +193,7 @@ pub trait Start {
         "this method"
     }
 
-    /// Whether Σw = L can be asked for.
+    /// Whether Σw = L is supported.
     fn can_hold_total(&self) -> bool {
         false
     }
@@ -257,7 +257,7 @@ pub fn residual_norm(oracle: &Oracle<'_>, target: &[f64], weights: &Weights) -> 
     Ok(residual_norms(oracle, target, &[weights])?[0])
 }
 
-/// ‖y − Φw‖ of each of several weights. They may share columns, as the sizes of a path do: each is asked for once.
+/// ‖y − Φw‖ of several weight vectors. They may share columns, as the sizes of a path do; each column is requested once.
 pub(crate) fn residual_norms(
     oracle: &Oracle<'_>,
     target: &[f64],
@@ -331,17 +331,17 @@ impl<'a> Solver<'a> {
         self
     }
 
-    /// Sees [`Info`] after every step and may stop the run; without one nothing is said.
+    /// Sets a callback that receives [`Info`] after every step and may stop the run; without one nothing is reported.
     #[must_use]
     pub fn callback(mut self, callback: impl FnMut(&Info) -> ControlFlow<()> + 'a) -> Self {
         self.callback = Box::new(callback);
         self
     }
 
-    /// Runs a [`Method`](crate::Method), or whatever else an [`Algorithm`] can be started from.
+    /// Runs a [`Method`](crate::Method), or anything else that can start an [`Algorithm`].
     ///
     /// # Errors
-    /// A typed error naming the value at fault, before any work is done; whatever the dictionary fails with.
+    /// A typed error that names the value at fault, before any work is done; errors of the dictionary.
     pub fn run(mut self, method: &(impl Start + ?Sized)) -> Result<Solution, Error> {
         let start = Instant::now();
         check(self.dictionary, self.target, method, &self.settings)?;

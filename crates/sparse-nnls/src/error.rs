@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-/// Why a dictionary could not answer: the message of whatever stands behind it (a file, a device, a cluster).
+/// An error of a dictionary: the message of its back end (a file, a device, a cluster).
 #[derive(Debug, Error)]
 #[error("the dictionary could not answer: {0}")]
 pub struct DictionaryError(#[from] Box<dyn std::error::Error + Send + Sync>);
@@ -29,7 +29,7 @@ pub enum Error {
     /// The number of points is 0 or above n.
     #[error("k = {k} points cannot be chosen from {columns} columns: k must be between 1 and {columns}")]
     PointsOutOfRange {
-        /// What was asked for.
+        /// The requested value.
         k: usize,
         /// Number of columns, n.
         columns: usize,

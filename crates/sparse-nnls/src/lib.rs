@@ -1,11 +1,11 @@
-//! Sparse non-negative least squares over a dictionary that is only questioned, never held:
+//! Sparse non-negative least squares over a dictionary that is only queried and never stored:
 //!
-//! > minimise ‖y − Φw‖² subject to w ≥ 0, ‖w‖₀ ≤ k (and, for hard thresholding, Σw = L if wanted).
+//! > minimise ‖y − Φw‖² subject to w ≥ 0, ‖w‖₀ ≤ k (and, for hard thresholding, optionally Σw = L).
 //!
-//! Φ has n columns. A method may ask three things of it, and nothing of size n comes back: the [sum](Dictionary::sum)
-//! of the columns, the [best](Dictionary::top) of them by some score, and [some](Dictionary::columns) of them in full.
-//! So one definition of each method runs over a matrix in memory ([`Dense`]), or one recomputed at each pass, or one
-//! that lives elsewhere.
+//! Φ has n columns. A method may send three queries, whose answers never have size n: the [sum](Dictionary::sum)
+//! of the columns, the [best](Dictionary::top) columns by some score, and [given](Dictionary::columns) columns.
+//! So the same method works with a matrix in memory ([`Dense`]), with one that is recomputed in each pass, and with one
+//! that is stored elsewhere.
 //!
 //! ```
 //! use sparse_nnls::{Dense, Method, Solver};
@@ -18,8 +18,8 @@
 //! # Ok::<(), sparse_nnls::Error>(())
 //! ```
 //!
-//! A [`Solver`] is the one way in: it takes k or all [`Settings`], another target and a callback, and runs whatever implements
-//! [`Algorithm`]. [`Method`] is the list of those that come with the crate.
+//! [`Solver`] is the entry point: it takes k or all [`Settings`], optionally another target and a callback, and runs any implementation of
+//! [`Algorithm`]. [`Method`] lists the algorithms of this crate.
 
 mod constraint;
 mod dense;

@@ -54,7 +54,7 @@ impl SupportFit {
         self.ids.len()
     }
 
-    /// True where the support is empty.
+    /// True if the support is empty.
     pub fn is_empty(&self) -> bool {
         self.ids.is_empty()
     }
@@ -259,13 +259,13 @@ pub struct SupportSolution {
     pub kkt: f64,
 }
 
-/// min ‖y − Φw‖ over w ≥ 0 supported on `ids`: what *polishing* a coreset means.
+/// Solves min ‖y − Φw‖ over w ≥ 0 supported on `ids`, which *polishes* a coreset.
 ///
 /// Lawson & Hanson's active set (*Solving Least Squares Problems*, 1974, ch. 23) on the factorisation of
 /// [`SupportFit`]; `start` may give weights to begin from.
 ///
 /// # Errors
-/// [`Error::BadColumn`] for an id out of range or named twice; whatever the dictionary fails with.
+/// [`Error::BadColumn`] for an id out of range or named twice; errors of the dictionary.
 pub fn nnls_on_support(
     oracle: &Oracle<'_>,
     target: &[f64],
@@ -283,7 +283,7 @@ pub fn nnls_on_support(
     Ok(nnls(ids, &columns, target, start))
 }
 
-/// [`nnls_on_support`] on columns already at hand, one after the other.
+/// [`nnls_on_support`] on columns already in memory, one after the other.
 pub(crate) fn nnls(ids: &[usize], columns: &[f64], target: &[f64], start: Option<&[f64]>) -> SupportSolution {
     let dim = target.len();
     let column = |i: usize| &columns[i * dim..(i + 1) * dim];

@@ -11,7 +11,7 @@ pub enum Status {
     Completed,
     /// The method's own stopping rule was met (hard thresholding: ‖wₜ − wₜ₋₁‖ ≤ tolerance·‖wₜ‖).
     Converged,
-    /// The residual reached the target that was asked for, with no more points than it took.
+    /// The residual reached the requested target, with the fewest points found.
     TargetReached,
     /// The residual is as small as floating point can make it, or a millionth of y and nearly as small as it gets; further points
     /// would fit rounding errors.
@@ -29,7 +29,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// True where the method ended by its own rule, false where something cut it short.
+    /// True if the method ended by its own rule, false where something cut it short.
     pub fn is_natural(self) -> bool {
         matches!(
             self,

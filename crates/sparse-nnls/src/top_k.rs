@@ -62,7 +62,7 @@ pub struct Tile<'a> {
     pub first: usize,
     /// ⟨φ, u⟩ for each column; NaN for a column that was skipped.
     pub u: &'a [f64],
-    /// ⟨φ, v⟩, or empty where no ranking asks for it.
+    /// ⟨φ, v⟩, or empty if no ranking asks for it.
     pub v: &'a [f64],
     /// 1 / ‖φ‖, and 0 for a zero column.
     pub inverse_norms: &'a [f64],

@@ -157,6 +157,12 @@ class Bridge:
         theta, gradient = (np.ascontiguousarray(part, dtype=np.float64) for part in answer)
         return theta, gradient, len(table)
 
+    def before_all_rows(self, seconds: float) -> None:
+        """All rows are to be sampled, which takes so many seconds: an adapter that knows a faster way raises what ends the fit."""
+        ask = getattr(self.sampler, "before_all_rows", None)
+        if ask is not None:
+            ask(seconds)
+
     # Of models with gradients.
 
     @property

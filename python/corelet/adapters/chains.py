@@ -13,6 +13,10 @@ from .._lib import CoreletError
 from ..results.draws import Draws
 
 
+TYPES = {"diverging": np.bool_, "n_steps": np.int64, "tree_depth": np.int64}
+"""Of statistics of the sampler that are not numbers on a scale."""
+
+
 class SamplerFailed(RuntimeError):
     """A sampler that could not draw, in one line: the engine draws a larger pilot then, and the last one is what a user is told."""
 
@@ -48,8 +52,8 @@ class Statistics:
         self._kept: list[tuple[Draws, Mapping[str, NDArray[Any]]]] = []
 
     def keep(self, draws: Draws, stats: Mapping[str, NDArray[Any]]) -> None:
-        """Of these chains."""
-        self._kept.append((draws, stats))
+        """Of these chains. Numbers of Corelet's own sampler are all floats; ArviZ takes flags and counts as such."""
+        self._kept.append((draws, {name: np.asarray(values).astype(TYPES.get(name, values.dtype)) for name, values in stats.items()}))
 
     def of(self, draws: Draws) -> dict[str, NDArray[Any]]:
         """Of draws that are chains of the sampler, or several runs of it on end; none of others."""

@@ -23,7 +23,7 @@ from .numpyro_chains import Chains, padded_weights, sample_stats
 from .numpyro_check import Checked, check, tolerance
 from .numpyro_effects import Effects
 from .numpyro_rows import Rows, dimensions
-from .slicing import checked_rows, compare
+from .slicing import checked_rows, compare, without_a_value
 
 if TYPE_CHECKING:
     from .._fit import Plan
@@ -81,6 +81,8 @@ class Sampler:
         self.known: Optional[Checked] = None
         """Some points, and what was found there."""
         self._of_all_rows: list[str] = []
+        self._without_a_value: Optional[CoreletError] = None
+        """What to say of rows if chains cannot start."""
         self.few = rows.take(slice(0, min(rows.n, FEW)), 0)
         """Rows for what does not depend on them."""
         self._compiled: dict[tuple[Any, ...], Compiled] = {}
@@ -116,6 +118,7 @@ class Sampler:
     def check(self, draws: int, seed: int) -> None:
         """Refuses a model of which a coreset would be wrong. So many draws are what log-likelihoods are asked at later."""
         checked = self.known = check(self.rows, seed)
+        self._without_a_value = without_a_value(checked.rows, np.arange(self.rows.n))
         self._of_all_rows = checked.of_all_rows
         rows = checked_rows(checked.rows, seed)
         repeated = {name: np.resize(values, (draws, *values.shape[1:])) for name, values in checked.theta.items()}
@@ -139,6 +142,8 @@ class Sampler:
         free = None if start is None else self._unconstrained(start.thin(STARTS))
         try:
             values, fields = self._chains.run(seed, self._data(rows, weights), free, self.last.chains, length)
+        except CoreletError as error:
+            raise self._without_a_value or error from None
         except RuntimeError as error:  # JAX's are of this kind, too.
             first = (str(error).splitlines() or [type(error).__name__])[0]
             raise SamplerFailed(f"NumPyro cannot sample the weighted model: {first}") from error

@@ -124,9 +124,12 @@ class Rows:
                 first = first or CoreletError(READS_VALUES)
             except Exception as error:  # Whatever a user's model raises: it was evaluated on all rows without it.
                 latent = [name for name, like in self.latent.items() if self.n in like.shape]
+                tables = [type(self._leaves[at]).__name__ for at in self._at if hasattr(self._leaves[at], "columns")]
                 first = first or CoreletError(
                     self._one_a_row(latent[0])
                     if latent
+                    else f"an argument of the model is a {tables[0]}; hand over its columns, as arrays or as a dictionary of arrays"
+                    if tables
                     else f"the model cannot be evaluated on {count} of its {self.n} rows ({_first_line(error)}); rows are the first axis "
                     "of arguments that are arrays, so hand over in args whatever has one entry for each row, and their number, and "
                     "index or shift rows before the model"
@@ -147,9 +150,11 @@ class Rows:
                 )
 
     def _one_a_row(self, name: str) -> str:
+        shapes = [(other, shape_of_rows(site)) for other, site in self.sites.items() if site["type"] == "sample" and site["is_observed"]]
+        axes = [f" (the first axis of {other}, whose shape is {shape})" for other, shape in shapes if shape[:1] == (self.n,) and len(shape) > 1]
         return (
-            f"{name} has one latent value for each of the {self.n} rows, so a row has a part of the posterior of its own; integrate "
-            "it out, or give it one value for each group"
+            f"{name} has one latent value for each of the {self.n} rows{''.join(axes[:1])}, so a row has a part of the posterior of its own; "
+            "integrate it out, or give it one value for each group"
         )
 
     def _called(self, data: Sequence[Any]) -> Callable[[], Any]:

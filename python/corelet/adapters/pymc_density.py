@@ -20,7 +20,7 @@ from pytensor.tensor.elemwise import Elemwise
 
 from ..results.draws import Draws
 from .._lib import CoreletError
-from .pymc_graph import AS_IT_IS, RowLogp, shape_of, with_own_data
+from .pymc_graph import AS_IT_IS, RowLogp, observed_of, shape_of, with_own_data
 
 MERGED = Mode("py", RewriteDatabaseQuery(include=["merge"]))
 """Evaluates a graph by NumPy, an operation at a time, and each expression once."""
@@ -60,8 +60,10 @@ class Parameters:
         return sum(int(np.prod(shape)) for shape in self.shapes)
 
     def log_prior(self, values: list[Any]) -> Any:
-        """The log-density of these unconstrained values without the rows: priors, potentials and Jacobians, of all data."""
-        density = self.model.logp(vars=[*self.free, *self.model.potentials])
+        """The log-density of these unconstrained values without the rows: priors, potentials, Jacobians and what else was observed, of all
+        data."""
+        _, beside = observed_of(self.model)
+        density = self.model.logp(vars=[*self.free, *self.model.potentials, *beside])
         return with_own_data([density], dict(zip(self.values, values)))[0]
 
     def constrained(self, values: list[Any]) -> list[Any]:

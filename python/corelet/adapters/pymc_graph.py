@@ -91,10 +91,8 @@ def check_model(model: Any) -> int:
                 "of pymc.dims."
             )
     _check_free(model)
-    lengths: dict[str, int] = {}
     for rv in model.observed_RVs:
-        value = model.rvs_to_values[rv]
-        if _is_minibatch(rv, value):
+        if _is_minibatch(rv, model.rvs_to_values[rv]):
             raise CoreletError(
                 f"{rv.name} is observed through pm.Minibatch or has a total_size; give it all rows (observed=y, no total_size): corelet "
                 "chooses rows itself"
@@ -105,22 +103,34 @@ def check_model(model: Any) -> int:
                 f"{base} has missing values that the model imputes, one unknown for each; leave these rows "
                 "out, or fill them in before"
             )
-        if rv.ndim == 0:
-            raise CoreletError(f"the observed variable {rv.name} is a single number; it must have one entry for each row")
-        lengths[rv.name] = shape_of(value)[0]
-    if len(set(lengths.values())) != 1:
-        raise CoreletError(
-            f"the observed variables have different lengths ({lengths}), so there are no rows that a coreset could choose; fit "
-            "models with one table of rows, or give groups of a common length"
-        )
-    n = next(iter(lengths.values()))
+    of_rows, _ = observed_of(model)
+    if not of_rows:
+        raise CoreletError(f"the observed variable {model.observed_RVs[0].name} is a single number; it must have one entry for each row")
+    n = _length_of(model, of_rows[0])
     for rv in model.free_RVs:
         if n in shape_of(rv):
             raise CoreletError(
-                f"{rv.name} has one latent value for each of the {n} rows, so a row has a part of the posterior of its own; "
+                f"{rv.name} has one latent value for each of the {n} rows{_first_axis(model, of_rows[0])}, so a row has a part of the posterior of its own; "
                 "integrate it out (pm.Mixture, pm.Marginal…), or give it one value for each group"
             )
     return n
+
+
+def observed_of(model: Any) -> tuple[list[Any], list[Any]]:
+    """The observed variables of the rows, which are the longest, and those of anything else (a census, a smaller survey), which stand beside the
+    rows as priors do."""
+    lengths = {rv: _length_of(model, rv) for rv in model.observed_RVs}
+    n = max(lengths.values(), default=0)
+    return [rv for rv in lengths if 0 < lengths[rv] == n], [rv for rv in lengths if lengths[rv] == 0 or lengths[rv] < n]
+
+
+def _first_axis(model: Any, rv: Any) -> str:
+    shape = shape_of(model.rvs_to_values[rv])
+    return f" (the first axis of {rv.name}, whose shape is {shape})" if len(shape) > 1 else ""
+
+
+def _length_of(model: Any, rv: Any) -> int:
+    return shape_of(model.rvs_to_values[rv])[0] if rv.ndim else 0
 
 
 def _check_free(model: Any) -> None:
@@ -160,7 +170,8 @@ class RowLogp:
         self._values: dict[Any, NDArray[Any]] = {}
         self._leaf_of: dict[Any, Leaf] = {}
         self._identity: set[Any] = set()
-        for rv in model.observed_RVs:
+        of_rows, _ = observed_of(model)
+        for rv in of_rows:
             try:
                 self._add(rv, self._elementwise(model, rv))
             except CoreletError:
@@ -168,7 +179,7 @@ class RowLogp:
             except Exception as error:
                 raise refusal(rv.name, error) from error
         if not self.leaves:
-            names = ", ".join(rv.name for rv in model.observed_RVs)
+            names = ", ".join(rv.name for rv in of_rows)
             raise CoreletError(f"the log-likelihood of {names} reads no data with an entry for each of the {n} rows")
 
     def _elementwise(self, model: Any, rv: Any) -> Any:
@@ -403,6 +414,18 @@ def refusal(name: str, error: BaseException) -> CoreletError:
     """The one line for a log-likelihood that cannot be taken apart."""
     what = str(error).strip().partition("\n")[0][:160]
     return CoreletError(f"the log-likelihood of {name} cannot be computed for some rows alone ({type(error).__name__}: {what}); {INSIDE}")
+
+
+def not_of_all_rows(model: Any, n: int, error: BaseException) -> CoreletError:
+    """The one line for a model that has no log-likelihood of the data that it holds now."""
+    what = str(error).strip().partition("\n")[0][:160]
+    shapes = {data.name: data.get_value().shape for data in model.data_vars if isinstance(data, SharedVariable)}
+    held = ", ".join(f"{name} {shape[0]}" for name, shape in shapes.items() if shape)
+    if len({shape[0] for shape in shapes.values() if shape}) > 1:
+        beside = f"; its data have these lengths: {held}; give those of rows one length by one call of pm.set_data"
+    else:
+        beside = "; data and observed values must have an entry for each row"
+    return CoreletError(f"the log-likelihood of the {n} rows cannot be computed ({type(error).__name__}: {what}){beside}")
 
 
 def unchecked(graphs: Sequence[Any]) -> list[Any]:

@@ -15,7 +15,7 @@ from pytensor.tensor.elemwise import Elemwise
 
 from .._lib import CoreletError
 from .integrated import MOST_LEFT
-from .pymc_graph import Leaf, RowLogp, _folded, shape_of, with_own_data
+from .pymc_graph import Leaf, RowLogp, _folded, observed_of, shape_of, with_own_data
 
 GATHERS = ("AdvancedSubtensor", "AdvancedSubtensor1")
 """Operations that take entries by an array of indices, by name, since pytensor has had the last in some versions only."""
@@ -147,9 +147,9 @@ def _codes(rows: RowLogp, gathers: Sequence[Any], varying: set[Any], name: str, 
 
 
 def _check_priors(model: Any, variable: Any) -> None:
-    """No prior but its own may depend on it, and no potential."""
+    """No prior but its own may depend on it, no potential, and nothing observed beside the rows."""
     value = model.rvs_to_values[variable]
-    for other in [*model.free_RVs, *model.potentials]:
+    for other in [*model.free_RVs, *model.potentials, *observed_of(model)[1]]:
         if other is not variable and value in ancestors([model.logp(vars=[other], sum=True)]):
             raise CoreletError(f"{other.name} depends on {variable.name}")
 

@@ -15,15 +15,24 @@ from pytensor.graph.traversal import ancestors
 from .._lib import CoreletError
 from ..results.arviz import inference_data
 from ..results.draws import Draws
+from . import integrated as limits
 from .bambi import cleaned
 from .gaussian import Numbers, names_of
-from .integrated import COMPARED, pays
+from .integrated import COMPARED
 from .marginal import Marginal
 from .pymc_density import Parameters, flat_draws, stable
 from .pymc_graph import AS_IT_IS, shape_of, with_own_data
 from .pymc_latent import GroupLogp, Latent, best_latent, latent_of
 from .pymc_loglik import Prior, function_of, in_pieces
 from .quadrature import Functions, loops
+
+
+class Faster(Exception):
+    """Integrating a latent variable out is expected to be faster than sampling all rows, which nothing smaller stands for."""
+
+    def __init__(self, marginal: Marginal, seconds: float) -> None:
+        super().__init__(f"{marginal.model.name} can be integrated out in about {seconds:.0f} s")
+        self.marginal = marginal
 
 
 class PyMCMarginal:
@@ -232,6 +241,29 @@ def integrated(tool: Any, asked: str, sampler: Optional[str]) -> Optional[Margin
         return None
 
 
+class Alternative:
+    """A latent variable that is integrated out in place of sampling all rows, though it has fewer values than `auto` asks for, where that
+    is expected to be faster."""
+
+    def __init__(self, tool: Any) -> None:
+        self._tool = tool
+        self._known: Optional[tuple[Marginal, float]] = None
+        latent = best_latent(tool.model, tool.rows)
+        self._latent = latent if latent is not None and _has_few_rows(tool, latent) else None
+
+    def __call__(self, seconds: float) -> None:
+        """Raises `Faster` where sampling all rows takes so many seconds and that takes fewer."""
+        if self._latent is not None and self._known is None:
+            try:
+                marginal = Marginal(PyMCMarginal(self._tool, self._latent), self._latent.codes, self._tool.seed)
+                self._known = (marginal, marginal.seconds())
+            except Exception as error:  # Numba raises errors of many kinds for an operation that it has not.
+                self._tool.notes.append(f"{self._latent.name} was not integrated out: {_words(error)}")
+                self._latent = None
+        if self._known is not None and self._known[1] < seconds:
+            raise Faster(*self._known)
+
+
 def _named(tool: Any, name: str) -> Marginal:
     variables = {rv.name: rv for rv in tool.model.free_RVs}
     if name not in variables:
@@ -252,4 +284,16 @@ def _words(error: Exception) -> str:
 
 
 def _pays(tool: Any, latent: Latent) -> bool:
-    return pays(latent.codes, sum(int(np.prod(shape_of(rv))) for rv in tool.model.free_RVs if rv is not latent.variable))
+    return limits.pays(latent.codes, _beside(tool, latent))
+
+
+def _has_few_rows(tool: Any, latent: Latent) -> bool:
+    return bool(tool.n <= limits.MOST_ROWS_A_LEVEL * _levels(latent))
+
+
+def _levels(latent: Latent) -> int:
+    return len(np.unique(latent.codes))
+
+
+def _beside(tool: Any, latent: Latent) -> int:
+    return sum(int(np.prod(shape_of(rv))) for rv in tool.model.free_RVs if rv is not latent.variable)

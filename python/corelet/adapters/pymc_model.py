@@ -23,9 +23,9 @@ from .gaussian import MOST_EFFECTS, names_of
 from .pymc_chains import Runner, runner
 from .pymc_density import Parameters, Scores, WeightedModel, flat_draws
 from .pymc_effects import Effects
-from .pymc_graph import AS_IT_IS, INSIDE, RowLogp, check_model, refusal, shape_of, unchecked, with_own_data
+from .pymc_graph import AS_IT_IS, INSIDE, RowLogp, check_model, not_of_all_rows, observed_of, refusal, shape_of, unchecked, with_own_data
 from .pymc_loglik import AllRows, LogLikelihoods, Prior
-from .slicing import checked_rows
+from .slicing import checked_rows, without_a_value
 
 PILOT_CHAINS, ROUND_CHAINS, ROUND_TUNE = 4, 2, 300
 """Many short chains at first, to see whether they agree; few later."""
@@ -80,8 +80,14 @@ class Sampler:
         self._known: Optional[_Known] = None
         self._scores: Optional[Scores] = None
         self._all_rows: Optional[AllRows] = None
+        self.before_all_rows: Optional[Callable[[float], None]] = None
+        """Called before all rows are sampled, which takes so many seconds, where there may be a faster way."""
         self.effects: Optional[Effects] = None
         """What the rows see of the free variables, where that is other than these and was looked for."""
+        self.observed, beside = observed_of(self.model)
+        if beside:
+            names = ", ".join(rv.name for rv in beside)
+            self.notes.append(f"{names}: observed, but not of the {self.n} rows, so kept whole beside the coreset")
         per_row = [variable.name for variable in self.model.deterministics if self.n in shape_of(variable)]
         if per_row and self.bambi is None:
             how = f"pymc.compute_deterministics(posterior, var_names={per_row}, model=model)"
@@ -168,7 +174,8 @@ class Sampler:
         density, gradient = self._density(rows, weights, points)
         good = np.isfinite(density) & np.isfinite(gradient).all(axis=1)
         if not good.any():
-            raise CoreletError(
+            theta = {name: values[0] for name, values in self.free.constrain(points[None]).items()}
+            raise without_a_value(self._by_numpy(theta, rows), rows) or CoreletError(
                 "the log-posterior is not finite at any of "
                 f"{FIRST_STARTS} points around PyMC's initial point; give variables an initval, or scale the data"
             )
@@ -305,15 +312,18 @@ class Sampler:
         """Some rows alone must have the log-likelihood that they have among all, by the model's own graph; of each observed variable."""
         values = self.free.variables()
         constrained = self.free.constrained(values)
-        plain = with_own_data(self.model.logp(vars=self.model.observed_RVs, sum=False), dict(zip(self.free.values, values)))
+        plain = with_own_data(self.model.logp(vars=self.observed, sum=False), dict(zip(self.free.values, values)))
         among_all = [graph.sum(axis=tuple(range(1, graph.ndim))) for graph in plain]
         leaves = {leaf.name: leaf.type(leaf.name) for leaf in self.rows.leaves}
         alone = self.rows.of(leaves, dict(zip(self.model.free_RVs, constrained)))
         settings: dict[str, Any] = dict(mode=AS_IT_IS, on_unused_input="ignore")
-        whole = pytensor.function(values, [*constrained, *unchecked(among_all)], **settings)
         points = [self.free.split(point) for point in self.free.starts(2, seed)]
-        with np.errstate(all="ignore"):
-            found = [whole(*point) for point in points]
+        try:
+            whole = pytensor.function(values, [*constrained, *unchecked(among_all)], **settings)
+            with np.errstate(all="ignore"):
+                found = [whole(*point) for point in points]
+        except Exception as error:
+            raise not_of_all_rows(self.model, self.n, error) from error
         theta = [answer[: len(constrained)] for answer in found]
         wanted = [np.stack(parts) for parts in zip(*(answer[len(constrained) :] for answer in found))]
         chosen = checked_rows(np.add.reduce(wanted), seed)
@@ -328,7 +338,7 @@ class Sampler:
         names = [rv.name for rv in self.model.free_RVs]
         stacked = {name: np.stack([point[at] for point in theta]) for at, name in enumerate(names)}
         among = np.add.reduce(wanted)[:, chosen]
-        observed = " and ".join(rv.name for rv in self.model.observed_RVs)
+        observed = " and ".join(rv.name for rv in self.observed)
         self._known = _Known(observed, stacked, np.stack([np.concatenate([np.ravel(x) for x in point]) for point in points]), chosen, among)
         if self._loglik.compiler:
             self._check_log_likelihood()

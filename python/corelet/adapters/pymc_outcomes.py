@@ -14,7 +14,7 @@ from .._lib import CoreletError
 from ..frames.units import Which
 from .outcomes import BINARY, COUNTS, NUMBERS
 from .pymc_density import MERGED, Parameters
-from .pymc_graph import RowLogp, _folded, with_own_data
+from .pymc_graph import RowLogp, _folded, observed_of, with_own_data
 
 CLASSES = ("categorical", "ordered", "multinomial", "dirichlet")
 """Names that begin so are of outcomes that are classes, whose numbers mean nothing."""
@@ -32,7 +32,7 @@ class PyMCOutcomes:
     """What was observed, and what the model draws in its place."""
 
     def __init__(self, model: Any, parameters: Parameters, n: int, seed: int) -> None:
-        (rv,) = model.observed_RVs
+        (rv,), _ = observed_of(model)
         self.observed = np.asarray(model.rvs_to_values[rv].eval(), np.float64)
         self.kind = _kind(rv, self.observed)
         rows = _RowDraws(model, n)
@@ -57,9 +57,10 @@ class PyMCOutcomes:
 
 def outcomes_of(model: Any, parameters: Parameters, n: int, seed: int) -> Optional[PyMCOutcomes]:
     """None where outcomes are of several variables, are classes, or cannot be drawn for some rows alone."""
-    if len(model.observed_RVs) != 1 or model.observed_RVs[0].ndim != 1:
+    of_rows, _ = observed_of(model)
+    if len(of_rows) != 1 or of_rows[0].ndim != 1:
         return None
-    rv = model.observed_RVs[0]
+    rv = of_rows[0]
     if _name(rv).startswith(CLASSES):
         return None
     try:

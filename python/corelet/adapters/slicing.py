@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,19 @@ def checked_rows(whole: NDArray[Any], seed: int) -> NDArray[np.int64]:
         )
     count = min(CHECKED_ROWS, max(1, whole.shape[1] // 2), len(finite))
     return np.sort(np.random.default_rng(seed).choice(finite, count, replace=False)).astype(np.int64)
+
+
+def without_a_value(values: NDArray[Any], rows: NDArray[np.int64]) -> Optional[CoreletError]:
+    """What to say where chains cannot start and some of these rows, but not all, have a finite log-likelihood at no point. Values are points ×
+    rows."""
+    never = np.flatnonzero(~np.isfinite(values).any(axis=0))
+    if len(never) in (0, values.shape[1]):
+        return None
+    others = f" and {len(never) - 1} other rows" if len(never) > 1 else ""
+    return CoreletError(
+        f"chains cannot start: the log-likelihood of row {rows[never[0]]} (the first is 0){others} is not finite at any of {len(values)} points near the "
+        f"middle of the parameter space (it is {values[0, never[0]]}); look for a missing value in it, or one that the distribution cannot have"
+    )
 
 
 def compare(alone: NDArray[Any], among_all: NDArray[Any], tolerance: float) -> None:

@@ -46,7 +46,8 @@ class Rest:
     names: list[str]
     """The name of each parameter."""
     scale: str
-    """`standardised`: coefficients of standardised features; `original`: coefficients on the scale of the data."""
+    """`standardised`: coefficients of standardised features; `original`: coefficients on the scale of the data; `unconstrained`: the
+    unconstrained parameters of a model of another tool."""
     _affine: Optional[tuple[Numbers, Numbers]] = None
 
     @classmethod
@@ -59,13 +60,14 @@ class Rest:
         lower = np.zeros((dim, dim))
         lower[np.tril_indices(dim)] = written["curvature"]
         curvature = lower + np.tril(lower, -1).T
-        affine = None
+        affine, scale = None, "unconstrained"
         if sampling:
+            scale = "standardised"
             corners = np.vstack([np.zeros(dim), np.eye(dim)])
             there = _lib.original_scale(sampling["model"], sampling["standardisation"], corners)
             affine = (there[0], (there[1:] - there[0]).T)
         vectors = [np.asarray(written[name], dtype=np.float64) for name in ("centre", "gradient")]
-        return cls(vectors[0], vectors[1], curvature, list(written["names"]), "standardised", affine)
+        return cls(vectors[0], vectors[1], curvature, list(written["names"]), scale, affine)
 
     @property
     def original(self) -> Rest:
@@ -73,7 +75,7 @@ class Rest:
         if self.scale == "original":
             return self
         if self._affine is None:
-            raise _lib.CoreletError("this coreset does not say how its features were standardised")
+            raise _lib.CoreletError("this Gaussian is on the unconstrained scale of a model of another tool, and has no original scale")
         shift, matrix = self._affine
         gradient: Numbers = np.linalg.solve(matrix.T, self.gradient).astype(np.float64)
         curvature: Numbers = np.linalg.solve(matrix.T, np.linalg.solve(matrix.T, self.curvature).T).astype(np.float64)

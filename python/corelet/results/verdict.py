@@ -206,6 +206,8 @@ def check(
         fields = check_loglik(coreset, loglik, idata, var_name)
     else:
         if X is None or not coreset.options:
+            if coreset.rest is not None and not coreset.options:
+                check_loglik(coreset, None, None, None)
             raise _lib.CoreletError(
                 "a coreset of log-likelihoods is checked by loglik, those of all data at draws of the weighted fit"
                 if not coreset.options

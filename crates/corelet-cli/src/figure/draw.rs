@@ -27,7 +27,7 @@ impl Grid {
     /// Draws the panels row by row and the legend of all below.
     ///
     /// # Errors
-    /// Where the picture cannot be made.
+    /// If the picture cannot be made.
     pub fn draw(&self) -> anyhow::Result<Drawing> {
         let columns = self.columns.clamp(1, self.panels.len().max(1));
         let rows = self.panels.len().div_ceil(columns).max(1);

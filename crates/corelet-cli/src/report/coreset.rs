@@ -40,7 +40,7 @@ pub(crate) struct Subject<'a> {
 /// The report as one HTML file.
 ///
 /// # Errors
-/// Where a picture cannot be drawn.
+/// If a picture cannot be drawn.
 pub(crate) fn to_html(subject: &Subject<'_>) -> anyhow::Result<String> {
     let Subject { study, chosen, .. } = subject;
     let coreset = chosen.coreset();
@@ -58,13 +58,20 @@ pub(crate) fn to_html(subject: &Subject<'_>) -> anyhow::Result<String> {
     ];
     let page = Page {
         title: format!("{} of {}", count(coreset.rows.len()), plural(study.all_rows(), "row")),
-        lead: format!("A coreset of {} for a {} model.", study.frame().source, study.model()),
+        lead: lead(study),
         badge: Some(badge(subject)),
         themed: true,
         sections: sections.into_iter().flatten().collect(),
         footer: format!("corelet {}", env!("CARGO_PKG_VERSION")),
     };
     page.to_html()
+}
+
+/// Which data, model and target it is of.
+fn lead(study: &Study) -> String {
+    let frame = study.frame();
+    let target = frame.target.as_ref().map_or_else(String::new, |target| format!(", the target {target}"));
+    format!("The data are {}, the model is {}{target}.", frame.source, study.model())
 }
 
 /// The grade with one sentence.
@@ -112,7 +119,7 @@ fn estimates(subject: &Subject<'_>, own: Option<&Gaussian>) -> Section {
     let of_draws = drawn.map(|drawn| PosteriorSummary::new(study, drawn).estimates(study));
     let (all, by) = match (of_draws, own) {
         (Some(estimates), _) => {
-            let reweighted = drawn.and_then(Drawn::grade) == Some(Grade::B);
+            let reweighted = drawn.is_some_and(Drawn::is_reweighted);
             (estimates, if reweighted { "by the draws, reweighted" } else { "by the draws" })
         }
         (None, Some(own)) => (by_gaussian(study, own), "by the Gaussian fit of the coreset's posterior"),
@@ -214,7 +221,7 @@ fn marginals(subject: &Subject<'_>, full: &Gaussian, own: &Gaussian) -> anyhow::
     let shown = &moved[..moved.len().min(SHOWN)];
     let sampled = drawn.map(|drawn| {
         let (chains, weights) = drawn.kept();
-        let reweighted = drawn.grade() == Some(Grade::B);
+        let reweighted = drawn.is_reweighted();
         Sampled { theta: chains.theta(), weights: reweighted.then_some(weights) }
     });
     let marginals = Marginals { names, full, own, reference, sampled: sampled.as_ref() };
@@ -244,7 +251,7 @@ fn shifts(subject: &Subject<'_>, full: &Gaussian, own: &Gaussian) -> Section {
     let sd = |gaussian: &Gaussian, j: usize| gaussian.covariance[j * full.dim() + j].sqrt();
     let row = |&j: &usize| {
         let shift = (own.mean[j] - full.mean[j]) / sd(full, j);
-        // Without the sign of what is rounded to 0.
+        // Drops the sign of a value that rounds to 0.
         let shift = (1e3 * shift).round() / 1e3 + 0.0;
         vec![names[j].clone(), format!("{shift:.3}"), format!("{:.3}", sd(own, j) / sd(full, j))]
     };
@@ -256,7 +263,7 @@ fn shifts(subject: &Subject<'_>, full: &Gaussian, own: &Gaussian) -> Section {
     let mut section = Section::new("Shifts");
     section.table(Table {
         caption: format!(
-            "Posterior means of the coreset less those of {reference}, in posterior standard deviations, and ratios of the standard \
+            "Posterior means of the coreset minus those of {reference}, in posterior standard deviations, and ratios of the standard \
              deviations, both from Gaussian fits.{more}"
         ),
         header: ["parameter", "mean shift", "sd ratio"].map(str::to_owned).to_vec(),

@@ -31,7 +31,7 @@ pub(crate) struct MixedSubject<'a> {
 /// The report as one HTML file.
 ///
 /// # Errors
-/// Where the page cannot be made.
+/// If the page cannot be made.
 pub(crate) fn to_html(subject: &MixedSubject<'_>) -> anyhow::Result<String> {
     let MixedSubject { study, fit, .. } = subject;
     let points = fit.groups.iter().map(|&group| study.rows_in(group)).sum();
@@ -90,8 +90,8 @@ fn components(subject: &MixedSubject<'_>) -> Section {
         rows.push(component(&format!("1 of {}", kept.effects.group), sd, &means, *spread));
     }
     section.table(Table {
-        caption: "The standard deviation σ that effects have, that of the effects of these groups, that of their means, and the shrinkage, 1 − the \
-                  ratio of the squares of the last two: 0 % where every group speaks for itself, 100 % where its own rows say nothing."
+        caption: "Standard deviations: σ of the effects in the model, of the effects of these groups, and of their posterior means. Shrinkage is 1 − \
+                  the ratio of the squares of the last two: 0 % if each group's own rows determine its effect, 100 % if they say nothing about it."
             .to_owned(),
         header: ["effect", "groups", "σ", "of these groups", "of their means", "shrinkage"].map(str::to_owned).to_vec(),
         rows,

@@ -156,12 +156,12 @@ pub(crate) fn outcomes(checked: &Checked) -> anyhow::Result<Option<(Drawing, Str
         let marks = vec![
             flat(1.0 + error, "95 % of bins, were the model right"),
             flat((1.0 - error).max(0.0), ""),
-            curve(steps.collect(), own_style(), "rows"),
+            curve(steps.collect(), style_of("pursuit"), "rows"),
         ];
-        let words = "The place of each outcome among those drawn for it (the probability integral transform), as a share of a level \
-                     histogram. Higher at both ends: outcomes vary more than the model says; higher in the middle: less; a slope: the \
-                     means are off.";
-        ("place among drawn outcomes", "rows, over a level share", marks, words)
+        let words = "Histogram of the predictive quantile of each outcome (the probability integral transform, PIT), relative to a uniform \
+                     distribution. Higher at both ends: outcomes vary more than the model predicts; higher in the middle: less; a slope: \
+                     the means are wrong.";
+        ("predictive quantile of the outcome", "rows, relative to uniform", marks, words)
     } else if !checked.calibration.is_empty() {
         let bins = &checked.calibration;
         let of =
@@ -174,7 +174,7 @@ pub(crate) fn outcomes(checked: &Checked) -> anyhow::Result<Option<(Drawing, Str
             curve(of(-2.0), band, ""),
             Mark::Curve(observed),
         ];
-        let words = "Observed shares against predicted probabilities, by tenths of the latter. On the line predictions are calibrated.";
+        let words = "Observed shares against predicted probabilities, in bins of 10 %. Predictions on the line are calibrated.";
         ("predicted probability", "observed share", marks, words)
     } else {
         return Ok(None);

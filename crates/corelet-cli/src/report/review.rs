@@ -2,7 +2,7 @@
 
 use corelet::review::{Checked, Mover, Moving, Review};
 use corelet::study::{KFold, Study};
-use corelet::words::{k_folded, misfits, predicted};
+use corelet::words::{k_folded, misfits, moved, predicted};
 
 use super::pictures;
 use crate::page::{Page, Section, Table};
@@ -18,7 +18,7 @@ const NAMED: usize = 3;
 /// The report as one HTML file.
 ///
 /// # Errors
-/// Where a picture cannot be drawn.
+/// If a picture cannot be drawn.
 pub(crate) fn to_html(study: &Study, review: &Review, folds: Option<&KFold>) -> anyhow::Result<String> {
     let file_row = |row: usize| study.frame().rows.file_row(row);
     let mut left_out = Section::new("Rows that are left out");
@@ -73,7 +73,7 @@ fn levels(by: &[(String, Checked)]) -> anyhow::Result<Section> {
         ]
     };
     section.table(Table {
-        caption: "The mean outcome, that which the model expects, and the standard deviation of means that it draws.".to_owned(),
+        caption: "The mean outcome, its expectation under the model, and the standard deviation of means of simulated outcomes.".to_owned(),
         header: ["level", "rows", "mean", "expected", "sd", "dispersion"].map(str::to_owned).to_vec(),
         rows: by.iter().map(row).collect(),
         numeric: true,
@@ -98,21 +98,22 @@ fn driven(study: &Study, review: &Review) -> Section {
         each.collect::<Vec<_>>().join(", ")
     };
     let row = |(name, moving): (&String, &Moving)| {
+        let [mean, sd, jackknife] = moved(moving);
         vec![
             name.clone(),
-            number(moving.mean),
-            number(moving.sd),
-            number(moving.jackknife),
+            mean,
+            sd,
+            jackknife,
             moving.to_turn.map_or("–".to_owned(), count),
             named(&moving.against),
         ]
     };
     let each = study.frame().names.iter().zip(&review.influence.each);
     section.table(Table {
-        caption: "Posterior standard deviations beside standard errors of the mean by the infinitesimal jackknife; the fewest rows \
-                  without which the sign turns; and the rows whose removal moves the mean most towards zero, with the change."
+        caption: "Posterior standard deviations, and standard errors of the mean by the infinitesimal jackknife; the smallest number of \
+                  rows whose removal changes the sign; and the rows whose removal moves the mean most towards zero, with the change."
             .to_owned(),
-        header: ["parameter", "mean", "sd", "jackknife", "rows to turn", "rows"].map(str::to_owned).to_vec(),
+        header: ["parameter", "mean", "sd", "jackknife", "rows to turn it", "rows (change)"].map(str::to_owned).to_vec(),
         rows: each.take(MOST).map(row).collect(),
         numeric: true,
     });

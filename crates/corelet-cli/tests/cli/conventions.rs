@@ -240,3 +240,33 @@ fn the_number_of_points_follows_from_the_accuracy() {
     place.succeed(&format!("build data.csv {MODEL} --method giga -o core.csv --json s.json"));
     assert_eq!(place.json("s.json")["k"], 100);
 }
+
+#[test]
+fn what_a_spreadsheet_leaves_behind_is_named_with_what_to_do() {
+    let place = Place::new();
+    let mut text = String::from("age,,bought\n");
+    for i in 0..200 {
+        writeln!(text, "{},,{}", i % 60, if i * 7 % 5 < 2 { "yes" } else { "no" }).unwrap();
+    }
+    place.write("table.csv", &text);
+    // A comma at the end of each line is a column without a cell: leaving out its rows would leave none.
+    for drop in ["", " --drop-missing"] {
+        refused(
+            &place,
+            &format!("fit table.csv --target bought{drop}"),
+            &["column 'column2' is empty in every row; --exclude column2 leaves it out"],
+        );
+    }
+    let fit = "fit table.csv --target bought --exclude column2";
+    refused(
+        &place,
+        fit,
+        &["which of 'no', 'yes' counts as success is not said; --positive yes takes this one"],
+    );
+    refused(&place, "fit table.csv --target column2", &["column 'column2' is empty in every row"]);
+    refused(
+        &place,
+        "predict table.csv table.csv -o out.csv",
+        &["table.csv: not a coreset file: it has no column 'row'"],
+    );
+}

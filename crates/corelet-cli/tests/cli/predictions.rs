@@ -60,7 +60,7 @@ fn new_rows_that_do_not_suit_are_refused_by_name() {
     place.succeed("build data.csv --features a,kind --target late -k 40 -o core.csv");
     for (rows, said) in [
         ("a\n1\n", "no column 'kind'"),
-        ("a,kind\n1,red\n2,pink\n", "'kind', row 1 (line 3): 'pink' is none of the levels"),
+        ("a,kind\n1,red\n2,pink\n", "'kind', row 1 (line 3): 'pink' is an unseen level"),
         ("a,kind\n1,red\n,red\n", "1 of 2 rows have missing values (1 in 'a')"),
         ("a,kind\none,red\ntwo,red\n", "'a' was numbers"),
     ] {

@@ -84,7 +84,7 @@ fn a_fit_of_counts_has_the_places_of_outcomes() {
     );
     let page = place.read("report.html");
     stands_alone(&page);
-    assert!(page.contains("place among drawn outcomes") && page.contains("Does the model fit?"));
+    assert!(page.contains("predictive quantile of the outcome") && page.contains("Does the model fit?"));
 }
 
 #[test]

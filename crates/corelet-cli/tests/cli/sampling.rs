@@ -237,6 +237,14 @@ fn dispersions_and_cutpoints_are_shown_on_their_natural_scale() {
     // Uniform noise of width 1.
     let (names, means) = fit("--target price --model linear");
     assert!(names == ["sigma"] && (means[0] - 12f64.powf(-0.5)).abs() < 0.02, "{means:?}");
+    // Chains mix as well on one scale as on the other: ranks are the same.
+    let summary = place.json("s.json");
+    let logs =
+        summary["parameters"].as_array().unwrap().iter().find(|one| one["name"] == "log_sigma").unwrap();
+    for key in ["ess_bulk", "ess_tail"] {
+        let [of, of_log] = [&summary["natural"][0], logs].map(|one| one[key].as_f64().unwrap());
+        assert!(of > 0.0 && (of - of_log).abs() < 1e-6 * of_log, "{key}: {of} and {of_log}");
+    }
     // Three levels in turn, whatever the features are.
     let (names, means) = fit("--target kind --model ordinal --levels red,green,blue");
     assert!(names == ["cut_1", "cut_2"] && means[0] < means[1], "{means:?}");

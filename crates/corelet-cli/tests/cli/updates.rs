@@ -35,7 +35,7 @@ fn months_are_added_one_by_one() {
     place.succeed(&format!("fit one.csv {model} -k 80 -o one.parquet --coreset core1.parquet {CHAINS}"));
     let said =
         place.succeed(&format!("update core1.parquet two.csv -o core2.parquet --json two.json {CHAINS}"));
-    assert!(said.contains("1 500 new, with 3 000 that came before in 1 block"), "{said}");
+    assert!(said.contains("1 500 new, added to 3 000 earlier rows in 1 block"), "{said}");
     assert!(said.contains("rest on their certificate"), "{said}");
     assert_eq!(grade(&place, "two.json"), "A");
     place.succeed(&format!(
@@ -55,7 +55,7 @@ fn months_are_added_one_by_one() {
     let said = place.succeed(&format!(
         "update core2.parquet three.csv --old one.csv two.csv -o core3b.parquet --json full.json {CHAINS}"
     ));
-    assert!(said.contains("at hand: the verdict is on all rows"), "{said}");
+    assert!(said.contains("available: the verdict covers all rows"), "{said}");
     assert!(place.json("full.json")["rests_on_earlier"].is_null());
     assert_eq!(grade(&place, "full.json"), "A");
     // What is written predicts, and takes more rows.
@@ -148,7 +148,7 @@ fn what_cannot_be_added_leaves_no_file() {
         ("update core.parquet two.csv -o core.parquet", "overwrite an input"),
         (
             "update core.parquet two.csv --old three.csv -o out.parquet",
-            "1500 rows, and the coreset stands for 3000",
+            "1500 rows, and the coreset represents 3000",
         ),
         (
             "update core.parquet two.csv --old two.csv three.csv -o out.parquet",

@@ -35,7 +35,7 @@ const RANGE: std::ops::RangeInclusive<f64> = 1e-30..=1e30;
 /// Observations with names and the way back to the file.
 #[derive(Debug, Clone)]
 pub struct Dataset {
-    /// What models are built on.
+    /// The rows for models.
     pub observations: Observations,
     /// The name of each feature, and so of each parameter.
     pub names: Vec<String>,
@@ -43,17 +43,17 @@ pub struct Dataset {
     pub rows: KeptRows,
     /// How text columns became indicators.
     pub levels: Vec<TextLevels>,
-    /// What was done to the features.
+    /// The standardisation of the features.
     pub standardisation: Standardisation,
     /// Rows left out for missing values.
     pub dropped: usize,
-    /// What the user should know.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
     /// The column that is the target.
     pub target_name: Option<String>,
     /// Which observations belong together, where a column says it.
     pub groups: Option<Groups>,
-    /// What the groups are called.
+    /// The labels of the groups.
     pub group_names: Vec<String>,
     /// The groups by each of the further columns of groups.
     pub factors: Vec<NamedGroups>,
@@ -105,7 +105,7 @@ pub(crate) fn design(
     Ok(Dataset { observations, groups, group_names: group_names.unwrap_or_default(), factors, ..dataset })
 }
 
-/// What is made of the first look.
+/// The result of the first scan.
 pub(crate) struct Planned {
     pub(crate) target: TargetCode,
     pub(crate) features: FeaturePlan,

@@ -31,7 +31,7 @@ use crate::scan::text_cells::Markers;
 pub struct Encoding {
     /// The name of each feature.
     pub names: Vec<String>,
-    /// What each feature is made of.
+    /// The source of each feature.
     pub(crate) features: Vec<Made>,
     /// The target and its code, where there is one.
     pub(crate) target: Option<CodedTarget>,
@@ -46,11 +46,11 @@ pub struct Encoding {
     /// The column of the weights, where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) weights: Option<String>,
-    /// What counts as missing besides an empty cell, `NA`, `NaN` and `null`.
+    /// Additional texts that mean a missing value, besides an empty cell, `NA`, `NaN` and `null`.
     pub(crate) missing: Vec<String>,
 }
 
-/// What a feature is made of.
+/// The source of a feature.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Made {
@@ -69,7 +69,7 @@ pub(crate) enum Made {
 pub(crate) struct CodedTarget {
     pub(crate) column: String,
     pub(crate) code: TargetCode,
-    /// The labels of classes; empty where the target is a number.
+    /// The labels of classes; empty if the target is a number.
     pub(crate) labels: Vec<String>,
 }
 
@@ -161,7 +161,7 @@ impl Encoding {
         Ok((rows, groups, notes))
     }
 
-    /// The same with a policy for levels that the design did not have, and what was made of them, a line for each column.
+    /// The same with a policy for unseen levels, and a line for each column with such levels.
     ///
     /// # Errors
     /// See [`encode`](Self::encode).
@@ -244,7 +244,7 @@ impl Encoding {
     }
 }
 
-/// What becomes of a level that the design did not have.
+/// The policy for an unseen level, which the design did not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Unseen {
     /// They are an error.
@@ -255,7 +255,7 @@ pub enum Unseen {
 }
 
 impl Unseen {
-    /// What is said of the levels of a column that the design did not have.
+    /// The message about unseen levels of a column.
     fn check(self, known: &TextLevels, found: &Levels, file: String) -> Result<Option<String>, DataError> {
         let is_known = |text: &String| *text == known.base || known.levels.contains(text);
         let sorted = found.sorted().into_iter();
@@ -284,7 +284,7 @@ impl Unseen {
     }
 }
 
-/// What the design had.
+/// The levels of the design.
 struct Known<'a> {
     encoding: &'a Encoding,
     levels: &'a [TextLevels],

@@ -1,4 +1,4 @@
-//! What the first look at a table found, held against what is asked of each of its columns.
+//! The findings of the first scan of a table, checked against the role of each column.
 
 use crate::design::encoding::{CodedTarget, Encoding, Made};
 use crate::design::features::{Cells, Feature, Features};
@@ -12,7 +12,7 @@ use crate::scan::source::Source;
 use crate::scan::sums::Size;
 use crate::scan::survey::{Found, Survey};
 
-/// What the first look found, held against what is asked of each column.
+/// The findings of the first scan, checked against the role of each column.
 pub(crate) struct Examination<'a> {
     pub(crate) source: &'a Source<'a>,
     pub(crate) roles: &'a Roles,
@@ -54,6 +54,13 @@ impl Examination<'_> {
     /// Refuses missing values that may not be left out, and a file with nothing but them.
     fn check_missing(&self, drop_missing: bool) -> Result<(), DataError> {
         let rows = &self.survey.rows;
+        let mut empty =
+            self.columns().zip(&self.survey.columns).filter(|(_, found)| found.missing >= rows.total());
+        if let (true, Some(((position, column, _), _))) = (rows.total() > 1, empty.next()) {
+            let (file, column) = (self.file(), column.to_owned());
+            let feature = self.roles.features.contains(&position);
+            return Err(DataError::EmptyColumn { file, column, feature });
+        }
         let counts = self.columns().zip(&self.survey.columns).filter(|(_, found)| found.missing > 0);
         let counts: Vec<String> =
             counts.map(|((_, column, _), found)| format!("{} in '{column}'", found.missing)).collect();
@@ -132,7 +139,7 @@ impl Examination<'_> {
         target.map_or(Ok(TargetCode::None), |target| target.target(options, warnings))
     }
 
-    /// What other rows need to become the same.
+    /// The encoding that other rows need to be encoded in the same way.
     pub(crate) fn encoding(
         &self,
         options: &DesignOptions,
@@ -205,7 +212,7 @@ impl Examination<'_> {
 const ROWS_PER_LEVEL: usize = 20;
 const MANY_LEVELS: usize = 50;
 
-/// What may not be meant as a feature, or not as this one.
+/// Warnings about columns that may not be intended as features, or not as this kind of feature.
 fn doubts(column: &str, found: &Found, declared: bool, size: &Size) -> Option<String> {
     match found {
         Found::Texts(levels) if !declared && levels.are_numbers() && !levels.too_many() => Some(format!(

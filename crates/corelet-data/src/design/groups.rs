@@ -29,7 +29,7 @@ impl Groups {
         self.starts.len() - 1
     }
 
-    /// True where there is no group, since there is no observation.
+    /// True if there is no group, since there is no observation.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

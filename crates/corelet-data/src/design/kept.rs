@@ -22,7 +22,7 @@ pub struct KeptDesign {
     pub encoding: Encoding,
     /// How text columns became indicators.
     pub levels: Vec<TextLevels>,
-    /// What was done to the features.
+    /// The standardisation of the features.
     pub standardisation: Standardisation,
 }
 

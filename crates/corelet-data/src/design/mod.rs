@@ -1,4 +1,4 @@
-//! Design matrices: what is asked of each column, how its cells become numbers, and the rows that models are built on.
+//! Design matrices: the role of each column, how its cells become numbers, and the rows for models.
 
 pub(crate) mod classes;
 pub(crate) mod collinear;

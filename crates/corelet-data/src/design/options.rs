@@ -1,10 +1,10 @@
-//! What may be said of a design: what each column is for, and how its cells become numbers.
+//! The options of a design: the role of each column, and how its cells become numbers.
 
 use serde::{Deserialize, Serialize};
 
 use crate::design::kept::KeptDesign;
 
-/// What the target of a model is, and so how it is checked and coded.
+/// The kind of target of a model, which determines how it is checked and coded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Outcome {
     /// There is none, and no intercept: the features themselves are modelled.
@@ -24,7 +24,7 @@ pub enum Outcome {
     Ordered,
 }
 
-/// What is done to the features other than the intercept.
+/// How the features other than the intercept are standardised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Standardise {
@@ -37,7 +37,7 @@ pub enum Standardise {
     Whiten,
 }
 
-/// What each column is for.
+/// The role of each column.
 ///
 /// | name | default | purpose |
 /// | --- | --- | --- |
@@ -47,7 +47,7 @@ pub enum Standardise {
 /// | `exposure` | none | the exposure of each row, for counts |
 /// | `trials` | none | the number of trials of each row, for successes among them |
 /// | `event` | none | whether the event was seen (1, true) or not until then (0, false), for survival times |
-/// | `weights` | 1 | what the log-likelihood of each row is multiplied by, > 0: how often the row stands for itself |
+/// | `weights` | 1 | factor of each row's log-likelihood, > 0: the number of equal rows that it represents |
 /// | `offset` | 0 | what is added to the predictor of each row |
 /// | `groups` | none | the column that says which rows belong together; it is no feature |
 /// | `factors` | none | further columns of groups, each by itself, as those of random effects; no features |
@@ -66,9 +66,9 @@ pub struct Columns {
     pub trials: Option<String>,
     /// Whether the event of each row was seen.
     pub event: Option<String>,
-    /// What the log-likelihood of each row is multiplied by.
+    /// The factor of each row's log-likelihood.
     pub weights: Option<String>,
-    /// What is added to the predictor of each row.
+    /// A term added to the predictor of each row.
     pub offset: Option<String>,
     /// The column that says which rows belong together.
     pub groups: Option<String>,
@@ -76,11 +76,11 @@ pub struct Columns {
     pub factors: Vec<String>,
 }
 
-/// What a row has besides its features, one number each, and the order in which these are asked for and kept.
+/// The single numbers of a row besides its features, in the order in which they are read and stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Single {
     Target,
-    /// The exposure, or what stands in its place.
+    /// The exposure, or the number that takes its place.
     Beside,
     Weights,
     Offset,
@@ -90,7 +90,7 @@ impl Single {
     pub(crate) const ALL: [Self; 4] = [Self::Target, Self::Beside, Self::Weights, Self::Offset];
 }
 
-/// What the column beside the target is.
+/// The kind of the column beside the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Beside {
@@ -115,7 +115,7 @@ impl Columns {
         Self { target: Some(target.to_owned()), ..Self::default() }
     }
 
-    /// What such a column is, in words.
+    /// Such a column in words.
     pub(crate) fn role(&self, single: Single) -> &'static str {
         match single {
             Single::Target => "the target",
@@ -142,7 +142,7 @@ impl Columns {
 /// | --- | --- | --- |
 /// | `outcome` | two classes | how the target is checked and coded; a model says it |
 /// | `columns` | see [`Columns`] | what each column is for |
-/// | `categories` | none | columns that are taken as text whatever their cells look like |
+/// | `categories` | none | columns that are treated as text, whatever their cells |
 /// | `missing` | none | what counts as missing besides an empty cell, `NA`, `NaN` and `null` |
 /// | `positive` | none | the level of the target that is coded +1; needed where the target is text |
 /// | `levels` | numbers ascend | the levels of an ordered target in their order; needed where it is text |
@@ -157,11 +157,11 @@ pub struct DesignOptions {
     /// How the target is checked and coded; not a setting of its own, since a model says it.
     #[serde(skip)]
     pub outcome: Outcome,
-    /// What each column is for.
+    /// The role of each column.
     pub columns: Columns,
     /// Columns that are taken as text.
     pub categories: Vec<String>,
-    /// What counts as missing besides an empty cell, `NA`, `NaN` and `null`.
+    /// Additional texts that mean a missing value, besides an empty cell, `NA`, `NaN` and `null`.
     pub missing: Vec<String>,
     /// The level of the target that is coded +1.
     pub positive: Option<String>,
@@ -169,11 +169,11 @@ pub struct DesignOptions {
     pub levels: Option<Vec<String>>,
     /// Whether to add a column of ones.
     pub intercept: bool,
-    /// What is done to the features.
+    /// The standardisation of the features.
     pub standardise: Standardise,
     /// Whether rows with missing values are left out.
     pub drop_missing: bool,
-    /// Whether equal rows are taken as one; a study does it, once it has looked at all of them.
+    /// Whether equal rows are merged; a study merges them, once it has read all of them.
     pub collapse: bool,
     /// The design of other rows, which is taken over.
     pub like: Option<Box<KeptDesign>>,

@@ -1,4 +1,4 @@
-//! The design of a table whose rows are elsewhere, in partitions: what each of them is asked, and what is made of the answers.
+//! The design of a table whose rows are in partitions elsewhere: the queries to each partition, and how the answers are combined.
 
 use serde::{Deserialize, Serialize};
 
@@ -24,7 +24,7 @@ use crate::scan::sums::{Size, Spread};
 use crate::scan::survey::{Asked, Found, Survey, mark_missing, survey};
 use crate::scan::text_cells::Markers;
 
-/// Which columns of a partition are looked at, and how.
+/// The columns of a partition to read, and how.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PartColumns {
     columns: Vec<Named>,
@@ -41,7 +41,7 @@ struct Named {
     weighs: bool,
 }
 
-/// What the first look at one partition found.
+/// The findings of the first scan of one partition.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PartSurvey(Survey);
 
@@ -70,18 +70,18 @@ impl PartEncoding {
     }
 }
 
-/// What a partition becomes.
+/// The encoded rows of a partition.
 #[derive(Debug, Default)]
 pub struct PartRows {
     /// The rows; none where only products are wanted.
     pub observations: Observations,
     /// ZᵀZ of their scaled raw features.
     pub gram: Vec<f64>,
-    /// Which of them belong together, where that is asked for.
+    /// The groups that rows belong to, if requested.
     pub groups: Option<NamedGroups>,
 }
 
-/// What a partition is, seen from where it is.
+/// A partition, seen from its own location.
 impl Source<'_> {
     /// The first look.
     pub fn survey(&self, asked: &PartColumns) -> Result<PartSurvey, DataError> {
@@ -188,17 +188,17 @@ impl Source<'_> {
 
 /// Whoever asks all partitions, and merges what they say in their order where it is a sum.
 pub trait AskPartitions {
-    /// What the first look at each of them finds.
+    /// The findings of the first scan of each partition.
     fn survey(&mut self, columns: &PartColumns) -> Result<Vec<PartSurvey>, DataError>;
 
     /// ZᵀZ of their scaled raw features.
     fn gram(&mut self, encoding: &PartEncoding) -> Result<Vec<f64>, DataError>;
 
-    /// Has them make their rows, of which each has so many, and brings ZᵀZ of their scaled raw features.
+    /// Lets each partition encode its rows, and returns ZᵀZ of their scaled raw features.
     fn hold(&mut self, encoding: &PartEncoding, rows: &[usize]) -> Result<Vec<f64>, DataError>;
 }
 
-/// What is known of the weights of all rows.
+/// Summary of the weights of all rows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct WeightScale {
     /// Σfᵢ.
@@ -208,7 +208,7 @@ pub struct WeightScale {
 }
 
 impl WeightScale {
-    /// Of rows at hand; none where they have no weights.
+    /// Of rows at hand; none if they have no weights.
     pub fn of(observations: &Observations) -> Option<Self> {
         let are_counts = observations.weights.as_ref()?.iter().all(|weight| weight.fract() == 0.0);
         Some(Self { total: observations.total_weight(), are_counts })

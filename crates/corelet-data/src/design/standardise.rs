@@ -9,7 +9,7 @@ use crate::design::options::Standardise;
 /// Added to the diagonal of the covariance before its Cholesky factor is taken, as in the paper's code.
 const JITTER: f64 = 1e-12;
 
-/// What was done to the features: z = S⁻¹(x − m) for the standardised ones, the intercept left alone.
+/// The standardisation of features: z = S⁻¹(x − m), except for the intercept.
 ///
 /// S is the identity, a diagonal of standard deviations, or the lower Cholesky factor of the sample covariance.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -75,7 +75,7 @@ impl Standardisation {
         theta
     }
 
-    /// The point of the raw space that `point` of the standardised space stands for: m + S·point.
+    /// The point of the raw space that corresponds to `point` of the standardised space: m + S·point.
     ///
     /// This is the way back for a mean, as [`to_original`](Self::to_original) is for coefficients.
     pub fn point_to_original(&self, point: &[f64]) -> Vec<f64> {

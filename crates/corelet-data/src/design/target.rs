@@ -206,7 +206,8 @@ impl Examined<'_> {
                 levels: list_names(&labels),
             });
         } else if let (Found::Texts(_), true) = (self.found, labels.len() != 1) {
-            return Err(DataError::PositiveNeeded { file, column, levels: list_names(&labels) });
+            let last = labels.last().map_or("LEVEL", |label| label.as_ref()).into();
+            return Err(DataError::PositiveNeeded { file, column, levels: list_names(&labels), last });
         }
         if let [only] = &labels[..] {
             return Err(DataError::OneClass { file, column, value: format!("'{}'", excerpt(only)) });

@@ -29,7 +29,7 @@ impl CellTexts {
         }
     }
 
-    /// Hands the text of each cell, or none where it is null, to `each`.
+    /// Hands the text of each cell, or none if it is null, to `each`.
     pub(crate) fn for_each<E>(&self, mut each: impl FnMut(Option<&str>) -> Result<(), E>) -> Result<(), E> {
         let options = FormatOptions::default().with_display_error(false);
         let formatter = ArrayFormatter::try_new(self.array.as_ref(), &options).ok();

@@ -1,4 +1,4 @@
-//! Where bytes come from: a file, or what can be read only once and is kept, so that all of it can be looked at again.
+//! The source of bytes: a file, or a stream that can be read only once and is stored, so that it can be read again.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
@@ -10,6 +10,7 @@ use tempfile::{SpooledData, SpooledTempFile, spooled_tempfile_in};
 
 use crate::error::DataError;
 use crate::observations::ScratchError;
+use crate::scan::memory::tried;
 use crate::scan::source::Stored;
 
 /// Up to here, what can be read only once is kept in memory; from here on in a temporary file without a name.
@@ -108,7 +109,7 @@ impl Content {
         let length = end.and_then(|_| usize::try_from(length).ok());
         let length = length.ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))?;
         let mut bytes = Vec::new();
-        bytes.try_reserve_exact(length).map_err(io::Error::other)?;
+        tried(|| bytes.try_reserve_exact(length)).map_err(io::Error::other)?;
         self.reader_at(offset).take(length as u64).read_to_end(&mut bytes)?;
         if bytes.len() == length { Ok(bytes) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
     }

@@ -24,22 +24,22 @@ const SUMMARY: &str = "corelet";
 /// Under this name they have the Gaussian part of a coreset, without which its rows mean nothing.
 pub(super) const REST: &str = "corelet.rest";
 
-/// A weight stands for so many rows; beyond this it is a slip.
+/// The largest plausible weight; a larger one is a mistake.
 const MOST_WEIGHT: f64 = 1e30;
 
-/// What a file that [`write_rows`](crate::write_rows) wrote says, CSV, Parquet or JSON.
+/// The content of a file written by [`write_rows`](crate::write_rows): CSV, Parquet or JSON.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CoresetFile {
     /// The rows of the data, distinct.
     pub rows: Vec<usize>,
     /// Their weights, finite and not negative.
     pub weights: Vec<f64>,
-    /// What tells the observations that it was built on from others; CSV has no place for it.
+    /// The fingerprint of the observations on which it was built; CSV has no place for it.
     pub fingerprint: Option<String>,
-    /// What else was written about it, by key; nothing in CSV.
+    /// Other metadata, by key; empty for CSV.
     pub notes: BTreeMap<String, String>,
     file: String,
-    /// The other columns, as text; none where a cell is missing.
+    /// The other columns, as text; none if a cell is missing.
     cells: Cells,
     /// The column of the weights.
     weight: &'static str,
@@ -65,7 +65,7 @@ pub fn read_coreset(path: &Path) -> Result<CoresetFile, DataError> {
     checked(written, file, WEIGHT)
 }
 
-/// Reads a coreset of groups, which has a note under this key; none where the file has not.
+/// Reads a coreset of groups, which has a note under this key; none if the file has not.
 ///
 /// # Errors
 /// See [`read_coreset`].
@@ -90,7 +90,7 @@ impl Written {
     }
 }
 
-/// What is in a file.
+/// The content of a file.
 fn read_written(path: &Path, file: &str) -> Result<Written, DataError> {
     Ok(match Output::from_path(path)? {
         Output::Json => read_json(path, file)?,
@@ -125,14 +125,14 @@ fn checked(written: Written, file: String, weight: &'static str) -> Result<Cores
     Ok(CoresetFile { rows, weights, fingerprint, notes, file, cells, weight })
 }
 
-/// What is in a coreset file, before it is looked at.
+/// The content of a coreset file, before it is checked.
 struct Written {
     rows: Vec<f64>,
     cells: Cells,
     notes: BTreeMap<String, String>,
 }
 
-/// What a summary says of the observations that it is about.
+/// The information about observations in a summary.
 #[derive(Default, Deserialize)]
 struct Known {
     fingerprint: Option<String>,
@@ -145,6 +145,10 @@ impl Known {
 }
 
 fn read_table(source: &Source<'_>, notes: BTreeMap<String, String>) -> Result<Written, DataError> {
+    if !source.column_names().iter().any(|name| *name == "row") {
+        let reason = "it has no column 'row'; write one with build, or with fit --coreset".to_owned();
+        return Err(DataError::NotCoreset { file: source.name().to_owned(), reason });
+    }
     let rows = numbers(source, "row")?;
     let all: Vec<usize> = (0..rows.len()).collect();
     Ok(Written { rows, cells: texts(&source.cells(&all)?), notes })
@@ -174,7 +178,7 @@ impl CoresetFile {
     /// this file; a column that is not there has no cells there. The rows have the numbers `numbers`.
     ///
     /// # Errors
-    /// Where `source` cannot be read.
+    /// If `source` cannot be read.
     pub fn joined(
         &self,
         places: &[usize],

@@ -1,4 +1,4 @@
-//! Which files a table is made of: those named, those that match a pattern, those in a folder.
+//! The files of a table: named files, files that match a pattern, files in a folder.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::error::DataError;
 /// is no data.
 ///
 /// # Errors
-/// Where a pattern or a folder has no file.
+/// If a pattern or a folder has no file.
 pub fn input_files<P: AsRef<Path>>(paths: &[P], format: Option<Format>) -> Result<Vec<PathBuf>, DataError> {
     if paths.is_empty() {
         return Err(DataError::NoParts { path: PathBuf::new(), reason: "no file is named".to_owned() });

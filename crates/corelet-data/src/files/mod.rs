@@ -42,7 +42,7 @@ impl Source<'static> {
     /// [design](crate::DesignOptions) may name more.
     ///
     /// # Errors
-    /// Names the file and what is wrong with it. Rows are not looked at yet.
+    /// Names the file and what is wrong with it. Rows are not read yet.
     pub fn open(path: &Path, format: Option<Format>) -> Result<Self, DataError> {
         Self::open_all(&[path], format, &Storage::default())
     }
@@ -117,7 +117,7 @@ impl Source<'_> {
     /// The cells of chosen rows of the file, as they are there.
     ///
     /// # Errors
-    /// Where there is no such row, or the file cannot be read any more.
+    /// If there is no such row, or the file cannot be read any more.
     pub fn cells(&self, rows: &[usize]) -> Result<RowCells, DataError> {
         let mut sorted = rows.to_vec();
         sorted.sort_unstable();

@@ -1,4 +1,4 @@
-//! NumPy arrays: a header, then plain numbers. Pickled objects are refused before a byte of them is looked at.
+//! NumPy arrays: a header, then plain numbers. Pickled objects are refused before any of their bytes are read.
 
 use std::io::{self, Read};
 use std::ops::Range;

@@ -12,10 +12,10 @@ use crate::error::DataError;
 /// Links that are followed before a chain of them is called endless.
 const MAX_LINKS: usize = 40;
 
-/// The path that stands for standard output.
+/// The path that means standard output.
 pub const STANDARD_OUTPUT: &str = "-";
 
-/// What a caller of [`write_whole`] writes through.
+/// The writer for callers of [`write_whole`].
 pub type Sink<'a> = dyn Write + Send + 'a;
 
 /// Writes what `fill` writes to `path`, so that no reader ever sees half of it.
@@ -54,7 +54,7 @@ pub fn write_whole(
     unfinished.finish(&target).map_err(|e| failed(&e))
 }
 
-/// Whether a path stands for standard output.
+/// Whether a path means standard output.
 pub fn is_standard_output(path: &Path) -> bool {
     path.as_os_str() == STANDARD_OUTPUT
 }
@@ -78,7 +78,7 @@ impl<W: Write> Write for Patient<W> {
     }
 }
 
-/// A file that nobody sees before it is whole.
+/// A file that is invisible until it is complete.
 enum Unfinished {
     /// Without a name, so that nothing is left of it whenever the process is killed.
     #[cfg(target_os = "linux")]
@@ -165,7 +165,7 @@ pub fn is_same_file(a: &Path, b: &Path) -> bool {
     a == b || first.zip(second).is_some_and(|(first, second)| is_same_node(&first, &second))
 }
 
-/// Where an output goes.
+/// The destination of an output.
 enum Destination {
     /// The file at the end of all links, and what is there already.
     Regular { target: PathBuf, existing: Option<Metadata> },

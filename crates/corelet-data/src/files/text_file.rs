@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::content::{Content, ContentReader};
 use crate::error::DataError;
-use crate::scan::memory::size;
+use crate::scan::memory::{size, tried};
 
 /// Text read at a time.
 const CHUNK: usize = 1 << 20;
@@ -111,7 +111,7 @@ impl Chunks {
     /// Adds what comes next to `text`, `count` bytes or all that is left.
     fn read_more(&mut self, text: &mut Vec<u8>, count: usize) -> Result<(), DataError> {
         let failed = |e: std::io::Error| DataError::read(&self.name, &e);
-        text.try_reserve(count).map_err(|e| failed(std::io::Error::other(e)))?;
+        tried(|| text.try_reserve(count)).map_err(|e| failed(std::io::Error::other(e)))?;
         let found = self.reader.by_ref().take(count as u64).read_to_end(text).map_err(failed)?;
         self.ended = found < count;
         Ok(())

@@ -19,7 +19,7 @@ pub struct Distinct {
     /// Without weights.
     rows: Observations,
     weights: Vec<Twofold>,
-    /// Where each stands first among all rows.
+    /// The first occurrence of each among all rows.
     first: Vec<usize>,
 }
 
@@ -54,12 +54,12 @@ impl Distinct {
         self.first.len()
     }
 
-    /// True where there is none.
+    /// True if there is none.
     pub fn is_empty(&self) -> bool {
         self.first.is_empty()
     }
 
-    /// The rows with their weights, and where each stands first.
+    /// The rows with their weights, and the first occurrence of each.
     pub fn into_observations(self) -> (Observations, Vec<usize>) {
         let weights = self.weights.into_iter().map(Twofold::value).collect();
         (self.rows.with_weights(weights), self.first)
@@ -67,7 +67,7 @@ impl Distinct {
 }
 
 impl Observations {
-    /// The distinct rows, each with the sum of the weights of all rows equal to it, and where each stands first; none where no two
+    /// The distinct rows, each with the sum of the weights of all rows equal to it, and its first occurrence; none if no two
     /// rows are equal.
     ///
     /// Σ fᵢℓᵢ(θ) is the same sum with equal terms taken together. What takes memory are the distinct rows.
@@ -80,7 +80,7 @@ impl Observations {
         })
     }
 
-    /// Where each distinct row stands first, and the sum of these weights over the rows that are equal to it.
+    /// The first occurrence of each distinct row, and the sum of these weights over the rows that are equal to it.
     fn collapse(&self, weight: impl Fn(usize) -> Twofold) -> (Vec<usize>, Vec<Twofold>) {
         let (mut first, mut weights): (Vec<usize>, Vec<Twofold>) = (Vec::new(), Vec::new());
         // By its hash, the last distinct row that has it; by distinct row, the one before.

@@ -14,7 +14,7 @@ use super::scratch::{Mapped, ScratchFile};
 #[derive(Clone)]
 pub struct Held<T>(pub(super) Where<T>);
 
-/// Where they are.
+/// Their location.
 #[derive(Clone)]
 pub(super) enum Where<T> {
     Memory(Vec<T>),
@@ -37,7 +37,7 @@ impl<T: Pod> Held<T> {
     /// Room for `count` other numbers of the same rows: in memory where these are, in the same folder otherwise.
     ///
     /// # Errors
-    /// Where a scratch file cannot be made.
+    /// If a scratch file cannot be made.
     pub fn beside<U: Pod>(&self, count: usize) -> Result<Growing<U>, ScratchError> {
         Ok(match &self.0 {
             Where::Memory(_) => Growing::in_memory(count),
@@ -183,7 +183,7 @@ impl<T: Pod> Growing<T> {
     /// Keeps what there was last [room](Self::room) for.
     ///
     /// # Errors
-    /// Where a scratch file cannot be written.
+    /// If a scratch file cannot be written.
     pub fn filled(&mut self) -> Result<(), ScratchError> {
         match &mut self.0 {
             Made::Memory { done, making, .. } => *done += std::mem::take(making),
@@ -199,7 +199,7 @@ impl<T: Pod> Growing<T> {
     /// Appends some.
     ///
     /// # Errors
-    /// Where a scratch file cannot be written.
+    /// If a scratch file cannot be written.
     pub fn push(&mut self, more: &[T]) -> Result<(), ScratchError> {
         self.room(more.len()).copy_from_slice(more);
         self.filled()
@@ -208,7 +208,7 @@ impl<T: Pod> Growing<T> {
     /// All of them.
     ///
     /// # Errors
-    /// Where a scratch file cannot be mapped.
+    /// If a scratch file cannot be mapped.
     pub fn finish(self) -> Result<Held<T>, ScratchError> {
         Ok(match self.0 {
             Made::Memory { numbers, .. } => numbers.into(),

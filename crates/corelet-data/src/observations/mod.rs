@@ -1,4 +1,4 @@
-//! What every model is built on: a numeric matrix, its target and what stands beside it, all finite, of agreeing lengths.
+//! The data of a model: a numeric matrix, its target and other numbers of each row, all finite and of equal lengths.
 
 mod collapse;
 mod held;
@@ -52,10 +52,10 @@ pub struct Observations {
     pub dim: usize,
     /// The target of each row, or empty for a model without one.
     pub target: Held<f64>,
-    /// What stands beside the target of each row: the exposure of a count (0 where nothing could be counted), the trials of successes, whether
+    /// The second number of each row's outcome: the exposure of a count (0 if nothing could be counted), the number of trials, whether
     /// an event was seen.
     pub exposure: Option<Held<f64>>,
-    /// What the log-likelihood of each row is multiplied by (> 0).
+    /// The factor of each row's log-likelihood (> 0).
     pub weights: Option<Held<f64>>,
     /// What is added to the (first) predictor of each row.
     pub offset: Option<Held<f64>>,
@@ -89,7 +89,7 @@ impl Observations {
         self.features.len() / self.dim.max(1)
     }
 
-    /// True where there is no row.
+    /// True if there is no row.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.features.is_empty()
@@ -169,7 +169,7 @@ impl Observations {
         format!("{:016x}", mix(sum ^ len as u64))
     }
 
-    /// The fingerprint of `len` rows and then these, from that of the former; none where it is not one.
+    /// The fingerprint of `len` rows and then these, from that of the former; none if it is not one.
     pub fn fingerprint_after(&self, fingerprint: &str, len: usize) -> Option<String> {
         let before = unmix(u64::from_str_radix(fingerprint, 16).ok()?) ^ len as u64;
         let sum = before.wrapping_add(self.fingerprint_sum(len));

@@ -20,7 +20,7 @@ impl Observations {
     /// parts of another file, each of which is then put in order in memory; the first file is gone by then.
     ///
     /// # Errors
-    /// Where a scratch file cannot be made, written or read.
+    /// If a scratch file cannot be made, written or read.
     pub fn reordered(self, order: &[usize]) -> Result<Self, ScratchError> {
         let of = |column: Option<Held<f64>>| column.map(|column| column.reordered(order, 1)).transpose();
         Ok(Self {

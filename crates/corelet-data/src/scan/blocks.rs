@@ -69,7 +69,7 @@ pub(crate) struct Batch<'a> {
 /// Cells of one wanted column.
 #[derive(Clone, Copy)]
 pub(crate) struct BatchColumn<'a> {
-    /// What they were taken as; none where all of them are missing.
+    /// What they were taken as; none if all of them are missing.
     pub(crate) kind: Option<Kind>,
     pub(crate) values: ValuesView<'a>,
 }

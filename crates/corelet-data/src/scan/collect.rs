@@ -36,7 +36,7 @@ impl Source<'_> {
         Ok(self.collect(&[column])?.pop().unwrap_or(Values::Bool(Vec::new())))
     }
 
-    /// The numbers of one column; none where it is of another kind.
+    /// The numbers of one column; none if it is of another kind.
     pub(crate) fn numbers(&self, name: &str) -> Result<Option<Vec<f64>>, DataError> {
         Ok(match self.column(name)? {
             Values::Number { values, .. } => Some(values),

@@ -27,7 +27,7 @@ impl KeptRows {
         self.len
     }
 
-    /// True where no row was kept.
+    /// True if no row was kept.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

@@ -1,8 +1,28 @@
 //! How much memory there is, so that what does not fit is refused in words.
 
+use std::cell::Cell;
 use std::fs;
 
 use crate::error::DataError;
+
+thread_local! {
+    static TRIED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether memory that this thread asks for now may be refused: an error of ours then says so.
+///
+/// A program whose allocator ends it in words where there is no memory can ask this first.
+pub fn allocation_is_tried() -> bool {
+    TRIED.get()
+}
+
+/// Asks for memory that may be refused.
+pub(crate) fn tried<T>(ask: impl FnOnce() -> T) -> T {
+    let outer = TRIED.replace(true);
+    let answer = ask();
+    TRIED.set(outer);
+    answer
+}
 
 /// Bytes that this process may still take, where the system tells (Linux): the least of what the machine has, what
 /// its control group may have, and what its address space may grow by.
@@ -37,7 +57,7 @@ pub(crate) fn zeros<T: Clone + Default>(file: &str, what: &str, n: usize) -> Res
     let needed = (n as u64).saturating_mul(size_of::<T>() as u64);
     require(file, what, needed)?;
     // Asked for and given back: `vec!` takes pages as they come, but would end the process where there are none.
-    if Vec::<T>::new().try_reserve_exact(n).is_err() {
+    if tried(|| Vec::<T>::new().try_reserve_exact(n)).is_err() {
         let available = available().unwrap_or_default();
         return Err(DataError::Memory { file: file.to_owned(), what: what.to_owned(), needed, available });
     }

@@ -40,7 +40,7 @@ pub(crate) trait Reader: Send + Sync {
     fn blocks<'a>(&'a self, wanted: &'a [Wanted], markers: &'a Markers) -> Result<Blocks<'a>, DataError>;
 
     /// The file of several, and the place in it, of a place that an error of the last look gives; `file` is the one that it
-    /// names. None where there is one file, in which places are what they are.
+    /// names. None if there is one file, in which places are what they are.
     fn locate(&self, _file: &str, _place: Place) -> Option<(String, Place)> {
         None
     }

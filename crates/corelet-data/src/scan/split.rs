@@ -153,7 +153,7 @@ fn undoubled(inside: &[u8]) -> Vec<u8> {
     text
 }
 
-/// The end of the last record of `text` that more text would not change; none where there is no such record.
+/// The end of the last record of `text` that more text would not change; none if there is no such record.
 pub(crate) fn last_record_end(text: &[u8], delimiter: u8) -> Option<usize> {
     if memchr(b'"', text).is_none() {
         let newline = memchr::memrchr(b'\n', text);

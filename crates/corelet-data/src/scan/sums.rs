@@ -29,7 +29,7 @@ impl Spread {
         Self { mean, sd: variance.sqrt(), rms: mean.sqrt(), min, max }
     }
 
-    /// True where the values differ by no more than rounding.
+    /// True if the values differ by no more than rounding.
     pub(crate) fn is_constant(&self) -> bool {
         let size = self.min.abs().max(self.max.abs());
         self.max - self.min <= 4.0 * f64::EPSILON * size
@@ -65,7 +65,7 @@ impl Size {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Tally {
     pub(crate) rows: usize,
-    /// None where rows have no weights.
+    /// None if rows have no weights.
     weights: Option<Twofold>,
 }
 

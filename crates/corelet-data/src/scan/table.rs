@@ -92,7 +92,7 @@ impl Values {
         self.view().len()
     }
 
-    /// True where there is no cell.
+    /// True if there is no cell.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -20,7 +20,7 @@ impl Markers {
         Self { texts, numbers }
     }
 
-    /// True where there is none.
+    /// True if there is none.
     pub(crate) fn is_empty(&self) -> bool {
         self.texts.is_empty()
     }
@@ -30,7 +30,7 @@ impl Markers {
         self.texts.iter().any(|marker| marker.as_bytes() == text)
     }
 
-    /// The number, NaN where it stands for nothing.
+    /// The number, NaN if it stands for nothing.
     pub(crate) fn number(&self, value: f64) -> f64 {
         if self.numbers.contains(&value) { f64::NAN } else { value }
     }
@@ -52,7 +52,7 @@ impl Markers {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NotUtf8(pub(crate) usize);
 
-/// The cells of a column as `kind`, or as what all of them can be; none where all are missing.
+/// The cells of a column as `kind`, or as what all of them can be; none if all are missing.
 ///
 /// A cell that is not of the given kind is missing: the look that found the kind has seen every cell.
 pub(crate) fn decode(
@@ -76,7 +76,7 @@ pub(crate) fn decode(
     Ok((kind, values))
 }
 
-/// The kind that every cell has, `Text` where they differ; none where all are missing.
+/// The kind that every cell has, `Text` where they differ; none if all are missing.
 pub(crate) fn guess(cells: &[Cow<'_, [u8]>], markers: &Markers) -> Option<Kind> {
     let mut present = cells.iter().map(|cell| cell.trim_ascii()).filter(|cell| !markers.is_missing(cell));
     let first = present.next()?;

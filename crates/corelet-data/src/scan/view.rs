@@ -117,7 +117,7 @@ impl Numbers<'_> {
         }
     }
 
-    /// True where there is none.
+    /// True if there is none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -183,7 +183,7 @@ impl ValuesView<'_> {
         }
     }
 
-    /// The numbers of these rows; none where the cells are of another kind.
+    /// The numbers of these rows; none if the cells are of another kind.
     pub(crate) fn numbers_of(&self, rows: &[usize]) -> Option<Vec<f64>> {
         match self {
             Self::Number { values, .. } => Some(rows.iter().map(|&row| values.get(row)).collect()),
@@ -200,7 +200,7 @@ impl ValuesView<'_> {
         }
     }
 
-    /// True where there is no cell.
+    /// True if there is no cell.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -50,7 +50,7 @@ impl Effects {
         self.terms.len()
     }
 
-    /// True where there is none.
+    /// True if there is none.
     pub fn is_empty(&self) -> bool {
         self.terms.is_empty()
     }

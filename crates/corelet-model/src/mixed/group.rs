@@ -48,7 +48,7 @@ impl Nodes {
         self.points.len()
     }
 
-    /// True where there is none.
+    /// True if there is none.
     pub fn is_empty(&self) -> bool {
         self.points.is_empty()
     }
@@ -73,7 +73,7 @@ pub struct Scratch {
     pub(super) base: Vec<f64>,
     /// z of each row.
     pub(super) z: Vec<Effect>,
-    /// fⱼ ∂ℓ/∂η at each node, for one node after the other; empty where no gradient is asked for.
+    /// fⱼ ∂ℓ/∂η at each node, for one node after the other; empty if no gradient is asked for.
     slopes: Vec<f64>,
     /// C of the curvature at the mode: a node is mode + C⁻ᵀz.
     pub(super) spread: [f64; 3],

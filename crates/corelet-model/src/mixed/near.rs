@@ -32,7 +32,7 @@ pub struct NearScratch {
 }
 
 impl Mixed {
-    /// Draws, one after the other, near `centre`; none where the rows have parameters beside their predictor.
+    /// Draws, one after the other, near `centre`; none if the rows have parameters beside their predictor.
     pub fn near(&self, centre: &[f64], draws: &[f64]) -> Option<NearDraws> {
         let RowFamily::One(_) = &self.family else { return None };
         let place = self.place(centre);

@@ -25,9 +25,9 @@ pub(crate) struct TracePoint {
     /// Theorem 1's bound on the distance, from the two iterates before; none at t = 0.
     pub(crate) invariant: Option<f64>,
     /// The bound on the distance in the proof of Corollary 1, φᵗ⁻¹(‖w₁ − w*‖ + (ρτ/φ)‖w₀ − w*‖) with τ the largest so
-    /// far; none at t = 0, and none where there is noise.
+    /// far; none at t = 0, and none if there is noise.
     pub(crate) distance_bound: Option<f64>,
-    /// Corollary 1's bound on the objective, φᵗ⁻¹(f(w₁)β₂ₖ/α₂ₖ + f(w₀)·ρτβ₂ₖ/(φαₖ)); none where there is no bound on the
+    /// Corollary 1's bound on the objective, φᵗ⁻¹(f(w₁)β₂ₖ/α₂ₖ + f(w₀)·ρτβ₂ₖ/(φαₖ)); none if there is no bound on the
     /// distance.
     pub(crate) objective_bound: Option<f64>,
 }

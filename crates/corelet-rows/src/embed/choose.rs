@@ -11,14 +11,14 @@ use crate::posterior::Gaussian;
 use crate::random::Stream;
 use crate::rows::Rows;
 
-/// Most coordinates that are chosen unasked: a pool of 1000 columns then takes 48 MB, and a pass over a million rows
+/// The largest number of coordinates that `auto` chooses: a pool of 1000 columns then takes 48 MB, and a pass over a million rows
 /// about a tenth of a second on two cores. It admits order 3 up to D = 31 and order 2 up to D = 108.
 const MOST_COORDINATES: usize = 6000;
 
 /// A part of the full log-likelihood that is below this, in nats, need not be matched by any coreset.
 const NEGLIGIBLE: f64 = 1e-6;
 
-/// Rows looked at to see whether a likelihood is quadratic.
+/// Number of rows that decide whether a likelihood is quadratic.
 const SAMPLE: usize = 1000;
 
 /// Draws that are taken unasked: four a point, but at least and at most so many. Beyond, what draws miss is small beside
@@ -29,27 +29,27 @@ const MOST_DRAWS: usize = 4000;
 /// Passes over all rows that a pursuit is reckoned at; most make fewer.
 const PASSES: f64 = 8.0;
 
-/// What a draw costs in a pass, in multiply-adds: a log-likelihood, where a coordinate is one product.
+/// The cost of a draw in a pass, in multiply-adds: a log-likelihood, compared with one product for a coordinate.
 const DRAW: f64 = 10.0;
 
-/// Multiply-adds of a pursuit that is over before anybody notices, whatever the embedding: some tenths of a second.
+/// Multiply-adds of a pursuit that takes a few tenths of a second, whatever the embedding.
 const CHEAP: f64 = 3e9;
 
-/// Embeds rows under π̂. `k` is the number of points wanted, on which the default number of draws depends.
+/// Embeds rows under π̂. `k` is the number of points; the default number of draws depends on it.
 ///
-/// `auto` takes, of a model with a linear predictor,
-/// 1. order 2 where ℓ‴ = 0, since nothing is dropped;
-/// 2. else the rich embedding where that costs little: order 3, where it has at most 6000 coordinates (D ≤ 31), and either
-///    at least 2k of them or a tail of less than 10⁻⁶ nats (as many points as coordinates are exact in it, so that near it
-///    more points would gain nothing); else order 2 with draws on what it leaves over;
-/// 3. else order 2, where it has at most 6000 coordinates (D ≤ 108): whether that is enough is seen afterwards, and
-///    [`richer`] is what to go on with;
+/// For a model with a linear predictor, `auto` takes
+/// 1. order 2 if ℓ‴ = 0, because nothing is dropped;
+/// 2. else the rich embedding if it costs little: order 3 if it has at most 6000 coordinates (D ≤ 31), and either
+///    at least 2k of them or a tail of less than 10⁻⁶ nats (with as many points as coordinates it is exact, so near that
+///    number more points would gain nothing); else order 2 with draws of the remainder;
+/// 3. else order 2 if it has at most 6000 coordinates (D ≤ 108): the held-out draws tell whether that is enough, and
+///    [`richer`] continues otherwise;
 /// 4. else draws;
 ///
-/// and of a model with several predictors a row, which has no order 3, what is left of these: order 2 with draws where that
+/// A model with several predictors per row has no order 3. For it `auto` takes order 2 with draws if that
 /// costs little, else order 2, else draws.
 ///
-/// The Gaussian mean has its own exact embedding, whatever the order asked for.
+/// The Gaussian mean has its own exact embedding, whatever order is requested.
 ///
 /// # Errors
 /// See [`EmbedError`].
@@ -118,7 +118,7 @@ pub fn may_be_richer(embedding: &Embedded<'_>) -> bool {
     matches!(**embedding.recipe(), Recipe::Hermite { order: 2, .. }) && embedding.description().tail > 0.0
 }
 
-/// What `auto` goes on with for `k` points where order 2 turns out to be the limit; none where it has nothing better.
+/// The embedding with which `auto` continues for `k` points if order 2 limits the accuracy; none if there is nothing better.
 ///
 /// # Errors
 /// See [`EmbedError`].
@@ -191,7 +191,7 @@ impl Recipes {
     }
 }
 
-/// What the embedding of a model depends on.
+/// The properties of a model on which its embedding depends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     GaussianMean,

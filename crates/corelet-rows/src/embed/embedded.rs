@@ -1,4 +1,4 @@
-//! The dictionary that methods ask: every answer comes from rows, wherever they are, by one of the questions.
+//! The dictionary for methods: every answer comes from rows, wherever they are stored, by one of the queries.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -41,7 +41,7 @@ impl<'a> Embedded<'a> {
     /// Asks for the sum.
     ///
     /// # Errors
-    /// Where the rows have no such embedding, or did not answer.
+    /// If the rows have no such embedding, or did not answer.
     pub fn new(rows: &'a dyn Rows, recipe: Recipe) -> Result<Self, EmbedError> {
         Self::sampled(rows, recipe, 0, 0)
     }
@@ -49,7 +49,7 @@ impl<'a> Embedded<'a> {
     /// Asks for the sum and, in the same pass, for a sample of `count` columns that a method with this seed may begin with.
     ///
     /// # Errors
-    /// Where the rows have no such embedding, or did not answer.
+    /// If the rows have no such embedding, or did not answer.
     pub fn sampled(rows: &'a dyn Rows, recipe: Recipe, seed: u64, count: usize) -> Result<Self, EmbedError> {
         let recipe = Arc::new(recipe);
         let apart = Sketch::sampled(&recipe, rows.len());
@@ -81,7 +81,7 @@ impl<'a> Embedded<'a> {
         self.sketch.as_ref()
     }
 
-    /// The rows whose columns were ever asked for, ascending: what a method has looked at closely.
+    /// The rows whose columns were ever requested, ascending.
     pub fn pool(&self) -> Vec<usize> {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).iter().copied().collect()
     }
@@ -90,7 +90,7 @@ impl<'a> Embedded<'a> {
         self.brought.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The rows `ids`: those at hand, and the others by one fetch.
+    /// The rows `ids`: from memory if possible, and the others by one fetch.
     fn obtain(&self, ids: &[usize]) -> Result<Observations, RowsError> {
         let brought = self.brought();
         let at = |id: &usize| brought.ids.binary_search(id);

@@ -41,7 +41,7 @@ use crate::rows::RowsError;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum EmbedError {
-    /// Hermite was asked of a model without a linear predictor.
+    /// A Hermite embedding was requested for a model without a linear predictor.
     #[error("the {model} model has no linear predictor, so it has no Hermite embedding, only one by draws")]
     NoLinearPredictor {
         /// The model's name.
@@ -50,7 +50,7 @@ pub enum EmbedError {
     /// A covariance needs two draws.
     #[error("{count} draws are too few: at least 2 are needed for a covariance")]
     TooFewDraws {
-        /// What was asked for.
+        /// The requested value.
         count: usize,
     },
     /// A log-likelihood that is NaN or infinite. Rows and draws count from 0.
@@ -66,7 +66,7 @@ pub enum EmbedError {
     /// Sizes that do not agree.
     #[error("{what} has {got} numbers where {expected} are needed")]
     Length {
-        /// What has the wrong size.
+        /// The item with the wrong size.
         what: &'static str,
         /// The size that it has.
         got: usize,
@@ -82,7 +82,7 @@ pub enum EmbedError {
     /// An order that the Hermite embedding does not have.
     #[error("Hermite order {order} is not one of 1, 2 and 3")]
     Order {
-        /// What was asked for.
+        /// The requested value.
         order: usize,
     },
     /// An order that a model with several predictors a row does not have.
@@ -92,7 +92,7 @@ pub enum EmbedError {
     JointOrder {
         /// The model's name.
         model: &'static str,
-        /// What was asked for.
+        /// The requested value.
         order: usize,
     },
     /// π̂ is not over the parameters of the model.
@@ -130,10 +130,10 @@ pub enum EmbedError {
     Solver(#[from] sparse_nnls::Error),
 }
 
-/// What was chosen, for the user to see.
+/// The chosen embedding, for display.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Description {
-    /// As it would be asked for: `hermite:3`, `draws:500`.
+    /// In the form of the setting: `hermite:3`, `draws:500`.
     pub name: String,
     /// Length of a column.
     pub coordinates: usize,

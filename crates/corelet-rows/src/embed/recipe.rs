@@ -1,4 +1,4 @@
-//! How a row becomes a column, as plain data: whoever holds rows can make their columns from it.
+//! How a row becomes a column, as plain data: the holder of the rows can compute their columns from it.
 
 use std::sync::Arc;
 
@@ -134,7 +134,7 @@ impl Recipe {
     /// Everything that passes over these rows need, in one pass; `first` is the id of the first of them.
     ///
     /// # Errors
-    /// Where the rows have no such embedding, or a log-likelihood is not finite.
+    /// If the rows have no such embedding, or a log-likelihood is not finite.
     pub fn prepare(&self, model: &Arc<dyn Model>, first: usize) -> Result<Prepared, RowsError> {
         match model.joint() {
             Some(joint) => self.prepare_with(model, first, |posterior, order| {
@@ -200,7 +200,7 @@ impl Recipe {
     /// What orders 1 and 2 leave of each log-likelihood at the draws of this recipe.
     ///
     /// # Errors
-    /// Where the embedding has no draws, or the rows have no exact orders.
+    /// If the embedding has no draws, or the rows have no exact orders.
     pub(super) fn remainders(&self, model: &Arc<dyn Model>) -> Result<Box<dyn Differences>, RowsError> {
         match self {
             Self::HermiteDraws { posterior, shifts } => {

@@ -1,4 +1,4 @@
-//! The log-likelihood of all rows at any draws, without a look at them: orders 1 and 2 exactly, the rest from a sample.
+//! The log-likelihood of all rows at any draws, without another pass: orders 1 and 2 exactly, the rest from a sample.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::rows::{Gather, Gathered, Rows, RowsError};
 /// Rows in the sample, and the one that is left out: what is left of order 3 and above is then known to about Σᵢ‖rᵢ‖/64.
 const SAMPLED: usize = 4096;
 
-/// Up to so many rows a look at each of them costs no more than a sample is worth.
+/// Up to this number of rows, a pass over all of them is cheap enough.
 const FEW_ROWS: usize = 100_000;
 
 /// Remainders computed by one thread at a time.
@@ -47,15 +47,15 @@ pub struct Sketch {
 }
 
 impl Sketch {
-    /// How many of so many rows it samples: none where all can be looked at, or where orders 1 and 2 are not exact.
+    /// How many of so many rows it samples: none if all can be looked at, or where orders 1 and 2 are not exact.
     pub(super) fn sampled(recipe: &Recipe, rows: usize) -> usize {
         if rows > FEW_ROWS && with_exact_orders(recipe).is_some() { SAMPLED } else { 0 }
     }
 
-    /// From the answer to a question that asked for a sample apart; none where it did not, or where orders 1 and 2 are not exact.
+    /// From the answer to a question that asked for a sample apart; none if it did not, or where orders 1 and 2 are not exact.
     ///
     /// # Errors
-    /// Where the rows that came are no data of the likelihood.
+    /// If the rows that came are no data of the likelihood.
     pub fn new(
         rows: &dyn Rows,
         question: &Gather,
@@ -89,7 +89,7 @@ impl Sketch {
     /// L at `anchor` + Δₛ for each s, but for a constant.
     ///
     /// # Errors
-    /// Where a log-likelihood has no remainder.
+    /// If a log-likelihood has no remainder.
     pub fn at(&self, anchor: &[f64], shifts: &Shifts) -> Result<Sketched, RowsError> {
         let count = shifts.len();
         let moved = (0..count).flat_map(|s| {

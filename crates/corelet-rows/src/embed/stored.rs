@@ -60,7 +60,7 @@ impl Stored {
     /// φᵢ = (ℓᵢ(θ_s) − ℓ̄ᵢ)_s / √S for S draws from π̂ (those that coresets are built on): the paper's embedding.
     ///
     /// # Errors
-    /// Where a log-likelihood is not finite.
+    /// If a log-likelihood is not finite.
     pub fn draws(
         model: &Arc<dyn Model>,
         posterior: &Gaussian,
@@ -73,7 +73,7 @@ impl Stored {
     /// [`Stored::draws`] from another stream of the seed.
     ///
     /// # Errors
-    /// Where a log-likelihood is not finite.
+    /// If a log-likelihood is not finite.
     pub fn draws_of_stream(
         model: &Arc<dyn Model>,
         posterior: &Gaussian,

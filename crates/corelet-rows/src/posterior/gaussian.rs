@@ -11,7 +11,7 @@ use crate::model::Shifts;
 use crate::model::special::log1p_minus_x;
 use crate::random::Stream;
 
-/// N(μ, Σ) with everything that is asked of it: Σ = LLᵀ, P = Σ⁻¹.
+/// N(μ, Σ) with its factorisations: Σ = LLᵀ, P = Σ⁻¹.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Gaussian {
     /// μ.
@@ -76,7 +76,7 @@ impl Gaussian {
         self.shifts_at(count, seed, stream, 0)
     }
 
-    /// The same, where one purpose needs draws again and again: each index is a stream of its own.
+    /// The same for a purpose that needs several sets of draws: each index is an independent stream.
     pub fn shifts_at(&self, count: usize, seed: u64, stream: Stream, index: u64) -> Shifts {
         /// From this dimension on the draws are a product of matrices.
         const LARGE: usize = 320;

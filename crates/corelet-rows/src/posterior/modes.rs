@@ -1,4 +1,4 @@
-//! The modes of a posterior: one where that is certain, and elsewhere those that climbs from dispersed starts end at.
+//! The modes of a posterior: one if that is certain, and otherwise those at which climbs from dispersed starts end.
 //!
 //! A log-concave likelihood under a log-concave prior has one mode, and nothing is looked for. Elsewhere a sample of the rows is
 //! climbed by Newton's method from curves through a few rows, from the rows that the known fit explains worst, from rows without
@@ -162,7 +162,7 @@ impl Modes {
 /// Whether the posterior certainly has one mode: a concave log-likelihood under a log-concave prior.
 ///
 /// # Errors
-/// Where the rows did not answer.
+/// If the rows did not answer.
 pub fn has_one_mode(rows: &dyn Rows, prior: &Prior) -> Result<bool, RowsError> {
     Ok(prior.is_log_concave() && rows.is_log_concave()?)
 }
@@ -171,7 +171,7 @@ pub fn has_one_mode(rows: &dyn Rows, prior: &Prior) -> Result<bool, RowsError> {
 /// if they do. Deterministic for a seed, whatever the number of threads.
 ///
 /// # Errors
-/// Where the rows did not answer.
+/// If the rows did not answer.
 pub fn modes(
     rows: &dyn Rows,
     prior: &Prior,
@@ -211,10 +211,10 @@ pub fn modes(
     Ok(Modes::of(found))
 }
 
-/// The modes of the posterior of weighted rows, looked for from `known` places too; none where no climb ends at one.
+/// The modes of the posterior of weighted rows, looked for from `known` places too; none if no climb ends at one.
 ///
 /// # Errors
-/// Where the rows did not answer.
+/// If the rows did not answer.
 pub fn modes_of_weighted(
     rows: &Weighted,
     prior: &Prior,

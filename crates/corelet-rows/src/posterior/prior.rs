@@ -45,7 +45,7 @@ impl Prior {
     /// Independent N(mⱼ, sⱼ²), one a parameter.
     ///
     /// # Errors
-    /// Where a standard deviation is not positive and finite, or the two are not of one length.
+    /// If a standard deviation is not positive and finite, or the two are not of one length.
     pub fn independent(mean: Vec<f64>, sd: &[f64]) -> Result<Prior, LaplaceError> {
         let dim = mean.len();
         if sd.len() != dim {
@@ -68,7 +68,7 @@ impl Prior {
     /// if its spread were theirs.
     ///
     /// # Errors
-    /// Where a number makes no density.
+    /// If a number makes no density.
     pub fn of_densities(densities: &[Density]) -> Result<Prior, LaplaceError> {
         for density in densities {
             density.check().map_err(|reason| LaplaceError::Density { density: *density, reason })?;
@@ -193,11 +193,11 @@ impl Prior {
     }
 
     /// The standard deviations of a Gaussian fit, for [`with_spreads`](Prior::with_spreads): those that normal densities of the same
-    /// variance lead to, by a [rough picture](LogLikelihood::rough) of the likelihood where there is one. None where the prior has
+    /// variance lead to, by a [rough picture](LogLikelihood::rough) of the likelihood where there is one. None if the prior has
     /// no kink, or there is no such fit.
     ///
     /// # Errors
-    /// Where the rows did not answer.
+    /// If the rows did not answer.
     pub fn spreads(&self, likelihood: &dyn LogLikelihood) -> Result<Vec<f64>, RowsError> {
         if !self.has_kinks() {
             return Ok(Vec::new());

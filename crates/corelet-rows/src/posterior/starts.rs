@@ -1,4 +1,4 @@
-//! Where a search for modes starts: far apart, and in all the places that a posterior with several modes is known to have them.
+//! The starting points of a search for modes: far apart, and at all places where posteriors are known to have several modes.
 //!
 //! | start | what it finds |
 //! | --- | --- |

@@ -67,7 +67,7 @@ impl Missed {
 /// whose prior depends on other parameters is left out.
 ///
 /// # Errors
-/// Where the rows did not answer.
+/// If the rows did not answer.
 pub fn tails(
     likelihood: &dyn LogLikelihood,
     prior: &Prior,
@@ -143,7 +143,7 @@ impl Tail {
         Self { log_mass, ..self.clone() }
     }
 
-    /// Where the draws of chains differ most from this mass, less what sampling explains; none where they do not.
+    /// Where the draws of chains differ most from this mass, less what sampling explains; none if they do not.
     pub fn against(&self, chains: &Chains) -> Option<Missed> {
         /// Standard errors of a share of the draws.
         const SAMPLING: f64 = 3.0;

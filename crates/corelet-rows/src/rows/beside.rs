@@ -20,7 +20,7 @@ impl Beside {
     /// These rows and this Gaussian.
     ///
     /// # Errors
-    /// Where the two are of different numbers of parameters.
+    /// If the two are of different numbers of parameters.
     pub fn new(rows: Box<dyn Rows>, rest: Arc<Rest>) -> Result<Self, RowsError> {
         let (got, expected) = (rest.dim(), rows.dim());
         if got != expected {

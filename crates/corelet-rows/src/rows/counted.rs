@@ -1,4 +1,4 @@
-//! Rows that count how often they are looked at, and whose sums do not show the order in which they were added.
+//! Rows that count their passes, and whose rounded sums do not depend on the order of addition.
 //!
 //! Sums of the same numbers in another order, as other partitions have them, differ in their last digits, and a search for points
 //! can make a different row of that. So what a build goes by is rounded far above those digits, and far below what matters:
@@ -15,7 +15,7 @@ use super::{
 use crate::linalg::to_multiple;
 use crate::model::{Model, ModelError};
 
-/// How often each question was asked, each a pass over all rows. To fetch a few rows is none.
+/// The number of queries of each kind, each a pass over all rows. Fetching a few rows is not counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Looks {
     /// Cross-products.
@@ -40,14 +40,14 @@ impl Looks {
 /// Log-likelihoods, and their embeddings, are known to 2⁻²⁴ nats: 10⁻⁷ of what moves a posterior by a tenth of its width.
 const NATS: f64 = 1.0 / 16_777_216.0;
 
-/// Other rows, and how often they were looked at through it.
+/// Rows with a count of their passes.
 pub struct Counted {
     rows: Box<dyn Rows>,
     counts: [AtomicUsize; 5],
 }
 
 impl Counted {
-    /// These rows, not looked at yet.
+    /// These rows, with a count of 0.
     pub fn new(rows: Box<dyn Rows>) -> Self {
         Self { rows, counts: Default::default() }
     }

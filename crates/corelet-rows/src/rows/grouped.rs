@@ -25,7 +25,7 @@ pub trait Grouped: Send + Sync {
     /// Number of groups.
     fn len(&self) -> usize;
 
-    /// True where there is none, since there is no row.
+    /// True if there is none, since there is no row.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -62,7 +62,7 @@ impl GroupsAtHand {
     /// Σφᵢ over the rows of each of these groups, one after the other.
     ///
     /// # Errors
-    /// Where the rows have no such embedding.
+    /// If the rows have no such embedding.
     pub fn sums(&self, recipe: &Recipe, groups: &[usize]) -> Result<Vec<Twofold>, RowsError> {
         let parts = parallel::map(groups.chunks(BLOCK), |groups| self.sums_of_block(recipe, groups));
         let mut sums = Vec::with_capacity(groups.len() * recipe.coordinates());

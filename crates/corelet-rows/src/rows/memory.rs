@@ -13,8 +13,8 @@ use crate::data::Groups;
 use crate::embed::{Prepared, Recipe};
 use crate::model::{Model, ModelError, Over, total_differences};
 
-/// All rows, or consecutive ones of many, in memory. What an embedding needs to know of each row is kept from question to
-/// question, while somebody holds its recipe.
+/// All rows, or consecutive ones of many, in memory. The cache of an embedding is kept between queries,
+/// as long as its recipe exists.
 pub struct Memory {
     model: Arc<dyn Model>,
     first: usize,
@@ -50,7 +50,7 @@ impl Memory {
         &self.model
     }
 
-    /// What is kept, less what nobody can ask about any more.
+    /// The caches whose recipes still exist.
     fn known(&self) -> MutexGuard<'_, Vec<(Weak<Recipe>, Arc<Prepared>)>> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|(recipe, _)| recipe.strong_count() > 0);

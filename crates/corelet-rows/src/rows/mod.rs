@@ -1,19 +1,19 @@
-//! The seven questions that are all anybody asks of n rows, wherever the rows are.
+//! The seven queries on n rows, wherever the rows are stored.
 //!
-//! | question | answer |
+//! | query | answer |
 //! | --- | --- |
 //! | [`moments`](Rows::moments) | the triangular factor of [X y]: cross-products without a loss of digits |
 //! | [`newton`](Rows::newton) | log-likelihood, gradient, Hessian at θ |
 //! | [`expect`](Rows::expect) | their means over θ ~ N(μ, LLᵀ) |
-//! | [`gather`](Rows::gather) | y = Σφᵢ, Σ‖φᵢ‖, what the embedding drops, and a sample of rows ∝ ‖φᵢ‖ |
+//! | [`gather`](Rows::gather) | y = Σφᵢ, Σ‖φᵢ‖, the truncation error of the embedding, and a sample of rows ∝ ‖φᵢ‖ |
 //! | [`top`](Rows::top) | the best columns of each ranking, with their rows |
 //! | [`totals`](Rows::totals) | Σᵢ ℓᵢ(θₛ) − ℓᵢ(θ̂) for each draw |
-//! | [`fetch`](Rows::fetch) | these rows |
+//! | [`fetch`](Rows::fetch) | the rows with given numbers |
 //!
-//! Each is one pass over fixed blocks of 65 536 rows, whose partial answers are merged in block order: the same bits for
-//! any number of threads, and for rows that are held a block here and a block there. Each may fail. Questions and
-//! answers are plain data that can travel, and no answer is of size n; what is done with them is done in memory, on the
-//! rows that they brought.
+//! Each query is one pass over fixed blocks of 65 536 rows, whose partial answers are merged in block order: the bits are the same with
+//! any number of threads, and wherever the blocks are stored. Each query may fail. Queries and
+//! answers are plain data that can be serialised, and no answer has size n. Answers are processed in memory, with the
+//! rows that they contain.
 
 mod beside;
 mod counted;
@@ -61,7 +61,7 @@ pub trait Rows: Send + Sync {
     /// Number of rows, n.
     fn len(&self) -> usize;
 
-    /// True where there is no row.
+    /// True if there is no row.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -75,7 +75,7 @@ pub trait Rows: Send + Sync {
     /// The same likelihood of rows that were fetched, here in memory.
     ///
     /// # Errors
-    /// Where they are no data of this likelihood.
+    /// If they are not valid data for this likelihood.
     fn bind(&self, rows: Observations) -> Result<Arc<dyn Model>, ModelError>;
 
     /// The cross-products of features and target.
@@ -84,10 +84,10 @@ pub trait Rows: Send + Sync {
     /// See [`RowsError`], here and below.
     fn moments(&self) -> Result<Moments, RowsError>;
 
-    /// The log-likelihood and as many of its derivatives as are asked for.
+    /// The log-likelihood and the requested number of derivatives.
     fn newton(&self, question: &At<'_>) -> Result<Newton, RowsError>;
 
-    /// The log-likelihood and its gradient at each of many draws: one question, where each is a way to go.
+    /// The log-likelihood and its gradient at each of many draws, in one query.
     fn scores(&self, draws: &[&[f64]]) -> Result<Vec<Newton>, RowsError> {
         let at = |theta: &&[f64]| self.newton(&At { theta, derivatives: 1 });
         parallel::map(draws, at).into_iter().collect()
@@ -123,13 +123,13 @@ pub trait Rows: Send + Sync {
         Ok(self.bind(self.fetch(&[0])?)?.is_log_concave())
     }
 
-    /// Which of them belong together, where whoever holds them was told.
+    /// The groups that rows belong to, if the holder of the rows knows them.
     fn groups(&self) -> Option<&dyn Grouped> {
         None
     }
 }
 
-/// What a coreset is built for: the posterior of these rows under a prior.
+/// The posterior of rows under a prior, for which a coreset is built.
 #[derive(Clone, Copy)]
 pub struct Problem<'a> {
     /// The rows, under their likelihood.
@@ -138,7 +138,7 @@ pub struct Problem<'a> {
     pub prior: &'a Prior,
 }
 
-/// Where, and how many derivatives.
+/// The point, and the number of derivatives.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct At<'a> {
     /// θ.
@@ -174,7 +174,7 @@ impl<'a> From<&'a crate::posterior::Gaussian> for Under<'a> {
 pub struct Newton {
     /// The log-likelihood.
     pub value: f64,
-    /// D numbers, or none where they were not asked for.
+    /// D numbers; empty if they were not requested.
     pub gradient: Vec<f64>,
     /// D × D numbers, symmetric, or none.
     pub hessian: Vec<f64>,
@@ -225,9 +225,9 @@ pub struct Gathered {
     pub sum: Vec<f64>,
     /// Σ‖φᵢ‖.
     pub norms: f64,
-    /// What the embedding drops of the log-likelihood, at fixed draws; none where it drops nothing.
+    /// The part of the log-likelihood that the embedding drops, at fixed draws; none if it drops nothing.
     pub dropped: Vec<f64>,
-    /// A sample without replacement ∝ ‖φᵢ‖, then the one apart where it was asked for, and the rows of both.
+    /// A sample without replacement ∝ ‖φᵢ‖, then the independent sample if requested, and the rows of both.
     pub sample: Found,
 }
 
@@ -249,7 +249,7 @@ pub struct Top {
     pub recipe: Arc<Recipe>,
     /// One or two vectors as long as a column.
     pub vectors: Vec<Vec<f64>>,
-    /// What to return.
+    /// The requested parts of the answer.
     pub rankings: Vec<Ranking>,
     /// Rows that no ranking may return, ascending.
     pub exclude: Vec<usize>,

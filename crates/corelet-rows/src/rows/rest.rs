@@ -1,4 +1,4 @@
-//! The Gaussian part of a coreset: a quadratic function of θ that stands for what its rows leave over.
+//! The Gaussian factor of a coreset: a quadratic function of θ that represents what its rows do not.
 
 use serde::{Deserialize, Serialize};
 
@@ -69,7 +69,7 @@ impl Rest {
     /// π̂, the direction is left to the prior, curvature and slope; so many directions were.
     ///
     /// # Errors
-    /// Where a derivative is not finite.
+    /// If a derivative is not finite.
     pub fn of(
         under: &Gaussian,
         gradient: Vec<f64>,
@@ -227,7 +227,7 @@ impl Rest {
     /// The posterior under a Gaussian prior, which is a Gaussian.
     ///
     /// # Errors
-    /// Where its precision has no Cholesky factor.
+    /// If its precision has no Cholesky factor.
     pub fn posterior(&self, prior: &Prior) -> Result<Gaussian, LinalgError> {
         let dim = self.dim();
         let precision: Vec<f64> = prior.precision.iter().zip(&self.curvature).map(|(p, a)| p - a).collect();

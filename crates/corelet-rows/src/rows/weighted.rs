@@ -11,13 +11,13 @@ pub trait LogLikelihood: Sync {
     /// Number of parameters, D.
     fn dim(&self) -> usize;
 
-    /// L(θ) and as many derivatives as are asked for.
+    /// L(θ) and the requested number of derivatives.
     ///
     /// # Errors
-    /// Where the rows did not answer.
+    /// If the rows did not answer.
     fn evaluate(&self, question: &At<'_>) -> Result<Newton, RowsError>;
 
-    /// All of it, where it is a quadratic function: under a Gaussian prior its posterior needs no chains.
+    /// The whole function, if it is quadratic: under a Gaussian prior its posterior needs no chains.
     fn quadratic(&self) -> Option<&Rest> {
         None
     }
@@ -25,7 +25,7 @@ pub trait LogLikelihood: Sync {
     /// A few weighted rows that stand roughly for all, where these are many.
     ///
     /// # Errors
-    /// Where the rows did not answer.
+    /// If the rows did not answer.
     fn rough(&self) -> Result<Option<Weighted>, RowsError> {
         Ok(None)
     }
@@ -117,7 +117,7 @@ impl Weighted {
     /// The same rows with this Gaussian part, or with none.
     ///
     /// # Errors
-    /// Where the Gaussian has another number of parameters.
+    /// If the Gaussian has another number of parameters.
     pub fn with_rest(self, rest: Option<Arc<Rest>>) -> Result<Self, RowsError> {
         if let Some(got) = rest.as_ref().map(|rest| rest.dim()).filter(|dim| *dim != self.dim) {
             return Err(RowsError::Length { what: "the Gaussian part", got, expected: self.dim });
@@ -131,7 +131,7 @@ impl Weighted {
         Self { weights, ..self.clone() }
     }
 
-    /// The rows, in the order of their weights; none where there is a Gaussian part alone.
+    /// The rows, in the order of their weights; empty if there is only a Gaussian factor.
     pub fn model(&self) -> Option<&Arc<dyn Model>> {
         self.model.as_ref()
     }
@@ -211,7 +211,7 @@ impl LogLikelihood for Weighted {
     }
 }
 
-/// The sum over rows of a model that is at hand.
+/// The sum over rows of a model in memory.
 #[derive(Clone, Copy)]
 pub struct Summed<'a> {
     /// The model.

@@ -53,7 +53,7 @@ impl Partitions {
     /// The distinct rows of all partitions, each with the sum of the weights of all rows equal to it, and where each stands first.
     ///
     /// # Errors
-    /// Where there are so many that they do not fit here, and see [`RowsError`].
+    /// If there are so many that they do not fit here, and see [`RowsError`].
     pub(crate) fn distinct(&self) -> Result<(Observations, Vec<usize>), RowsError> {
         let mut all = Distinct::default();
         for asked in self.shards.held.chunks(AT_ONCE) {

@@ -42,7 +42,7 @@ pub enum BuildError {
         what: &'static str,
     },
     /// A divergence that is not a positive number.
-    #[error("the divergence to stay below is {0}, but it must be a finite number above 0")]
+    #[error("the target divergence is {0}, but it must be a finite number above 0")]
     MaxKl(f64),
     /// The method does not yield a coreset of every size.
     #[error("{method} yields one coreset, not a path of them; the smallest below a divergence needs pursuit")]
@@ -50,22 +50,22 @@ pub enum BuildError {
         /// The method's name.
         method: &'static str,
     },
-    /// What a Gaussian does not go with.
+    /// A Gaussian factor was requested with another method, or with a target divergence.
     #[error(
-        "a Gaussian beside the rows goes with the method pursuit and a number of points, not with {method} or a divergence to stay below"
+        "a Gaussian factor needs the method pursuit and a number of points, not {method} or a target divergence"
     )]
     NoRest {
         /// The method's name.
         method: &'static str,
     },
-    /// No Gaussian stands for the rows.
+    /// No Gaussian factor could be computed.
     #[error(
-        "the log-likelihood has no Gaussian under the fit of the posterior: a mean of its derivatives is not finite, or nothing bounds a \
-         direction; look for columns with extreme values, or build with rows alone"
+        "no Gaussian factor approximates the log-likelihood: a mean of its derivatives is not finite, or a direction is unbounded; look for \
+         columns with extreme values, or build with rows alone"
     )]
     NoGaussian,
-    /// No round came to an end.
-    #[error("no round of the build came to an end")]
+    /// No round finished.
+    #[error("no round of the build finished")]
     NoRound,
     /// The rows did not answer.
     #[error(transparent)]
@@ -109,7 +109,7 @@ pub struct Coreset {
     /// Where groups of rows were chosen: how many. `k` and the path count them; `rows` are all of theirs.
     #[serde(default)]
     pub groups: Option<usize>,
-    /// The Gaussian factor that belongs to the rows; none where the rows are used by themselves.
+    /// The Gaussian factor that belongs to the rows; none if the rows are used by themselves.
     #[serde(default)]
     pub rest: Option<Arc<Rest>>,
     /// Directions that the data do not determine, which the Gaussian part leaves to the prior.

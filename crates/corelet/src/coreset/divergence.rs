@@ -38,7 +38,7 @@ const STALLED: f64 = 0.98;
 /// Keeps the covariance of nearly dependent points invertible; relative to its diagonal.
 const RIDGE: f64 = 1e-9;
 
-/// Weights of a smaller KL(π̂‖π_w), both by their Laplace fits; none where there are none, or too many points to tell.
+/// Weights of a smaller KL(π̂‖π_w), both by their Laplace fits; none if there are none, or too many points to tell.
 pub(super) fn descend(points: &Weighted, prior: &Prior, target: &Gaussian, seed: u64) -> Option<Vec<f64>> {
     if points.weights().len() * DRAWS_A_POINT > DRAWS || points.model().is_none() {
         return None;

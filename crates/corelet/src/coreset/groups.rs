@@ -79,7 +79,7 @@ struct Found {
     solution: Solution,
     members: Members,
     embedding: Description,
-    /// What the held-out draws see of them; none where they were stopped.
+    /// What the held-out draws see of them; none if they were stopped.
     estimate: Option<Estimate>,
 }
 

@@ -21,7 +21,7 @@ pub struct PathRow {
     pub residual_nats: f64,
     /// The same on draws that no method saw.
     pub heldout_nats: f64,
-    /// KL(π‖π_w) between the Laplace fits; none where the coreset has none, or π is not known.
+    /// KL(π‖π_w) between the Laplace fits; none if the coreset has none, or π is not known.
     pub kl_forward: Option<f64>,
 }
 
@@ -30,7 +30,7 @@ pub struct PathRow {
 pub struct PathTable {
     /// Ascending in points.
     pub rows: Vec<PathRow>,
-    /// The entry at which further points begin to help less; none where they help as much throughout.
+    /// The entry at which further points begin to help less; none if they help as much throughout.
     pub knee: Option<usize>,
     /// The embedding.
     pub embedding: Description,

@@ -1,4 +1,4 @@
-//! k rows and one Gaussian: what a Gaussian can carry of the log-likelihood it carries, and rows are chosen for what is left over.
+//! k rows and one Gaussian: a Gaussian factor represents the quadratic part of the log-likelihood, and rows represent the remainder.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,14 +21,14 @@ use crate::random::Stream;
 use crate::rows::{LogLikelihood, Newton, Problem, Rest, RowsError, Under, Weighted};
 use crate::trust::{Draws, VerdictError, affordable_draws, variances};
 
-/// Whether a Gaussian stands beside the rows of a coreset.
+/// Whether a Gaussian factor accompanies the rows of a coreset.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RestChoice {
     /// Rows alone.
     #[default]
     None,
-    /// A Gaussian, and rows only for what it leaves over.
+    /// A Gaussian factor, and rows only for the remainder.
     Gaussian,
     /// Whichever has the smaller divergence at this number of rows.
     Auto,
@@ -60,8 +60,8 @@ fn judging_draws(rows: usize, dim: usize) -> usize {
     affordable_draws(rows, dim).min((worth as usize).clamp(250, 1000))
 }
 
-/// Builds what `options.rest` asks for: see [`RestChoice`]. With `auto`, k of at least the D(D + 3)/2 numbers that orders 1 and 2 have
-/// is tried by rows alone first, as without a Gaussian; with fewer the Gaussian comes first.
+/// Builds a coreset according to `options.rest`, see [`RestChoice`]. With `auto` and k of at least D(D + 3)/2, the number of coordinates of orders 1
+/// and 2, rows alone are tried first; with a smaller k the Gaussian factor is tried first.
 ///
 /// # Errors
 /// See [`BuildError`].
@@ -177,7 +177,7 @@ impl Builder<'_> {
         }
     }
 
-    /// V of weighted rows and a Gaussian by draws of their Gaussian fit; infinite where it cannot be told.
+    /// V of weighted rows and a Gaussian by draws of their Gaussian fit; infinite if it cannot be told.
     fn variance(&self, points: &Weighted, fit: &Gaussian) -> Result<f64, BuildError> {
         Ok(self.variances(&[(points.clone(), fit.clone())])?.first().copied().unwrap_or(f64::INFINITY))
     }

@@ -1,4 +1,4 @@
-//! Rounds: a coreset's own posterior is a better π̂ than the one it was built under, so build again under it.
+//! Rounds: a coreset's own posterior is a better π̂ than the one under which it was built, so build again under it.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::rows::{Problem, RowsError, Weighted};
 use crate::sparse_vi::SparseViSettings;
 use crate::trust::{Draws, Estimate, VerdictError, affordable_draws, variances};
 
-/// What the next π̂ is taken from.
+/// How the next π̂ is obtained.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RoundsBy {
@@ -36,19 +36,19 @@ pub enum RoundsBy {
     Nuts,
 }
 
-/// How often to build.
+/// The settings of rounds.
 ///
 /// | field | default | purpose | range |
 /// | --- | --- | --- | --- |
-/// | `rounds` | automatic | how many; automatic makes up to 4 and stops when V stalls | ≥ 1 |
-/// | `by` | `laplace` | what the next π̂ is taken from | `laplace`, `nuts` |
-/// | `from_all_rows` | true | whether the first π̂ was fitted to all rows: then a good first coreset is the last | |
+/// | `rounds` | automatic | number of rounds; automatic makes up to 4 and stops when V stalls | ≥ 1 |
+/// | `by` | `laplace` | how the next π̂ is obtained | `laplace`, `nuts` |
+/// | `from_all_rows` | true | whether the first π̂ was fitted to all rows; a good first coreset is then the last | |
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RoundOptions {
-    /// How many; none is automatic.
+    /// Number of rounds; none is automatic.
     pub rounds: Option<usize>,
-    /// What the next π̂ is taken from.
+    /// How the next π̂ is obtained.
     pub by: RoundsBy,
     /// Whether the first π̂ was fitted to all rows.
     pub from_all_rows: bool,
@@ -60,12 +60,12 @@ impl Default for RoundOptions {
     }
 }
 
-/// What one round came to.
+/// The result of one round.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Round {
-    /// Points chosen.
+    /// Number of points chosen.
     pub points: usize,
-    /// V = Var(L − L_w) under the coreset's own posterior, on fresh draws; none where it was not measured.
+    /// V = Var(L − L_w) under the coreset's own posterior, on new draws; none if it was not measured.
     pub variance: Option<f64>,
 }
 
@@ -74,19 +74,19 @@ pub struct Round {
 pub struct Built {
     /// The coreset.
     pub coreset: Coreset,
-    /// Where groups of rows were chosen: the group of each of its rows.
+    /// If groups of rows were chosen, the group of each of its rows.
     pub groups: Option<Vec<usize>>,
-    /// The π̂ it was built under, where that is not the first one.
+    /// The π̂ under which it was built, if that is not the first one.
     pub posterior: Option<Gaussian>,
-    /// What draws of its π̂ that were held out see of it; none where the build had no need of them.
+    /// Its error on held-out draws of its π̂; none if the build did not need them.
     pub estimate: Option<Estimate>,
-    /// Every round in its order.
+    /// All rounds in order.
     pub rounds: Vec<Round>,
-    /// Which of them the coreset is from, from 0.
+    /// The round that produced the coreset, from 0.
     pub chosen: usize,
 }
 
-/// SparseVI takes a new π̂ at every step, so that rounds have nothing to add to it.
+/// SparseVI uses a new π̂ at every step, so it needs no rounds.
 fn build_by_sparse_vi(
     problem: Problem<'_>,
     posterior: &Gaussian,
@@ -107,12 +107,12 @@ struct Centre {
     shifts: Option<Shifts>,
 }
 
-/// Builds under `posterior`, then under the posterior of the coreset just found, and so on; the best by V is returned.
+/// Builds under `posterior`, then under the posterior of the resulting coreset, and so on. Returns the coreset with the smallest V.
 ///
-/// Automatic mode ends where V stalls. From a fit of all rows it does not start a second round where the first coreset
-/// is good on the held-out draws, so that it costs nothing where there is nothing to gain, nor where it has far too few
-/// points, since only more of them can help there. A round whose V means nothing never takes the place of an earlier one. With `options.max_kl` the
-/// smallest coreset is one whose ½V meets it too. With `options.rest` a Gaussian stands beside the rows, or in their place.
+/// Automatic mode ends when V stalls. After a fit of all rows it does not start a second round if the first coreset
+/// is good on the held-out draws, because there is nothing to gain, nor if it has far too few
+/// points, because only more points can help. A round whose V is meaningless never replaces an earlier one. With `options.max_kl`, the result is the
+/// smallest coreset whose ½V also meets it. With `options.rest` a Gaussian factor accompanies or replaces the rows.
 ///
 /// # Errors
 /// See [`BuildError`].
@@ -368,7 +368,7 @@ impl<'a> Judge<'a> {
         Some((variance, Centre { gaussian, shifts: Some(shifts) }))
     }
 
-    /// V of coresets by draws of their Laplace fits, as many as the rows are worth; infinite where it cannot be told.
+    /// V of coresets by draws of their Laplace fits, as many as the rows are worth; infinite if it cannot be told.
     fn variances(&self, fitted: &[(Weighted, Gaussian)], stream: u64) -> Result<Vec<f64>, RowsError> {
         let Problem { rows, prior } = self.problem;
         let seed = self.seed.wrapping_add(stream);

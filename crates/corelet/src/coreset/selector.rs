@@ -1,4 +1,4 @@
-//! The two ways to choose points, under one name: a method of the solver in an embedding, or SparseVI above them.
+//! The two ways to choose points: a method of the solver in an embedding, or SparseVI.
 
 use std::ops::ControlFlow;
 
@@ -12,7 +12,7 @@ use crate::embed::Embedding;
 use crate::rows::Problem;
 use crate::sparse_vi::{SparseViPoint, SparseViSettings, sparse_vi};
 
-/// The name that a user types for SparseVI.
+/// The name of SparseVI for users.
 const SPARSE_VI: &str = "sparse-vi";
 
 /// How points are chosen.
@@ -21,7 +21,7 @@ const SPARSE_VI: &str = "sparse-vi";
 pub enum Selector {
     /// By a method of the solver, in one embedding under π̂.
     Embedded(Method),
-    /// By SparseVI, which embeds afresh under the posterior of each coreset it passes through.
+    /// By SparseVI, which recomputes the embedding under the posterior of each coreset on its way.
     SparseVi(SparseViSettings),
 }
 
@@ -43,7 +43,7 @@ impl Selector {
         Method::all().iter().map(Method::name).chain([SPARSE_VI]).collect()
     }
 
-    /// The one of that name, with its default settings.
+    /// The method with this name, with its default settings.
     pub fn from_name(name: &str) -> Option<Self> {
         let name = &name.replace('_', "-");
         if name == SPARSE_VI {
@@ -60,7 +60,7 @@ impl Selector {
         }
     }
 
-    /// The name a user types.
+    /// The name for users.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Embedded(method) => method.name(),
@@ -69,10 +69,10 @@ impl Selector {
     }
 }
 
-/// Chooses at most `options.k` points by SparseVI. The embedding has no part in that: it is where the residual is
-/// taken, beside those of the methods that work in it, and where `options.polish` solves for the weights.
+/// Chooses at most `options.k` points by SparseVI. The embedding serves only to compute the residual,
+/// for comparison with other methods, and the weights of `options.polish`.
 ///
-/// `options.embedding` is not looked at. The callback is called after each point.
+/// `options.embedding` is ignored. The callback is called after each point.
 ///
 /// # Errors
 /// See [`BuildError`]; `options.max_kl` and `options.total` are refused.

@@ -1,4 +1,4 @@
-//! Where a build starts from: the Laplace fit of all rows, or of a few of them.
+//! The start of a build: the Laplace fit of all rows, or of a subsample.
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,7 +16,7 @@ pub enum Start {
     /// All rows.
     #[default]
     Full,
-    /// So many, chosen uniformly, each with weight n over their number.
+    /// A subsample of this size, chosen uniformly, each row with weight n divided by the size.
     Subsample(usize),
 }
 
@@ -56,7 +56,7 @@ impl From<Start> for String {
     }
 }
 
-/// The Laplace fit that a build starts from. A subsample of n rows or more is all of them.
+/// The Laplace fit from which a build starts. A subsample of n rows or more means all rows.
 ///
 /// # Errors
 /// See [`laplace`].

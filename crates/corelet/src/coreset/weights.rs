@@ -1,14 +1,14 @@
-//! The two meanings that the weight of a chosen row has, each a type of its own, so that one is never taken for the other.
+//! The two kinds of weights of a chosen row, each with its own type, so that they cannot be confused.
 //!
-//! Where the data give row i a weight fᵢ, L = Σ fᵢℓᵢ, and L_w = Σ mᵢ·fᵢℓᵢ over the chosen rows. What is computed with is the multiple mᵢ; what a
-//! coreset is written with is mᵢfᵢ, since whoever reads it needs no other column then. [`Study`](crate::study::Study), which knows fᵢ, makes
-//! one of the other. Where the data have no weights both are the same numbers.
+//! If the data give row i a weight fᵢ, L = Σ fᵢℓᵢ, and L_w = Σ mᵢ·fᵢℓᵢ over the chosen rows. Computations use the multiple mᵢ. Coreset
+//! files store mᵢfᵢ, so that readers need no other column. [`Study`](crate::study::Study), which knows fᵢ, converts between them.
+//! Without weights in the data, both are the same numbers.
 
 use std::ops::{Deref, DerefMut};
 
 use serde::{Deserialize, Serialize};
 
-/// Multiples mᵢ of the rows' terms fᵢℓᵢ in the log-likelihood: what methods choose and everything below a study computes with.
+/// Multiples mᵢ of the rows' terms fᵢℓᵢ in the log-likelihood, which methods choose and everything below a study uses.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Multiples(Vec<f64>);
@@ -49,7 +49,7 @@ impl DerefMut for Multiples {
     }
 }
 
-/// Weights mᵢfᵢ of the rows' own log-likelihoods ℓᵢ: what files and other tools have.
+/// Weights mᵢfᵢ of the rows' own log-likelihoods ℓᵢ, for files and other tools.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct WrittenWeights(Vec<f64>);

@@ -48,7 +48,7 @@ impl Ascent {
         }
     }
 
-    /// The point whose gradient it waits for; none where it has ended.
+    /// The point whose gradient it waits for; none if it has ended.
     pub(super) fn wants(&self) -> Option<&[f64]> {
         matches!(self.state, State::Begun | State::Climbing).then_some(&self.trial)
     }

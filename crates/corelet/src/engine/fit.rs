@@ -35,8 +35,7 @@ pub struct TargetFit {
 impl TargetFit {
     /// The draws that the verdict allows to use, and whether importance weights chose among them, as a B asks for.
     pub fn posterior(self) -> (Sample, bool) {
-        let resampled = self.verdict.grade == Grade::B && strays(&self.verdict);
-        match resampled {
+        match self.verdict.is_reweighted() {
             true => (self.draws.thinned(self.verdict.draws).resampled(&self.verdict.log_weights), true),
             false => (self.draws, false),
         }
@@ -176,7 +175,7 @@ fn by_gaussians<T: Target + ?Sized>(
     let alone = Plan { k: 0, max_k: 0, ..plan.clone() };
     let (mut first, interrupted) =
         by_gaussian((target, units), (alone, gives_up), f64::INFINITY, given, listener)?;
-    if interrupted || !strays(&first.verdict) {
+    if interrupted || !first.verdict.strays() {
         return Ok((first, interrupted));
     }
     let variance = first.verdict.divergence.variance;
@@ -244,21 +243,16 @@ fn stopped<T: Target + ?Sized>(target: &T, error: &TargetError) -> bool {
     target.is_interrupt(error) || error.is::<Interrupted>()
 }
 
-/// Whether V is more than an A allows.
-fn strays(verdict: &Verdict) -> bool {
-    verdict.reasons.iter().any(|reason| matches!(reason, Reason::Variance | Reason::Share))
-}
-
 /// Whether nothing smaller than all rows was found to stand for them, and that is what is wrong.
 fn uncertified(fit: &TargetFit) -> bool {
     let interrupted = fit.notes.iter().any(|note| note.starts_with("interrupted"));
     let modes = fit.verdict.reasons.contains(&Reason::SecondMode);
-    fit.verdict.grade == Grade::C && strays(&fit.verdict) && !interrupted && !modes
+    fit.verdict.grade == Grade::C && fit.verdict.strays() && !interrupted && !modes
 }
 
 /// Whether weighted rows may get a better grade.
 fn wants_rows(verdict: &Verdict) -> bool {
-    verdict.grade == Grade::C || strays(verdict)
+    verdict.grade == Grade::C || verdict.strays()
 }
 
 /// Whether its posterior is one from which others may begin.

@@ -1,11 +1,10 @@
 //! One engine for every model: rounds of building, sampling and judging, from a pilot to a certified posterior.
 //!
-//! [`rounds`] is the loop and knows neither models nor samplers; it asks a [`Scheme`]. There are three. A model that is known by
-//! its log-likelihoods and a sampler, a [`Target`], is approximated from a pool of its rows ([`Pooled`]) or, where it has gradients, by
-//! one Gaussian in place of all rows ([`Expanded`]); a built-in family, whose
-//! log-likelihood can be expanded row by row, by its embedding (`study::Known`). [`fit`] tries the first two in turn, and then all rows where these
-//! take no longer. The grade comes from [`trust::judge`](crate::trust::judge)
-//! in all.
+//! [`rounds`] is the loop. It is independent of models and samplers, and works on a [`Scheme`]. There are three schemes. A [`Target`], a model known
+//! by its log-likelihoods and a sampler, is approximated from a pool of its rows ([`Pooled`]) or, if it has gradients, by
+//! one Gaussian factor in place of all rows ([`Expanded`]). A built-in model, whose
+//! log-likelihood can be expanded row by row, is approximated by its embedding (`study::Known`). [`fit`] tries the first two in turn, and then all
+//! rows if these take no longer. The grade always comes from [`trust::judge`](crate::trust::judge).
 
 #[cfg(feature = "sampling")]
 mod ascent;
@@ -19,6 +18,8 @@ mod pass;
 mod plan;
 mod pooled;
 mod review;
+#[cfg(feature = "sampling")]
+mod ridge;
 mod rounds;
 mod sample;
 mod scheme;

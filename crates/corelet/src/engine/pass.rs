@@ -146,16 +146,21 @@ fn each_block<T: Target + ?Sized>(
     let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
     let (sender, receiver) = mpsc::channel();
     let mut answers: Vec<Option<Answer>> = vec![None; others.len()];
+    let work = |sender: mpsc::Sender<_>| {
+        while !stop.load(Ordering::Relaxed) {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(block) = others.get(at) else { break };
+            let _ = sender.send((at, of(block)));
+        }
+    };
     std::thread::scope(|scope| {
-        for _ in 0..threads {
-            let (sender, next, stop, of) = (sender.clone(), &next, &stop, &of);
-            scope.spawn(move || {
-                while !stop.load(Ordering::Relaxed) {
-                    let at = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(block) = others.get(at) else { break };
-                    let _ = sender.send((at, of(block)));
-                }
-            });
+        let start = |_: &usize| {
+            let (sender, work) = (sender.clone(), &work);
+            std::thread::Builder::new().spawn_scoped(scope, move || work(sender)).is_ok()
+        };
+        // As many as the system has threads for; without any the blocks are worked off here.
+        if (0..threads).take_while(start).count() == 0 {
+            work(sender.clone());
         }
         drop(sender);
         let mut collect = || -> Result<(), TargetError> {

@@ -1,4 +1,4 @@
-//! What a fit is asked for, and the policy of its rounds: every constant, with its reason.
+//! The settings of a fit, and the policy of its rounds: every constant, with its reason.
 
 use thiserror::Error;
 
@@ -55,26 +55,26 @@ pub(super) const HALVINGS: usize = 50;
 /// Acceptance rates of chains that are made again, since some diverged.
 pub(super) const CAREFUL: [f64; 2] = [0.95, 0.99];
 
-/// What a fit is asked for.
+/// The settings of a fit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// Points to begin with.
+    /// Initial number of points.
     pub k: usize,
-    /// Points that they may be doubled to.
+    /// The limit up to which it doubles.
     pub max_k: usize,
     /// Rows of the pilot.
     pub pilot: usize,
-    /// Most rounds.
+    /// Largest number of rounds.
     pub max_rounds: usize,
-    /// Draws of each look at all rows; by the number of points and parameters where nobody has said.
+    /// Number of draws at which each pass evaluates all rows; by default it follows from the numbers of points and parameters.
     pub draws: Option<usize>,
     /// The seed of everything random but the sampler.
     pub seed: u64,
-    /// What is done about a forecast of the seconds that it takes.
+    /// The policy for a forecast of a long fit.
     pub advice: Advice,
 }
 
-/// A plan that cannot be carried out.
+/// An invalid plan.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum PlanError {
@@ -83,12 +83,12 @@ pub enum PlanError {
     Points {
         /// Number of points, k.
         k: usize,
-        /// How many units there are.
+        /// Number of units.
         units: usize,
         /// What is counted: rows or groups.
         what: &'static str,
     },
-    /// Fewer points at the end than at the beginning.
+    /// The upper limit is below the initial number of points.
     #[error("max_k = {max_k} is less than k = {k}")]
     Fewer {
         /// Number of points, k.
@@ -96,7 +96,7 @@ pub enum PlanError {
         /// Upper limit, max_k.
         max_k: usize,
     },
-    /// Nothing to begin with.
+    /// An empty pilot.
     #[error("pilot must be at least 2 rows, and max_rounds at least 1")]
     Nothing,
     /// Too few draws.
@@ -105,7 +105,7 @@ pub enum PlanError {
 }
 
 impl Plan {
-    /// Refuses what cannot be carried out with so many units.
+    /// Refuses a plan that is invalid for this number of units.
     ///
     /// # Errors
     /// See [`PlanError`].

@@ -321,9 +321,7 @@ impl<T: Target + ?Sized> Scheme for Pooled<'_, T> {
         loop {
             let seen = self.pass(draws.thinned(most), 0, &coreset.units)?;
             let verdict = self.judged(coreset, draws, &seen, found.clone(), true)?;
-            let strays =
-                verdict.reasons.iter().any(|reason| matches!(reason, Reason::Variance | Reason::Share));
-            if !strays || most >= VERDICT_DRAWS.min(draws.len()) {
+            if !verdict.strays() || most >= VERDICT_DRAWS.min(draws.len()) {
                 return Ok(verdict);
             }
             most = VERDICT_DRAWS;

@@ -125,7 +125,10 @@ impl<S: Scheme> UnderWay<'_, '_, S> {
             let verdict = self.scheme.verdict(&coreset, &new, &looked, self.found())?;
             seconds.push(("judge", clock.elapsed().as_secs_f64()));
             let round = self.recorded(&coreset, &new, from.as_ref(), &verdict, seconds);
-            let (next, words) = self.next(&round, &verdict);
+            let (next, words) = match self.scheme.mended(&verdict) {
+                Some(words) => (Next::Again, words.to_owned()),
+                None => self.next(&round, &verdict),
+            };
             self.made.push(Round { next: words, ..round });
             let this = Best { coreset, draws: new, verdict, round: self.made.len() - 1 };
             match next {
@@ -234,8 +237,11 @@ impl<S: Scheme> UnderWay<'_, '_, S> {
         let falls = round.variance < FALLS * before;
         let most = self.plan.max_k.min(self.scheme.units());
         if certified(verdict) {
-            let words =
-                if is_final::<S>(round, verdict) { "certified" } else { "certified: the final chains" };
+            let words = match is_final::<S>(round, verdict) {
+                true if verdict.grade == Grade::C => "V is small: nothing more to gain by points",
+                true => "certified",
+                false => "certified: the final chains",
+            };
             return (Next::Finish, words.to_owned());
         }
         let strayed = !round.variance.is_finite() || round.variance > STRAYED.max(FALLS * before);

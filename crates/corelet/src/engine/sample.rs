@@ -1,7 +1,8 @@
 //! Draws of a posterior as a sampler hands them over.
 
-use crate::posterior::systematic;
+use crate::posterior::{E_BFMI_LIMIT, systematic};
 use crate::trust::Draws;
+use crate::trust::policy::{NECK_DIVERGED, NECK_E_BFMI};
 
 /// Chains of equal length, and what is known of them.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,7 +34,13 @@ impl Sample {
         self.draws.len()
     }
 
-    /// True where there is none.
+    /// Whether the chains may have missed the neck of a funnel, by their energy: it changes slowly, or rather slowly while some of them diverge.
+    pub fn may_miss_a_neck(&self) -> bool {
+        let diverged = self.diverged as f64 > NECK_DIVERGED * self.len() as f64;
+        self.e_bfmi.is_some_and(|fraction| fraction < E_BFMI_LIMIT || (diverged && fraction < NECK_E_BFMI))
+    }
+
+    /// True if there is none.
     pub fn is_empty(&self) -> bool {
         self.draws.is_empty()
     }

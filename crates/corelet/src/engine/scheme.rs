@@ -37,12 +37,17 @@ pub trait Scheme {
         true
     }
 
+    /// Changes how coresets are made where what is wrong asks for that, and says so: the next round is of the same k.
+    fn mended(&mut self, _verdict: &Verdict) -> Option<&'static str> {
+        None
+    }
+
     /// How often a pilot may be repeated on more rows.
     fn restarts(&self) -> usize {
         RESTARTS
     }
 
-    /// What the rounds will take, from draws where there are some and the seconds that a pilot took; none where nothing can be said yet.
+    /// What the rounds will take, from draws where there are some and the seconds that a pilot took; none if nothing can be said yet.
     ///
     /// # Errors
     /// Errors of the model.
@@ -208,7 +213,7 @@ pub struct Step {
     pub variance: Option<f64>,
     /// By how much the last round moved the means, at most, in posterior standard deviations.
     pub shift: Option<f64>,
-    /// Seconds that it will still take: as expected at first, then by what the rounds so far took; none where that is not known.
+    /// Seconds that it will still take: as expected at first, then by what the rounds so far took; none if that is not known.
     pub remaining: Option<f64>,
     /// What it is expected to take, when that has just been found.
     pub forecast: Option<Forecast>,
@@ -230,7 +235,7 @@ pub struct Round {
     pub variance: f64,
     /// The upper end of V's one-sided 95 % interval.
     pub variance_upper: f64,
-    /// By how much the means moved from the draws that it was built on, at most, in posterior standard deviations; NaN where it was
+    /// By how much the means moved from the draws that it was built on, at most, in posterior standard deviations; NaN if it was
     /// built on none.
     pub shift: f64,
     /// By what factor a standard deviation changed, at most.

@@ -1,14 +1,14 @@
-//! What the engine asks of a model: draws given weighted rows, and log-likelihoods.
+//! The interface of a model to the engine: draws given weighted rows, and log-likelihoods.
 
 use std::error::Error;
 
 use super::{Derivatives, Sample};
 use crate::trust::Scores;
 
-/// Why a target did not answer: whatever its own code says, or raised.
+/// An error of a target: whatever its own code returned or raised.
 pub type TargetError = Box<dyn Error + Send + Sync>;
 
-/// Rows, by a range or by their ascending numbers.
+/// Rows, as a range or as ascending numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Rows {
     /// Consecutive rows.
@@ -26,49 +26,49 @@ impl Rows {
         }
     }
 
-    /// True where there is none.
+    /// True if there is none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// How long chains are to be.
+/// The requested length of chains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wanted {
-    /// At least about so many draws of all chains.
+    /// At least about this number of draws over all chains.
     Draws(usize),
-    /// As many as the user has asked for at the end, and as long a warm-up.
+    /// The final chains: the number of draws and the warm-up that the user requested.
     Final {
-        /// At least about so many, where nobody has said.
+        /// The approximate minimum if the user requested nothing.
         draws: usize,
     },
 }
 
-/// A model as the engine sees it. A front end implements it with a few lines for each tool: PyMC, NumPyro, two functions.
+/// A model as the engine sees it. A front end implements this trait with a few lines for each tool: PyMC, NumPyro, two functions.
 pub trait Target: Sync {
-    /// Draws in the form in which the model is asked at them.
+    /// Draws in the form in which the model is evaluated at them.
     type Place: Sync;
 
     /// Number of rows, n.
     fn rows(&self) -> usize;
 
-    /// Number of parameters, where it is known before there are draws.
+    /// Number of parameters, if it is known before there are draws.
     fn parameters(&self) -> usize {
         0
     }
 
-    /// How many threads may ask for log-likelihoods at a time.
+    /// The number of threads that may request log-likelihoods at a time.
     fn at_once(&self) -> usize {
         1
     }
 
-    /// Steps of the final chains, warm-up included; 0 where they are no longer than others.
+    /// Steps of the final chains, including warm-up; 0 if they are not longer than others.
     fn final_steps(&self) -> usize {
         0
     }
 
-    /// Draws of the posterior in which the log-likelihood of each of these rows is multiplied by its weight; chains start from draws
-    /// of `start` where there are any.
+    /// Draws of the posterior in which the log-likelihood of each of these rows is multiplied by its weight. Chains start from draws
+    /// of `start` if there are any.
     ///
     /// # Errors
     /// Errors of the sampler.
@@ -80,13 +80,13 @@ pub trait Target: Sync {
         wanted: Wanted,
     ) -> Result<Sample, TargetError>;
 
-    /// Draws at which many log-likelihoods will be asked for.
+    /// Prepares draws at which many log-likelihoods will be requested.
     ///
     /// # Errors
     /// Errors of the model.
     fn place(&self, sample: &Sample) -> Result<Self::Place, TargetError>;
 
-    /// Shows the log-likelihoods of these rows at these draws, draws × rows, row-major.
+    /// Passes the log-likelihoods of these rows at these draws to the callback: draws × rows, row-major.
     ///
     /// # Errors
     /// Errors of the model.
@@ -97,8 +97,8 @@ pub trait Target: Sync {
         see: &mut (dyn FnMut(&[f64]) + Send),
     ) -> Result<(), TargetError>;
 
-    /// The gradient of the weighted log posterior, prior and all, at no more than `most` of these draws, in coordinates in which it
-    /// is a density on ℝᵖ; none where there is no gradient to be had.
+    /// The gradient of the weighted log posterior, including the prior, at no more than `most` of these draws, in coordinates in which it
+    /// is a density on ℝᵖ; none if there is no gradient.
     ///
     /// # Errors
     /// Errors of the model.
@@ -112,15 +112,23 @@ pub trait Target: Sync {
         Ok(None)
     }
 
-    /// The model on ℝᵖ, with gradients; none where there are none to be had.
+    /// The model on ℝᵖ, with gradients; none if there are no gradients.
     fn derivatives(&self) -> Option<&dyn Derivatives> {
         None
+    }
+
+    /// Called, perhaps several times, before all rows are sampled for want of anything smaller, which will take so many seconds.
+    ///
+    /// # Errors
+    /// What ends the fit: a tool that knows a faster way takes that.
+    fn before_all_rows(&self, _seconds: f64) -> Result<(), TargetError> {
+        Ok(())
     }
 
     /// Called now and then while threads work: an error, Ctrl-C for instance, ends the work.
     ///
     /// # Errors
-    /// What ends it.
+    /// The error that ends it.
     fn poll(&self) -> Result<(), TargetError> {
         Ok(())
     }
@@ -130,7 +138,7 @@ pub trait Target: Sync {
         false
     }
 
-    /// Whether a sampler that failed so on some weighted rows may manage others.
+    /// Whether a sampler that failed with this error on some weighted rows may succeed on others.
     fn may_retry(&self, _error: &TargetError) -> bool {
         false
     }

@@ -47,7 +47,7 @@ impl Units {
         self.groups.as_ref().map_or(self.rows, |groups| groups.ends.len() - 1)
     }
 
-    /// True where there is none.
+    /// True if there is none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

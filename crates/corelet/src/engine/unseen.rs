@@ -8,6 +8,7 @@ use rand_distr::{Distribution, StandardNormal};
 
 use super::ascent::{Ascent, STEPS};
 use super::gaussian::sample_of_size;
+use super::ridge::{self, Climbed};
 use super::{Rows, Sample, Target, TargetError, Units, block_size};
 use crate::linalg::dot;
 use crate::posterior::effective_sample_size;
@@ -15,16 +16,14 @@ use crate::random::Stream;
 use crate::trust::Reason;
 use crate::trust::policy::{
     DRAWN_STARTS, FARTHER_STARTS, FLIPPED_STARTS, MODE_DIP, MOST_SEARCHED, MOST_SEARCHED_BY_DIFFERENCES,
-    PROPORTION_DRAWS, RANDOM_STARTS, RIVAL, RUGGED, SAME_END, SEARCHED_ROWS,
+    OUT_OF_PROPORTION, PROPORTION_DRAWS, RANDOM_STARTS, RIVAL, RUGGED, SAME_END, SEARCHED_ROWS,
 };
+use crate::words::percent;
 
 /// Points on the way, at which the gradient is integrated.
 const WAY: usize = 64;
 /// Steps of differences, in standard deviations of the draws.
 const STEP: f64 = 1e-3;
-/// A slope that is no less than half as steep one standard deviation further on promises more nats than it has in one: a climb that ends
-/// with more has not arrived, as on the even slope of a log scale near −∞, beside directions that are steep.
-const UNARRIVED: f64 = 1e-2;
 
 /// A mode that the draws have not.
 pub(super) struct Unseen {
@@ -52,7 +51,7 @@ struct Landscape<'t, T: Target + ?Sized> {
     sds: Vec<f64>,
 }
 
-/// Looks for such a mode; none where there is none, or where nothing can be looked at.
+/// Looks for such a mode; none if there is none, or where nothing can be looked at.
 ///
 /// # Errors
 /// Those of the model that are the user's wish to stop; what it cannot answer at places far out is no error.
@@ -73,13 +72,12 @@ pub(super) fn unseen_mode<T: Target + ?Sized>(
         // Draws of a ridge without a top are compared at their mean.
         known.push(vec![0.0; land.mean.len()]);
     }
+    if let Some(found) = land.out_of_proportion(&known, &draws)? {
+        return Ok(Some(found));
+    }
     let mut found: Option<(f64, Vec<f64>)> = None;
     let mut others = 0;
-    for end in apart(land.ends(land.starts(seed)?)?) {
-        let Some(rise) = land.beyond_dips(&known, &end)? else { continue };
-        if land.goes_on(&end)? {
-            continue;
-        }
+    for (rise, end) in land.beside(&mut known, seed)? {
         others += usize::from(rise.is_finite());
         let rise = land.on_all_rows(&known[0], &end, rise, units)?;
         let counts = rise > -land.slack() && found.as_ref().is_none_or(|(best, _)| rise > *best);
@@ -87,7 +85,7 @@ pub(super) fn unseen_mode<T: Target + ?Sized>(
             found = Some((rise, end));
         }
     }
-    let rival = found.map(|(_, end)| land.said(&known[0], &end));
+    let rival = found.map(|(_, end)| land.said(&known[0], &end, "that the chains do not pass to and from"));
     Ok(rival.or_else(|| (others >= RUGGED).then(|| rugged(others))))
 }
 
@@ -173,7 +171,7 @@ impl<T: Target + ?Sized> Landscape<'_, T> {
         points.iter().enumerate().map(of).collect()
     }
 
-    /// Gradients at these points, none where nothing answers; not a number where there is no value.
+    /// Gradients at these points, none if nothing answers; not a number where there is no value.
     fn gradients(&self, points: &[f64]) -> Result<Option<Vec<f64>>, TargetError> {
         let dim = self.mean.len();
         let places = self.places(points);
@@ -206,7 +204,7 @@ impl<T: Target + ?Sized> Landscape<'_, T> {
         Ok(gradients)
     }
 
-    /// None where the target has no gradient, or has it in other coordinates than those of the draws.
+    /// None if the target has no gradient, or has it in other coordinates than those of the draws.
     fn of_scores(&self, places: &[f64]) -> Result<Option<Vec<f64>>, TargetError> {
         let count = places.len() / self.mean.len();
         let sample = Sample::new(places.to_vec(), self.mean.len(), 1, true, 0);
@@ -300,18 +298,85 @@ impl<T: Target + ?Sized> Landscape<'_, T> {
         Ok(starts)
     }
 
-    /// Whether the log density rises evenly from here along some coordinate.
-    fn goes_on(&self, end: &[f64]) -> Result<bool, TargetError> {
-        let dim = end.len();
-        let Some(here) = self.gradients(end)? else { return Ok(false) };
-        let further = here.iter().enumerate().flat_map(|(j, slope)| {
-            let mut point = end.to_vec();
-            point[j] += slope.signum();
-            point
-        });
-        let Some(there) = self.gradients(&further.collect::<Vec<f64>>())? else { return Ok(false) };
-        let along = there.chunks_exact(dim).enumerate().map(|(j, gradient)| gradient[j] * here[j].signum());
-        Ok(here.iter().zip(along).any(|(slope, then)| slope.abs() > UNARRIVED && then > 0.5 * slope.abs()))
+    /// Tops that are none of those that are known, each with how much higher the log density is there than at the first of these. Climbs
+    /// from both go on first, since by gradients alone they stand still along curved ridges and on even slopes.
+    fn beside(&self, known: &mut Vec<Vec<f64>>, seed: u64) -> Result<Vec<(f64, Vec<f64>)>, TargetError> {
+        let mut tops = Vec::new();
+        for end in apart(self.ends(self.starts(seed)?)?) {
+            // Most ends are known, and cost no further look.
+            if self.beyond_dips(known, &end)?.is_some() {
+                tops.extend(self.top_above(&end)?);
+            }
+        }
+        let mut found = Vec::new();
+        for top in apart(tops) {
+            if let Some(rise) = self.beyond_dips(known, &top)? {
+                found.push((rise, top));
+            }
+        }
+        if found.is_empty() {
+            return Ok(found);
+        }
+        for own in known.clone() {
+            known.extend(self.top_above(&own)?);
+        }
+        let mut beside = Vec::new();
+        for (_, top) in found {
+            if let Some(rise) = self.beyond_dips(known, &top)? {
+                beside.push((rise, top));
+            }
+        }
+        Ok(beside)
+    }
+
+    /// Where the density rises to from there, without a dip; none where it rises on and on.
+    fn top_above(&self, end: &[f64]) -> Result<Option<Vec<f64>>, TargetError> {
+        Ok(match self.climbed(end)? {
+            Climbed::Top(at, _) | Climbed::Until(at) => Some(at),
+            Climbed::Endless => None,
+        })
+    }
+
+    fn climbed(&self, end: &[f64]) -> Result<Climbed, TargetError> {
+        ridge::climb(end, &mut |points| {
+            self.target.poll()?;
+            self.gradients(points)
+        })
+    }
+
+    /// Modes that the draws have, and not in proportion to their masses, by Laplace's approximation: of all rows alone, since on a sample heights
+    /// are only those of the sample.
+    fn out_of_proportion(&self, known: &[Vec<f64>], draws: &[f64]) -> Result<Option<Unseen>, TargetError> {
+        if known.len() < 2 || self.by == By::Likelihood || self.rows.len() < self.target.rows() {
+            return Ok(None);
+        }
+        let mut tops: Vec<Vec<f64>> = Vec::new();
+        let mut masses = Vec::new();
+        for end in known {
+            let Climbed::Top(top, log_det) = self.climbed(end)? else { return Ok(None) };
+            match self.beyond_dips(&tops, &top)? {
+                Some(rise) => masses.push(rise - 0.5 * log_det),
+                None if tops.is_empty() => masses.push(-0.5 * log_det),
+                None => continue,
+            }
+            tops.push(top);
+        }
+        let most = masses.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let each: Vec<f64> = masses.iter().map(|mass| (mass - most).exp()).collect();
+        let sum: f64 = each.iter().sum();
+        let had = shares(draws, &tops);
+        let off: f64 = each.iter().zip(&had).map(|(mass, had)| 0.5 * (mass / sum - had).abs()).sum();
+        let worst =
+            (0..tops.len()).max_by(|&a, &b| (each[a] / sum - had[a]).total_cmp(&(each[b] / sum - had[b])));
+        Ok(worst.filter(|_| off > OUT_OF_PROPORTION).map(|at| {
+            let base = usize::from(at == 0);
+            let (mass, had) = (percent(each[at] / sum), percent(had[at]));
+            self.said(
+                &tops[base],
+                &tops[at],
+                &format!("which has about {mass} of the mass, and {had} of the draws"),
+            )
+        }))
     }
 
     /// How much higher the log density is there than at the first of these, where it falls on the way from each.
@@ -371,7 +436,7 @@ impl<T: Target + ?Sized> Landscape<'_, T> {
         RIVAL + 0.5 * self.mean.len() as f64 * (self.weights[0] - 1.0).max(0.0)
     }
 
-    fn said(&self, base: &[f64], end: &[f64]) -> Unseen {
+    fn said(&self, base: &[f64], end: &[f64], what: &str) -> Unseen {
         let far = |j: usize| (end[j] - base[j]).abs();
         let most = (0..end.len()).max_by(|&a, &b| far(a).total_cmp(&far(b))).unwrap_or_default();
         let names = self.target.derivatives().and_then(|model| model.names().ok());
@@ -382,12 +447,25 @@ impl<T: Target + ?Sized> Landscape<'_, T> {
             _ => (Reason::SecondMode, "posterior"),
         };
         let words = format!(
-            "the {of} has another mode, where {name} is {} and not {}, that the chains do not pass to and from",
+            "the {of} has another mode, where {name} is {} and not {}, {what}",
             at(end[most]),
             at(base[most])
         );
         Unseen { reason, words }
     }
+}
+
+/// The share of the draws that is nearest to each of these.
+fn shares(draws: &[f64], tops: &[Vec<f64>]) -> Vec<f64> {
+    let dim = tops[0].len();
+    let mut counts = vec![0.0; tops.len()];
+    for draw in draws.chunks_exact(dim) {
+        let far = |top: &Vec<f64>| top.iter().zip(draw).map(|(a, b)| (a - b).powi(2)).sum::<f64>();
+        let nearest = (0..tops.len()).min_by(|&a, &b| far(&tops[a]).total_cmp(&far(&tops[b])));
+        counts[nearest.unwrap_or_default()] += 1.0;
+    }
+    let count = (draws.len() / dim.max(1)).max(1) as f64;
+    counts.iter().map(|x| x / count).collect()
 }
 
 fn moments(points: &[f64], dim: usize, j: usize) -> (f64, f64) {

@@ -17,10 +17,10 @@ use crate::trust::{Draws, Evidence, Reason, Scores, Verdict, judge};
 use crate::words::{count, duration, number};
 
 /// Draws of the posterior of all rows by the model's own sampler, in place of a fit that was not certified: where these take some minutes
-/// at most, or no longer than that fit took; else the fit as it is, with a note of what they would take.
+/// at most, or no longer than that fit took, or somebody asked for them; else the fit as it is, with a note of what they would take.
 ///
 /// # Errors
-/// Errors of the model and the sampler.
+/// Errors of the model and the sampler, and those of a tool that knows a faster way.
 pub(super) fn instead<T: Target + ?Sized>(
     (target, units): (&T, &Units),
     (seed, advice): (u64, Advice),
@@ -30,8 +30,9 @@ pub(super) fn instead<T: Target + ?Sized>(
 ) -> Result<TargetFit, TargetError> {
     let Some(model) = sampled_by_itself(target) else { return Ok(fit) };
     let expected = sampling(target, model)?;
+    target.before_all_rows(expected)?;
     let affordable = expected <= PATIENCE.max(began.elapsed().as_secs_f64());
-    if !affordable && advice != Advice::Silent {
+    if !affordable && advice == Advice::Heeded {
         fit.notes.push(format!(
             "sampling all {} rows would take about {}: force=True does that where a coreset is not certified",
             count(units.rows()),
@@ -65,19 +66,23 @@ pub(super) fn instead<T: Target + ?Sized>(
 /// The same in place of an error that says that a coreset would take longer, or that none will do; that error, where these would be long.
 ///
 /// # Errors
-/// That one, and those of the model and the sampler.
+/// That one, those of the model and the sampler, and those of a tool that knows a faster way.
 pub(super) fn rather<T: Target + ?Sized>(
     (target, units): (&T, &Units),
     seed: u64,
     error: TargetError,
     listener: &mut StepListener<'_>,
 ) -> Result<TargetFit, TargetError> {
-    let expected = match (error.downcast_ref(), error.downcast_ref()) {
-        (Some(NotWorthIt(forecast)), _) => forecast.full.filter(|full| *full <= LONG),
-        (_, Some(FarFromQuadratic { full, .. })) => Some(*full),
-        _ => None,
+    let (expected, most) = match (error.downcast_ref(), error.downcast_ref()) {
+        (Some(NotWorthIt(forecast)), _) => (forecast.full, LONG),
+        (_, Some(FarFromQuadratic { full, .. })) => (Some(*full), f64::INFINITY),
+        _ => (None, 0.0),
     };
     let (Some(model), Some(expected)) = (sampled_by_itself(target), expected) else { return Err(error) };
+    target.before_all_rows(expected)?;
+    if expected > most {
+        return Err(error);
+    }
     let mut whole = Whole { target, model, listener, remaining: Some(expected), rounds: 0 };
     let mut found = whole.sampled(units, seed)?;
     found.notes.push(format!("{error}: all {} rows were sampled", count(units.rows())));

@@ -1,8 +1,8 @@
 //! Mixed models: groups of rows whose random effects are integrated out, as units of a coreset.
 //!
 //! The kernel is [`model::mixed`](crate::model::mixed): ℓ_g and its gradient. Here a group is a row of an engine's
-//! [`Target`](crate::engine::Target): k groups with weights are chosen, sampled by NUTS on φ and judged on all groups. Given φ the
-//! random effects of a group are independent of those of the others and known exactly, so that one verdict is on all parameters.
+//! [`Target`](crate::engine::Target): k weighted groups are chosen, sampled by NUTS on φ and judged on all groups. Given φ, the
+//! random effects of a group are independent of those of the others and known exactly, so one verdict covers all parameters.
 
 mod climb;
 mod effects;
@@ -58,7 +58,7 @@ impl MixedModel {
     /// fine enough there, or as many as are given.
     ///
     /// # Errors
-    /// Where the posterior has no curvature in some direction.
+    /// If the posterior has no curvature in some direction.
     pub fn fit(
         &mut self,
         FitStart { first: start, others, spread }: FitStart<'_>,

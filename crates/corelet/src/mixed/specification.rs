@@ -39,7 +39,7 @@ impl RandomEffects {
         self.intercept && self.slopes.is_empty()
     }
 
-    /// True where there is none, which no text says.
+    /// True if there is none, which no text says.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -157,7 +157,7 @@ impl RandomTerms {
     /// All terms of several.
     ///
     /// # Errors
-    /// Where a factor stands in two of them.
+    /// If a factor stands in two of them.
     pub fn joined(all: &[Self]) -> Result<Option<Self>, String> {
         if all.is_empty() {
             Ok(None)

@@ -18,7 +18,7 @@ const MOST_STEPS: usize = 1000;
 const STILL: f64 = 1e-10;
 
 /// From log p − log g at draws of the posterior p, which is known up to its integral, and at draws of the density g. `weights` of the
-/// former add up to 1, and `inflation` is by how much their chains raise the variance of a mean; none where the two do not overlap.
+/// former add up to 1, and `inflation` is by how much their chains raise the variance of a mean; none if the two do not overlap.
 ///
 /// r = ∫p solves r = E_g[p/(s₁p + s₂rg)]/E_p[g/(s₁p + s₂rg)], which among all bridges has the smallest error.
 pub fn bridge(posterior: &[f64], weights: &[f64], proposal: &[f64], inflation: f64) -> Option<Evidence> {

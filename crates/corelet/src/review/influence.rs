@@ -33,7 +33,7 @@ pub struct Moving {
     pub against: Vec<Mover>,
     /// Those that move it most the other way.
     pub along: Vec<Mover>,
-    /// The fewest rows whose removal turns its sign, to first order; none where a thousand do not.
+    /// The fewest rows whose removal turns its sign, to first order; none if a thousand do not.
     pub to_turn: Option<usize>,
 }
 

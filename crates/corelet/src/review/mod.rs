@@ -1,8 +1,8 @@
-//! What each row says of draws of a posterior, summed in one pass: how well it is predicted when it is left out, and how it moves
+//! The review of draws of a posterior, summed over rows in one pass: how well each row is predicted when it is left out, and how it moves
 //! each quantity. Nothing of size draws × rows is held.
 //!
-//! A row comes as its log-likelihoods ℓᵢ(θₛ) at S draws, which may have weights: those that turn draws of a coreset's posterior into
-//! draws of the posterior of all rows. Rows come in their order, so that the sums do not depend on who computed them.
+//! A row is given by its log-likelihoods ℓᵢ(θₛ) at S draws. The draws may have weights, which turn draws of a coreset's posterior into
+//! draws of the posterior of all rows. Rows come in their order, so the sums do not depend on where they were computed.
 
 mod at;
 mod by;
@@ -26,15 +26,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::trust::psis;
 
-/// Draws and what is asked of them.
+/// Draws, and the quantities that are reviewed.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Asked {
-    /// log weights of the draws, Σ exp = 1; equal ones where there are none.
+    /// log weights of the draws, Σ exp = 1; equal if there are none.
     log_weights: Vec<f64>,
     weights: Vec<f64>,
     /// Whether they are all the same.
     equal: bool,
-    /// Quantities less their means, each at every draw: Q × S.
+    /// Quantities minus their means, each at every draw: Q × S.
     centred: Vec<f64>,
     means: Vec<f64>,
     sds: Vec<f64>,
@@ -43,7 +43,7 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// Of draws with these log weights, where they have any, and of `quantities`, each with a number for each draw.
+    /// From draws with optional log weights, and `quantities`, each with one number per draw.
     pub fn new(draws: usize, log_weights: Option<&[f64]>, quantities: &[Vec<f64>], efficiency: f64) -> Self {
         let equal = log_weights.is_none_or(|weights| weights.iter().all(|w| *w == weights[0]));
         let log_weights = match log_weights.filter(|_| !equal) {
@@ -78,7 +78,7 @@ impl Asked {
         self.means.iter().copied().zip(self.sds.iter().copied())
     }
 
-    /// What a row with these log-likelihoods says; the first that is not finite is an error.
+    /// The contribution of a row with these log-likelihoods; the first that is not finite is an error.
     ///
     /// # Errors
     /// The draw, and the log-likelihood there.
@@ -116,7 +116,7 @@ impl Asked {
     }
 }
 
-/// What one row says.
+/// The contribution of one row.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
     /// How well it is predicted.
@@ -125,26 +125,26 @@ pub struct Row {
     pub moves: Vec<f64>,
 }
 
-/// What all rows say.
+/// The result for all rows.
 #[derive(Debug, Clone, Default)]
 pub struct Review {
     /// Leave-one-out and WAIC.
     pub loo: Loo,
-    /// Which rows move which quantity.
+    /// The rows that move each quantity most.
     pub influence: Influence,
-    /// Whether outcomes are as the model predicts them; none where the model's outcomes are not known here.
+    /// Predictive checks; none if the model's outcomes are unknown.
     pub checks: Option<Checked>,
-    /// The same by the levels of a column, where it was asked for.
+    /// Predictive checks by the levels of a column, if requested.
     pub by: Vec<(String, Checked)>,
-    /// The outcome of each row, where numbers of each are kept: reviews are comparable where these are the same. Two classes are 0 and 1.
+    /// The outcome of each row, if pointwise numbers are kept: reviews are comparable if these are the same. Two classes are 0 and 1.
     pub outcomes: Option<Vec<f64>>,
-    /// Log evidence, where it was asked for and could be had.
+    /// Log evidence, if it was requested and could be estimated.
     pub evidence: Option<Evidence>,
-    /// Draws it rests on.
+    /// Number of draws that it rests on.
     pub draws: usize,
 }
 
-/// What rows said so far.
+/// The sums over rows so far.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Sums {
     loo: loo::Sums,

@@ -29,7 +29,7 @@ pub(crate) struct Question {
     /// The draws, as shifts from their mean.
     pub(crate) anchor: Vec<f64>,
     pub(crate) shifts: Arc<Shifts>,
-    /// Draws at which outcomes are drawn, one after the other; empty where none are.
+    /// Draws at which outcomes are drawn, one after the other; empty if none are.
     pub(crate) few: Vec<f64>,
     /// The likelihood.
     pub(crate) model: BuiltIn,

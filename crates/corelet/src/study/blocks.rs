@@ -1,4 +1,4 @@
-//! What certifies a coreset for which rows: a block for each time that rows came, and how far each certificate still reaches.
+//! The certificates of a coreset by blocks of rows, one block for each update, and how far each certificate still holds.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub(super) const BLOCKS: &str = "corelet.blocks";
 pub struct Part {
     /// Number of rows.
     pub rows: usize,
-    /// What tells them from others, where that is known.
+    /// Their fingerprint, if known.
     pub fingerprint: Option<String>,
     /// Some of them, by which rows that come again are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -36,9 +36,9 @@ pub struct Seen {
 pub struct Block {
     /// Which.
     pub parts: Vec<Part>,
-    /// The grade; none where draws were never judged on them.
+    /// The grade; none if draws were never judged on them.
     pub grade: Option<Grade>,
-    /// sd(Δ), the square root of the upper bound of V, in nats: of these rows' log-likelihood less that of what stands for them.
+    /// sd(Δ), the square root of the upper bound of V, in nats, for the log-likelihood of these rows minus that of the points that represent them.
     pub sd: f64,
     /// The posterior that this was measured under.
     pub under: Option<Seen>,
@@ -53,7 +53,7 @@ pub struct Blocks {
     pub file_rows: usize,
     /// Weighted rows of the coreset when it was last built as a whole.
     pub points: usize,
-    /// What tells all rows, in the order in which they came, from others; none where that is not known, or where one part is all.
+    /// The fingerprint of all rows in the order of their arrival; none if it is unknown, or if there is one part only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub whole: Option<String>,
 }
@@ -108,7 +108,7 @@ impl Blocks {
         self.blocks.iter().flat_map(|block| &block.parts)
     }
 
-    /// What tells all rows, in the order in which they came, from others, where that is known.
+    /// The fingerprint of all rows in the order of their arrival, if known.
     pub fn fingerprint(&self) -> Option<&str> {
         let mut parts = self.parts();
         match (parts.next(), parts.next()) {
@@ -188,7 +188,7 @@ struct Moved {
 }
 
 impl Seen {
-    /// The moments of draws; none where they span no volume.
+    /// The moments of draws; none if they span no volume.
     fn of(draws: &Draws) -> Option<Self> {
         let (dim, mean) = (draws.dim, draws.mean());
         let shifts: Vec<f64> = (0..draws.len())

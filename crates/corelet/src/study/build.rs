@@ -18,20 +18,20 @@ use crate::rows::{Rest, Rows};
 use crate::trust::{Evaluation, HeldOut, TestScores, evaluate_with_rest, residual_in};
 use crate::words::{Judged, Seconds, Summary};
 
-/// Draws of a Gaussian fit under which test rows are scored.
+/// Number of draws of a Gaussian fit at which test rows are scored.
 const TEST_DRAWS: usize = 1000;
 
-/// A coreset, judged.
+/// A coreset and its evaluation.
 pub struct Chosen {
-    /// The π̂ that the first round was built under.
+    /// The π̂ of the first round.
     pub start: Gaussian,
     /// The best of all rounds.
     pub built: Built,
-    /// Weights of its rows, as they are written.
+    /// Weights of its rows, as files store them.
     pub weights: WrittenWeights,
-    /// How good it is.
+    /// Its divergence from the posterior of all rows.
     pub evaluation: Evaluation,
-    /// All of it, to be written and said.
+    /// The summary that is written and printed.
     pub summary: Summary,
 }
 
@@ -43,7 +43,7 @@ impl Chosen {
 }
 
 impl Study {
-    /// The options of a build. Where equal rows are taken as one, no more points are asked for than there are distinct ones.
+    /// The options of a build. With `collapse`, `k` is at most the number of distinct rows.
     fn options(&self, specification: &BuildSpecification) -> BuildOptions {
         let options = specification.options(self.units(), self.problem().prior.dim());
         match self.frame.lineage.collapsed {
@@ -52,12 +52,12 @@ impl Study {
         }
     }
 
-    /// Whether all distinct rows may be chosen, which then are the data themselves.
+    /// Whether all distinct rows may be chosen; the coreset is then the data themselves.
     fn all_fit(&self, options: &BuildOptions) -> bool {
         self.frame.lineage.collapsed.is_some() && options.max_kl.is_none() && options.k == self.len()
     }
 
-    /// Builds in rounds, or once where groups of rows are chosen, and judges; none where the listener stopped it before there
+    /// Builds in rounds, or once if groups of rows are chosen, and judges. None if the listener stopped it before there
     /// was a coreset.
     ///
     /// # Errors
@@ -123,8 +123,8 @@ impl Study {
         Ok(Some(Chosen { start: start.posterior.clone(), built, weights, evaluation, summary }))
     }
 
-    /// On fresh draws of the π̂ that it was last built under, where the build has not asked them already. A coreset that was stopped is
-    /// not held up by the pass over the data that these take.
+    /// Judges on held-out draws of the last π̂, unless the build has done so already. A coreset that was stopped is
+    /// not delayed by the pass over the data that this takes.
     fn evaluate_built(
         &self,
         full: Option<&Laplace>,
@@ -143,13 +143,13 @@ impl Study {
         Ok(evaluate_with_rest(self.problem(), full, estimate.as_ref(), (rows, weights), rest.as_ref())?)
     }
 
-    /// Draws that no method sees.
+    /// The held-out draws, which no method uses.
     fn held_out(&self, posterior: &Gaussian, options: &BuildOptions) -> HeldOut<'_> {
         let count = options.rest.held_out_draws(self.rows.len(), posterior.dim());
         HeldOut::with_draws(&self.rows, posterior, options.seed, count)
     }
 
-    /// Judges a coreset that came from elsewhere; weights are as [`weighted`](Study::weighted) takes them.
+    /// Judges a given coreset; weights are in the form of [`weighted`](Study::weighted).
     ///
     /// # Errors
     /// See [`StudyError`].
@@ -164,7 +164,7 @@ impl Study {
         self.evaluate_with_rest(observations, weights, None, (choice, seed), listener)
     }
 
-    /// The same with the Gaussian part of the coreset, beside which its rows are judged by held-out draws alone.
+    /// The same with the Gaussian factor of the coreset; its rows are then judged by held-out draws alone.
     ///
     /// # Errors
     /// See [`StudyError`].
@@ -213,10 +213,10 @@ impl Study {
         Ok(Summary::of_file(&self.subject(), &judged, &evaluation, seconds).with_rest(rest.is_some(), 0))
     }
 
-    /// How the Gaussian fits of a coreset's posterior and of that of all rows predict test rows, on the same draws of noise.
+    /// Scores test rows under the Gaussian fits of the coreset's posterior and of that of all rows, with the same random numbers.
     ///
     /// # Errors
-    /// Names the column that is not as it was in these data, and see [`StudyError`].
+    /// Names the column that differs from these data, and see [`StudyError`].
     pub fn test(
         &self,
         observations: &[usize],

@@ -1,4 +1,4 @@
-//! Draws that somebody else made, against the posterior of all rows.
+//! Certificates: given draws, tested against the posterior of all rows.
 
 use super::{GivenDraws, Listener, Progress, Study, StudyError};
 use crate::posterior::{Chain, Chains, Phase, SampleError, has_one_mode};
@@ -21,7 +21,7 @@ impl Study {
     /// Whether the posterior certainly has one mode.
     ///
     /// # Errors
-    /// Where the rows did not answer.
+    /// If the rows did not answer.
     pub fn has_one_mode(&self) -> Result<bool, StudyError> {
         Ok(has_one_mode(&self.rows, &self.prior)?)
     }
@@ -29,7 +29,7 @@ impl Study {
     /// Judges draws by the gradient of the log posterior of all rows at 1000 of them, or 100 a parameter up to 4000.
     ///
     /// # Errors
-    /// See [`StudyError`]; [`SampleError::Stopped`] where the listener stopped it.
+    /// See [`StudyError`]; [`SampleError::Stopped`] if the listener stopped it.
     pub fn certify(
         &self,
         given: &GivenDraws,

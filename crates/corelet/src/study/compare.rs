@@ -35,7 +35,7 @@ pub struct Cell {
     pub seed: u64,
     /// What was chosen.
     pub coreset: Coreset,
-    /// Weights of its rows, as they are written.
+    /// Weights of its rows, as files store them.
     pub weights: WrittenWeights,
     /// How good it is.
     pub evaluation: Evaluation,

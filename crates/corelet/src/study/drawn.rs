@@ -1,4 +1,4 @@
-//! Draws of a posterior, what they say of themselves, and the verdict on the coreset they came from.
+//! Draws of a posterior, their diagnostics, and the verdict on their coreset.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -7,8 +7,8 @@ use super::modes::SEED;
 use super::{Listener, Progress, Resolved, Study, StudyError};
 use crate::coreset::WrittenWeights;
 use crate::posterior::{
-    Chains, Diagnostics, Gaussian, LaplaceError, Marginal, Modes, SampleProgress, SampleSettings,
-    has_one_mode, modes_of_weighted, resample, sample,
+    Chains, Diagnostics, Gaussian, LaplaceError, Marginal, Modes, ParameterSummary, SampleProgress,
+    SampleSettings, has_one_mode, modes_of_weighted, resample, sample,
 };
 use crate::review::Checked;
 use crate::rows::{All, LogLikelihood, Memory, Observations, Rest, Weighted};
@@ -27,7 +27,7 @@ pub struct Drawn {
     pub diagnostics: Diagnostics,
     /// The verdict on the coreset; none for the posterior of all rows.
     pub verdict: Option<Verdict>,
-    /// Whether a Gaussian stands beside the weighted rows.
+    /// Whether a Gaussian factor accompanies the weighted rows.
     pub has_rest: bool,
     /// How they were run.
     pub settings: SampleSettings,
@@ -37,9 +37,9 @@ pub struct Drawn {
     pub verdict_seconds: f64,
     /// Tails of the posterior that the chains do not have, a line each.
     pub missed: Vec<String>,
-    /// Where outcomes are far from what the draws predict: a warning each, of the model and not of the coreset.
+    /// Predictive checks that fail: a warning for each, about the model and not the coreset.
     pub misfits: Vec<String>,
-    /// Outcomes of at most 50 000 rows against those drawn for them, where the draws are certified.
+    /// Predictive checks of at most 50 000 rows, if the draws are certified.
     pub checked: Option<Checked>,
 }
 
@@ -93,10 +93,10 @@ impl Study {
                 let _ = listener(Progress::Judging);
                 let draws = Draws::from_chains(&chains, VERDICT_DRAWS);
                 let judged = verdict(&self.rows, &self.prior, coreset, &draws, chains.divergences())?;
-                let tails: &[Reason] = if missed.is_empty() { &[] } else { &[Reason::Tail] };
+                let tails: Vec<Reason> = missed.iter().map(|(reason, _)| *reason).collect();
                 let found = self.against_draws(own_modes.as_ref(), &chains);
                 let judged = judged.named(&self.frame().names);
-                Some(judged.with(&self.known).with(&found).with(tails))
+                Some(judged.with(&self.known).with(&found).with(&tails))
             }
             None => None,
         };
@@ -115,14 +115,14 @@ impl Study {
             settings: *settings,
             sample_seconds,
             verdict_seconds,
-            missed,
+            missed: missed.into_iter().map(|(_, words)| words).collect(),
             misfits,
             checked,
         })
     }
 }
 
-/// The fit of the best mode: the one at hand, where it is of that one.
+/// The fit of the best mode; reuses the existing fit if it has that mode.
 fn best_of(fit: Gaussian, modes: Option<&Modes>) -> Gaussian {
     match modes {
         Some(modes) if !modes.is_best(&fit) => modes.best().fit.posterior.clone(),
@@ -181,7 +181,7 @@ pub fn sample_kept_with_rest(
 }
 
 impl Drawn {
-    /// The first line of what is said of the verdict, on so many points of so many rows; none for the posterior of all rows.
+    /// The first line of the verdict in words; none for the posterior of all rows.
     pub fn headline(&self, points: usize, rows: usize) -> Option<String> {
         let words = if self.has_rest { headline_with_rest } else { headline };
         self.verdict.as_ref().map(|verdict| words(verdict, points, rows))
@@ -192,10 +192,15 @@ impl Drawn {
         self.verdict.as_ref().map(|verdict| verdict.grade)
     }
 
-    /// The draws that are to be used, each with its weight: for grade B those that the verdict gave weights to.
+    /// Whether the draws are to be used with weights.
+    pub fn is_reweighted(&self) -> bool {
+        self.verdict.as_ref().is_some_and(Verdict::is_reweighted)
+    }
+
+    /// The draws to use, each with its weight: the importance weights of the verdict, where it asks for them.
     pub fn kept(&self) -> (Chains, Vec<f64>) {
         match &self.verdict {
-            Some(verdict) if verdict.grade == Grade::B => {
+            Some(verdict) if verdict.is_reweighted() => {
                 let size = verdict.draws as f64;
                 let weights = verdict.log_weights.iter().map(|w| w.exp() * size).collect();
                 (self.chains.thinned(VERDICT_DRAWS), weights)
@@ -204,27 +209,33 @@ impl Drawn {
         }
     }
 
-    /// For grade B, the draws resampled by their weights, for software that knows none.
+    /// The draws resampled by their weights, for software that knows none, where the verdict asks for weights.
     pub fn resampled(&self) -> Option<Chains> {
-        let verdict = self.verdict.as_ref().filter(|verdict| verdict.grade == Grade::B)?;
+        let verdict = self.verdict.as_ref().filter(|verdict| verdict.is_reweighted())?;
         Some(resample(&self.chains.thinned(VERDICT_DRAWS), &verdict.log_weights))
     }
 
-    /// What belongs to no feature, on its natural scale; see [`Resolved::natural`].
-    pub fn natural(&self, study: &Study) -> Vec<(String, Marginal)> {
+    /// What belongs to no feature, on its natural scale, weighted where the draws are, and what the chains say of it; see
+    /// [`Resolved::natural`].
+    pub fn natural(&self, study: &Study) -> Vec<(String, Marginal, ParameterSummary)> {
         let (chains, weights) = self.kept();
-        let theta = chains.theta();
         let of =
             |draw: &[f64]| study.resolved().natural(&study.frame().standardisation, &study.to_original(draw));
-        let draws: Vec<Vec<(String, f64)>> = theta.chunks_exact(chains.dim.max(1)).map(of).collect();
-        let marginal = |(j, (name, _)): (usize, &(String, f64))| {
-            let values: Vec<f64> = draws.iter().map(|draw| draw[j].1).collect();
-            (name.clone(), Marginal::new(&values, &weights))
+        let all = |theta: &[f64]| -> Vec<Vec<(String, f64)>> {
+            theta.chunks_exact(chains.dim.max(1)).map(of).collect()
         };
-        draws.first().map_or_else(Vec::new, |first| first.iter().enumerate().map(marginal).collect())
+        let column = |draws: &[Vec<(String, f64)>], j: usize| draws.iter().map(|draw| draw[j].1).collect();
+        let kept = all(&chains.theta());
+        let by_chain: Vec<_> = self.chains.chains.iter().map(|chain| all(&chain.draws.theta)).collect();
+        let described = |(j, (name, _)): (usize, &(String, f64))| {
+            let values: Vec<f64> = column(&kept, j);
+            let draws: Vec<Vec<f64>> = by_chain.iter().map(|draws| column(draws, j)).collect();
+            (name.clone(), Marginal::new(&values, &weights), ParameterSummary::new(&draws))
+        };
+        kept.first().map_or_else(Vec::new, |first| first.iter().enumerate().map(described).collect())
     }
 
-    /// Each parameter on the original and on the standardised scale, weighted where the draws are.
+    /// Each parameter on the original and on the standardised scale, weighted if the draws are weighted.
     pub fn marginals(&self, study: &Study) -> Vec<(Marginal, Marginal)> {
         let (chains, weights) = self.kept();
         let theta = chains.theta();

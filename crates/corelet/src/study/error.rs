@@ -12,11 +12,11 @@ use crate::posterior::{LaplaceError, SampleError};
 use crate::rows::RowsError;
 use crate::trust::VerdictError;
 
-/// Why a study could not do what it was asked.
+/// Errors of a study.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum StudyError {
-    /// What cannot be asked for.
+    /// Invalid settings.
     #[error(transparent)]
     Usage(#[from] UsageError),
     /// The data.
@@ -102,8 +102,8 @@ pub enum StudyError {
         /// How many it has.
         expected: usize,
     },
-    /// A column by whose levels outcomes are to be checked, where rows are in partitions.
-    #[error("by needs the rows here: those of a table in partitions are reviewed all together")]
+    /// Predictive checks by the levels of a column, which partitioned rows do not support.
+    #[error("by needs a table on one machine: a table in partitions is reviewed as a whole")]
     ByElsewhere,
     /// Draws that are not of the parameters of the model.
     #[error("{who}: {reason}")]
@@ -115,8 +115,8 @@ pub enum StudyError {
     },
     /// A direction in which the posterior is flat to rounding.
     #[error(
-        "the posterior has no curvature along '{name}': it is far too large or too small beside the other columns, or a combination of \
-         them; rescale it or leave it out"
+        "the posterior has no curvature along '{name}': the column is far too large or too small compared with the others, or a combination \
+         of them; rescale it or leave it out"
     )]
     Flat {
         /// The parameter.
@@ -127,16 +127,15 @@ pub enum StudyError {
     NoNewRow,
     /// An update with rows that are in.
     #[error(
-        "{which} are in the coreset already, and would count twice: they have been added before, or it was built on them; give those that \
-         are new"
+        "{which} are in the coreset already, and would count twice: they have been added before, or it was built on them; give only new rows"
     )]
     AlreadyIn {
         /// Which rows.
         which: String,
     },
-    /// Rows that are not those that a coreset stands for.
+    /// Rows other than those that a coreset represents.
     #[error(
-        "these are not the rows that the coreset stands for: {reason}; give all of them, and no other, in the order in which they came"
+        "these are not the rows that the coreset represents: {reason}; give exactly these rows, in the order in which they arrived"
     )]
     NotEarlier {
         /// What differs.
@@ -147,7 +146,7 @@ pub enum StudyError {
         "{folds} folds cannot be made: there must be between 2 and {units}, as many as there are rows or groups"
     )]
     Folds {
-        /// How many were asked for.
+        /// The requested number.
         folds: usize,
         /// Rows, or groups of them.
         units: usize,

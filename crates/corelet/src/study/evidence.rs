@@ -63,7 +63,7 @@ fn normalised(log_weights: Option<&[f64]>, count: usize) -> Vec<f64> {
     weights.iter().map(|w| w / total).collect()
 }
 
-/// The Gaussian with the moments of these draws; none where they span no volume.
+/// The Gaussian with the moments of these draws; none if they span no volume.
 fn moments(draws: &Draws, weights: &[f64], places: &[usize]) -> Option<Gaussian> {
     let total: f64 = places.iter().map(|&s| weights[s]).sum();
     let mut mean = vec![0.0; draws.dim];

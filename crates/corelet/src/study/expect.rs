@@ -12,23 +12,23 @@ use crate::trust::Reason;
 
 use std::sync::OnceLock;
 
-/// What a coreset's summary says of its rows.
+/// The information about its rows in a coreset's summary.
 #[derive(Deserialize)]
 struct Known {
     fingerprint: Option<String>,
 }
 
-/// What a Gaussian part says of its coordinates.
+/// The information about coordinates in a Gaussian factor.
 #[derive(Deserialize)]
 struct Coordinates {
     names: Option<Vec<String>>,
 }
 
-/// How the rows of a coreset were encoded, from its metadata; none where these do not say it, as in CSV. Rows that it is judged on are to
-/// become the same: its Gaussian part, its priors and its draws are on the scale of the rows that it was first built on.
+/// The encoding of a coreset's rows, from its metadata; none if these do not contain it, as in CSV. Rows that judge it must be encoded
+/// in the same way: its Gaussian factor, its priors and its draws are on the scale of the rows that it was first built on.
 ///
 /// # Errors
-/// Names what cannot be read.
+/// Names the entry that cannot be read.
 pub fn design_of(notes: &BTreeMap<String, String>, name: &str) -> Result<Option<KeptDesign>, StudyError> {
     if !notes.contains_key(ENCODING) {
         return Ok(None);
@@ -41,8 +41,8 @@ pub fn design_of(notes: &BTreeMap<String, String>, name: &str) -> Result<Option<
 }
 
 impl Study {
-    /// Compares the observations with those that a coreset was built on, where that is known. Where they differ this is
-    /// said, and no verdict on the coreset is an A.
+    /// Compares the observations with those that a coreset was built on, if known. If they differ, this is
+    /// reported, and no verdict on the coreset is an A.
     pub fn expect(&mut self, fingerprint: Option<&str>) {
         if fingerprint.is_some_and(|known| known != self.frame.fingerprint) {
             self.known.push(Reason::OtherData);
@@ -50,12 +50,11 @@ impl Study {
         }
     }
 
-    /// Compares the priors with those of the model that a coreset was built under. Where they differ and nobody has said which are
-    /// meant, those of the coreset are taken, if it is one of these observations; else a coreset is judged by the priors of this
-    /// study. Either is said.
+    /// Compares the priors with those under which a coreset was built. If they differ, the user gave no priors, and the coreset is one of these
+    /// observations, the coreset's priors are used. Otherwise the coreset is judged by the priors of this study. Both cases are reported.
     ///
     /// # Errors
-    /// Where the priors of the coreset are none.
+    /// If the coreset's priors are invalid.
     pub fn expect_priors(&mut self, kept: &Resolved) -> Result<(), StudyError> {
         if kept.said == self.model.said {
             return Ok(());
@@ -72,12 +71,12 @@ impl Study {
         Ok(())
     }
 
-    /// Compares observations, priors and, where the coreset has a Gaussian part, its parameters and their scale with what the metadata of
-    /// a coreset say; `name` names it. See [`expect`](Self::expect) and [`expect_priors`](Self::expect_priors).
+    /// Compares observations, priors and, if the coreset has a Gaussian factor, its parameters and their scale with the metadata of
+    /// a coreset; `name` names it. See [`expect`](Self::expect) and [`expect_priors`](Self::expect_priors).
     ///
     /// # Errors
-    /// Where its Gaussian part is of other parameters, or of parameters on another scale: in these coordinates it would be another
-    /// function. Where its priors are none.
+    /// If its Gaussian factor has other parameters, or parameters on another scale: in these coordinates it would be another
+    /// function. If its priors are invalid.
     pub fn expect_notes(&mut self, notes: &BTreeMap<String, String>, name: &str) -> Result<(), StudyError> {
         self.expect_coordinates(notes, name)?;
         let known = notes.get("corelet").and_then(|text| serde_json::from_str::<Known>(text).ok());

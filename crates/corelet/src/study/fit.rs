@@ -3,28 +3,31 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
+use sparse_nnls::Method;
+
 use super::{
     BuildSpecification, Chosen, Drawn, Listener, ModelSpecification, Progress, Specification, Study,
     StudyError, unheard,
 };
+use crate::coreset::{RestChoice, Selector};
 use crate::data::{Columns, DesignOptions, Source};
 use crate::engine::{Advice, Fitted, Interrupted, Pilot, Plan, Round, Sample, Scheme, TargetError, rounds};
 use crate::model::BuiltIn;
 use crate::posterior::{SampleError, SampleSettings};
 use crate::trust::{Reason, Verdict};
 
-/// Points that `fit` begins with where nobody has said.
+/// The default number of points with which `fit` starts.
 const FIRST_POINTS: usize = 300;
 
-/// How many times as many it may take where nobody has said.
+/// The default factor by which the number of points may grow.
 const GROWTH: usize = 4;
 
-/// What a fit is asked for.
+/// The settings of a fit.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct FitSpecification {
-    /// How points are chosen; `k` of them to begin with, 300 where it is not said.
+    /// How points are chosen; it starts with `k` points, by default 300.
     pub build: BuildSpecification,
-    /// Points that they may be doubled to; four times `k`.
+    /// The limit up to which `k` doubles; by default four times `k`.
     pub max_k: Option<usize>,
     /// The chains.
     pub sample: SampleSettings,
@@ -32,28 +35,28 @@ pub struct FitSpecification {
     pub seed: u64,
 }
 
-/// What a fit came to. Where it was stopped before there were draws, the coreset that there was.
+/// The result of a fit. If it was stopped before there were draws, it has the coreset so far.
 #[non_exhaustive]
 pub struct StudyFit {
     /// The coreset.
     pub chosen: Option<Chosen>,
-    /// Its draws with the verdict; none where it was stopped before.
+    /// Its draws with the verdict; none if the fit was stopped before.
     pub drawn: Option<Drawn>,
-    /// Every round in its order.
+    /// All rounds in order.
     pub rounds: Vec<Round>,
-    /// What should not be overlooked.
+    /// Remarks that users should read.
     pub notes: Vec<String>,
 }
 
 impl StudyFit {
-    /// What the draws are worth; none where it was stopped before there were any.
+    /// The verdict on the draws; none if the fit was stopped before there were any.
     pub fn verdict(&self) -> Option<&Verdict> {
         self.drawn.as_ref()?.verdict.as_ref()
     }
 }
 
-/// Draws of the posterior of all rows of a source, by a coreset, with their verdict, every setting being left to the program: what
-/// `corelet fit FILE --target NAME --model MODEL` does. [`Study`] has the settings.
+/// Fits a model to all rows of a source with a coreset, and certifies the draws, with default settings. It does what
+/// `corelet fit FILE --target NAME --model MODEL` does. Use [`Study`] for other settings.
 ///
 /// # Errors
 /// See [`StudyError`].
@@ -65,8 +68,8 @@ pub fn fit(source: &Source<'_>, target: &str, model: BuiltIn) -> Result<StudyFit
 }
 
 impl Study {
-    /// Builds, samples and judges coresets of `k`, 2 `k`, … points, until one is certified, more points would not mend it, or no more
-    /// are allowed; the best of them. With `max_kl` the number of points is chosen by that, once.
+    /// Builds, samples and judges coresets of `k`, 2 `k`, … points, until one is certified, more points would not help, or no more
+    /// are allowed. Returns the best of them. With `max_kl`, that target determines the number of points, once.
     ///
     /// # Errors
     /// See [`StudyError`].
@@ -86,7 +89,8 @@ impl Study {
             advice: Advice::Silent,
         };
         let listener = RefCell::new(listener);
-        let mut known = Known { study: self, asked, plan, listener: &listener, last: None };
+        let rest = asked.build.rest;
+        let mut known = Known { study: self, asked, plan, listener: &listener, last: None, rest };
         let step = &mut |step: &crate::engine::Step| (listener.borrow_mut())(Progress::Round(step));
         let fitted = rounds(&mut known, None, step);
         let last = known.last.take();
@@ -109,14 +113,16 @@ impl Study {
     }
 }
 
-/// A built-in family: coresets by its embedding under the Laplace fit of all rows, chains by NUTS.
+/// A built-in model as a target of the engine: coresets from its embedding under the Laplace fit of all rows, chains by NUTS.
 struct Known<'s, 'h, 'l> {
     study: &'s Study,
     asked: &'s FitSpecification,
     plan: Plan,
     listener: &'h RefCell<&'h mut Listener<'l>>,
-    /// The last coreset that was built.
+    /// The last coreset built.
     last: Option<Arc<Chosen>>,
+    /// Whether a Gaussian is to stand beside the rows.
+    rest: RestChoice,
 }
 
 impl Scheme for Known<'_, '_, '_> {
@@ -149,7 +155,7 @@ impl Scheme for Known<'_, '_, '_> {
     fn build(&mut self, k: usize, _: Option<&()>) -> Result<Arc<Chosen>, TargetError> {
         // With `max_kl` and no number of points, their number is what is looked for.
         let k = if self.asked.build.max_kl.is_some() { self.asked.build.k } else { Some(k) };
-        let asked = BuildSpecification { k, ..self.asked.build.clone() };
+        let asked = BuildSpecification { k, rest: self.rest, ..self.asked.build.clone() };
         let mut listener = self.listener.borrow_mut();
         let chosen = self.study.build(&asked, &mut **listener)?.ok_or(Interrupted)?;
         Ok(self.last.insert(Arc::new(chosen)).clone())
@@ -191,6 +197,20 @@ impl Scheme for Known<'_, '_, '_> {
         _: usize,
     ) -> Result<Verdict, TargetError> {
         Ok(drawn.verdict.clone().ok_or("draws of all rows have no verdict")?.with(&found))
+    }
+
+    /// A Gaussian for all rows leaves no few rows with so much weight that their posterior has a place of its own.
+    fn mended(&mut self, verdict: &Verdict) -> Option<&'static str> {
+        let build = &self.asked.build;
+        let of_rows = |reason: &Reason| matches!(reason, Reason::OwnTail | Reason::OwnMode);
+        let groups = self.study.units() < self.study.problem().rows.len();
+        let pursuit = matches!(build.method, Selector::Embedded(Method::Pursuit(_)));
+        let suits = pursuit && build.max_kl.is_none() && !groups;
+        if self.rest != RestChoice::Auto || !suits || !verdict.reasons.iter().any(of_rows) {
+            return None;
+        }
+        self.rest = RestChoice::Gaussian;
+        Some("the weighted rows have a place of their own: a Gaussian for all rows beside them")
     }
 
     fn points(chosen: &Arc<Chosen>) -> usize {

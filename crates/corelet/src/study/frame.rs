@@ -41,7 +41,7 @@ pub struct Frame {
     pub target: Option<String>,
     /// What tells these observations from others.
     pub fingerprint: String,
-    /// Some of them, by which rows that come again are known; none where rows are on a cluster.
+    /// A sample of rows that identifies repeated rows; none if rows are on a cluster.
     pub marks: Option<Marks>,
     /// The classes of a target that has several, in the order of their numbers; the first of those without an order is the base.
     pub classes: Vec<String>,
@@ -49,7 +49,7 @@ pub struct Frame {
     pub encoding: Encoding,
 }
 
-/// A Gaussian part with the names of its parameters.
+/// A Gaussian factor with the names of its parameters.
 #[derive(Serialize)]
 struct NamedRest<'a> {
     names: &'a [String],
@@ -57,7 +57,7 @@ struct NamedRest<'a> {
     rest: &'a Rest,
 }
 
-/// A Gaussian part and the names of its coordinates as a coreset's metadata have them.
+/// A Gaussian factor and the names of its coordinates, as stored in a coreset's metadata.
 ///
 /// # Errors
 /// Errors of the writer.
@@ -72,7 +72,7 @@ pub struct Lineage {
     pub dropped: usize,
     /// Where equal rows were taken as one: how many there were.
     pub collapsed: Option<usize>,
-    /// The first row of each partition, and after the last, where the data are in partitions.
+    /// The first row of each partition, and the end of the last, if the data are in partitions.
     pub partitions: Vec<usize>,
 }
 
@@ -80,7 +80,7 @@ impl Frame {
     /// The observation that each row of the data became.
     ///
     /// # Errors
-    /// Where a row is not there, or was left out.
+    /// If a row is not there, or was left out.
     pub fn observations_of(&self, rows: &[usize]) -> Result<Vec<usize>, StudyError> {
         let all = self.rows.total();
         let find = |&row: &usize| {
@@ -101,12 +101,12 @@ impl Frame {
     /// Other rows, encoded as these were.
     ///
     /// # Errors
-    /// Names the column, and the row where a single one is at fault.
+    /// Names the column, and the row if a single row is at fault.
     pub fn encode(&self, source: &Source<'_>, besides: Besides) -> Result<Observations, DataError> {
         self.encoding.encode(source, besides, &self.levels, &self.standardisation)
     }
 
-    /// What goes with a coreset where it is written: its summary, and all that its own rows and new ones need to be encoded again.
+    /// The metadata of a coreset file: its summary, and everything needed to encode its own rows and new rows again.
     ///
     /// # Errors
     /// Errors of the writer.

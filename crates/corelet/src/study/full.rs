@@ -14,7 +14,7 @@ pub(super) struct Full {
     pub(super) seconds: f64,
     /// Whether its predictors tell the classes apart without an error.
     pub(super) separated: bool,
-    /// The modes of the posterior, of which the fit is the best; where there are several, the prior under which fits of some rows
+    /// The modes of the posterior, of which the fit is the best; if there are several, the prior under which fits of some rows
     /// start at that one; and whether the climb from the prior mean ended elsewhere.
     pub(super) modes: Modes,
     pub(super) prior: Option<Prior>,
@@ -22,10 +22,10 @@ pub(super) struct Full {
 }
 
 impl Study {
-    /// The Laplace fit of all rows, made when it is first asked for: of the mode with the most mass, where there are several.
+    /// The Laplace fit of all rows, computed at first use: of the mode with the most mass, if there are several.
     ///
     /// # Errors
-    /// Where the fit fails.
+    /// If the fit fails.
     pub fn full(&self, listener: &mut Listener<'_>) -> Result<&Laplace, StudyError> {
         if self.full.get().is_none() {
             // A fit is not interrupted: it is a few passes.

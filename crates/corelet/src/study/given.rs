@@ -1,4 +1,4 @@
-//! Draws that somebody hands over, by the names of their parameters, in the coordinates of the model.
+//! Draws from any source, by the names of their parameters, in the coordinates of the model.
 
 use super::{Study, StudyError};
 use crate::posterior::systematic;
@@ -10,15 +10,15 @@ const DRAW: &str = "draw";
 const WEIGHT: &str = "weight";
 /// The column with the log density that draws were made from.
 pub const LOG_DENSITY: &str = "log_density";
-/// What stands before the names of standardised parameters.
+/// The prefix of the names of standardised parameters.
 const STANDARDISED: &str = "standardised.";
 
-/// Draws of the parameters of the standardised features, as somebody hands them over.
+/// Given draws of the parameters of the standardised features.
 #[derive(Debug, Clone)]
 pub struct GivenDraws {
     /// The draws.
     pub draws: Draws,
-    /// The log density that they were drawn from, at each, up to a constant; where it is known.
+    /// The log density of the approximation at each draw, up to a constant, if known.
     pub log_density: Option<Vec<f64>>,
     /// Divergent draws.
     pub diverged: usize,
@@ -32,7 +32,7 @@ impl Study {
     /// named, or of one.
     ///
     /// # Errors
-    /// Says what differs from the parameters of the model.
+    /// Names the differences from the parameters of the model.
     pub fn draws_of(
         &self,
         columns: &[(String, Vec<f64>)],
@@ -136,7 +136,7 @@ impl Study {
 /// What the constant feature is called.
 const INTERCEPT: &str = "(intercept)";
 
-/// The draws chain by chain, and how many chains there are.
+/// The draws chain by chain, and the number of chains.
 fn ordered(chain: Option<&[f64]>, count: usize) -> Result<(Vec<usize>, usize), String> {
     let Some(chain) = chain else { return Ok(((0..count).collect(), 1)) };
     let mut order: Vec<usize> = (0..count).collect();

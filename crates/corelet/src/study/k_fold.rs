@@ -23,12 +23,12 @@ const DRAWS: usize = 1000;
 /// Rows whose log-likelihoods are held at once by one thread.
 const TILE: usize = 32;
 
-/// What is asked for.
+/// The settings of a K-fold cross-validation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KFoldSettings {
     /// How many folds, K.
     pub folds: usize,
-    /// Points of each coreset at most; 300 where it is not said.
+    /// Largest number of points of each coreset; by default 300.
     pub k: Option<usize>,
     /// The chains.
     pub sample: SampleSettings,
@@ -69,13 +69,13 @@ pub struct KFold {
 }
 
 impl Study {
-    /// With y = Σφᵢ in one embedding under the posterior of all rows, y less the columns of a fold is what a coreset of the other rows
-    /// has to match: one gather for all folds, and a small one for each. Rows of the fold may be among the points, as functions of θ like
-    /// any other; Δ is taken over the other rows alone, and its weights turn the draws into draws of their posterior. Rows of a group are
-    /// in one fold.
+    /// K-fold cross-validation. With y = Σφᵢ in one embedding under the posterior of all rows, the target of a fold's coreset is y minus the
+    /// columns of the fold: one gather for all folds, and a small one for each. Rows of the fold may be among the points, as functions
+    /// of θ like any other. Δ is computed over the other rows alone, and its weights turn the draws into draws of their posterior. Rows
+    /// of a group are in one fold.
     ///
     /// # Errors
-    /// Folds or points that cannot be; and see [`StudyError`].
+    /// Impossible numbers of folds or points; and see [`StudyError`].
     pub fn k_fold(&self, asked: &KFoldSettings, listener: &mut Listener<'_>) -> Result<KFold, StudyError> {
         let fold_of = self.folds(asked)?;
         asked.sample.check_for(self.rows.dim())?;
@@ -128,7 +128,7 @@ impl Study {
         Ok(clusters.map_or(of.clone(), |(codes, _)| codes.iter().map(|&code| of[code]).collect()))
     }
 
-    /// The coreset of the other rows, sampled and judged on them; and what it says of the rows of the fold.
+    /// The coreset of the other rows, sampled and judged on them, and its predictions of the rows of the fold.
     fn one_fold(
         &self,
         embedding: &Embedded<'_>,

@@ -1,4 +1,4 @@
-//! A coreset by itself: its rows, weights and model, of which the posterior is sampled and new rows are predicted without the data.
+//! A coreset without its data: rows, weights and model, enough to sample its posterior and to predict new rows.
 
 use std::collections::BTreeMap;
 #[cfg(feature = "files")]
@@ -35,10 +35,10 @@ pub struct KeptCoreset {
 }
 
 impl KeptCoreset {
-    /// Reads a coreset file, Parquet or JSON; CSV has no place for what is needed.
+    /// Reads a coreset file, Parquet or JSON; CSV cannot store the model.
     ///
     /// # Errors
-    /// Names the file, and what it does not say.
+    /// Names the file, and the missing entry.
     #[cfg(feature = "files")]
     pub fn read(path: &Path) -> Result<Self, StudyError> {
         Self::of_file(&read_coreset(path)?, &path.display().to_string())
@@ -61,7 +61,7 @@ impl KeptCoreset {
     /// Of rows that are encoded already, their weights, and the metadata of the coreset, which `name` names.
     ///
     /// # Errors
-    /// Says what the metadata have not.
+    /// Names the missing entry of the metadata.
     pub fn of_notes(
         rows: Observations,
         weights: WrittenWeights,
@@ -84,13 +84,13 @@ impl KeptCoreset {
     /// Other rows, encoded as its own.
     ///
     /// # Errors
-    /// Names the column, and the row where a single one is at fault.
+    /// Names the column, and the row if a single row is at fault.
     pub fn encode(&self, source: &Source<'_>, besides: Besides) -> Result<Observations, DataError> {
         self.encoding.encode(source, besides, &self.levels, &self.standardisation)
     }
 
-    /// Rows that may be added to those it stands for: with target and weights, and which rows of the source they are; with `drop_missing`
-    /// those in which no cell is missing.
+    /// Rows to add to those that it represents: with target and weights, and their numbers in the source; with `drop_missing`
+    /// only rows without missing cells.
     ///
     /// # Errors
     /// See [`encode`](Self::encode).
@@ -103,7 +103,7 @@ impl KeptCoreset {
         encoded.map_err(DataError::of_data)
     }
 
-    /// The same with a policy for unseen levels, and what was made of them, a line for each column.
+    /// The same with a policy for unseen levels, and a line for each column with such levels.
     ///
     /// # Errors
     /// See [`encode`](Self::encode).
@@ -131,10 +131,10 @@ impl KeptCoreset {
     }
 }
 
-/// The Gaussian part of a coreset file, where it has one.
+/// The Gaussian factor of a coreset file, if it has one.
 ///
 /// # Errors
-/// Names the file, where what it says there cannot be read.
+/// Names the file if the entry cannot be read.
 #[cfg(feature = "files")]
 pub fn rest_of(coreset: &CoresetFile, file: &str) -> Result<Option<Arc<Rest>>, StudyError> {
     coreset.notes.contains_key(REST).then(|| note(&coreset.notes, file, REST).map(Arc::new)).transpose()

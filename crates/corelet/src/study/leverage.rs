@@ -24,7 +24,7 @@ impl Study {
     /// The leverages of chosen rows beside those of all; none for a model without a linear predictor.
     ///
     /// # Errors
-    /// Where the rows did not answer.
+    /// If the rows did not answer.
     pub fn leverages(
         &self,
         observations: &[usize],

@@ -55,18 +55,18 @@ pub struct ChosenData {
     pub coreset: Coreset,
     /// How good they are on the held-out draws.
     pub evaluation: Evaluation,
-    /// All of it, to be written and said.
+    /// The summary that is written and printed.
     pub summary: Summary,
 }
 
 impl<'a> LogLikelihoodStudy<'a> {
-    /// What messages call the data and the model.
+    /// The names of the data and the model in messages.
     pub const NAME: &'static str = "log-likelihood";
 
     /// From a matrix of all draws by `n` data.
     ///
     /// # Errors
-    /// What cannot be asked of n data, a matrix of another size, and a number that is not finite.
+    /// Settings that are invalid for n data, a matrix of another size, or a number that is not finite.
     pub fn of_matrix(
         asked: &BuildSpecification,
         matrix: &[f64],
@@ -91,7 +91,7 @@ impl<'a> LogLikelihoodStudy<'a> {
     /// From a pool of data, toward the sum over all.
     ///
     /// # Errors
-    /// What cannot be asked of so many data, sizes that do not agree, and a number to build on that is not finite.
+    /// Settings that are invalid for this number of data, inconsistent sizes, or a number that is not finite.
     pub fn of_pool(
         asked: &BuildSpecification,
         pool: PooledLogLikelihoods<'_>,
@@ -115,7 +115,7 @@ impl<'a> LogLikelihoodStudy<'a> {
     /// From a function that computes a block of rows at a time; nothing of size n × draws is stored.
     ///
     /// # Errors
-    /// What cannot be asked of n data, a number that is not finite, and whatever the function fails with.
+    /// Settings that are invalid for n data, a number that is not finite, or an error of the function.
     pub fn of_function(
         asked: &BuildSpecification,
         function: Box<Source<'a>>,

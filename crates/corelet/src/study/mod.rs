@@ -1,6 +1,6 @@
 //! The pipeline: one object that opens data, builds, evaluates, samples, judges, and compares.
 //!
-//! A front end turns flags or keywords into a [`Specification`], hears of [`Progress`], and words what comes back.
+//! A front end turns flags or keywords into a [`Specification`], receives [`Progress`], and formats the results.
 
 mod assign;
 #[cfg(feature = "sampling")]
@@ -104,7 +104,7 @@ use crate::rows::{All, Counted, Grouped, Marks, Memory, Problem, Rows};
 use crate::trust::Reason;
 use crate::words::{Subject, count, number};
 
-/// A fit whose mode is known to this many posterior standard deviations is as good as converged.
+/// A fit counts as converged if its mode is known to this many posterior standard deviations.
 const CLOSE_ENOUGH: f64 = 1e-4;
 
 const SEPARATED: &str =
@@ -118,76 +118,76 @@ const OTHER_PRIORS: &str =
 
 const ITS_PRIORS: &str = "no priors are given, and the default ones are not those that the coreset was built under: its own are taken";
 
-/// What a study is doing, as it goes on.
+/// The current step of a study.
 #[derive(Debug, Clone, Copy)]
 pub enum Progress<'a> {
     /// Fitting the posterior of all rows, or of the start.
     Fitting,
     /// Making the embedding.
     Embedding,
-    /// Choosing points; in a comparison, which of how many runs.
+    /// Choosing points; in a comparison, the number of the run.
     Choosing {
-        /// How the method gets on.
+        /// Progress of the method.
         info: &'a Info,
-        /// The run, from 1, and how many there are.
+        /// The run, from 1, and the number of runs.
         run: (usize, usize),
-        /// How the points are chosen.
+        /// The method that chooses the points.
         method: &'a crate::coreset::Selector,
     },
-    /// Judging on fresh draws.
+    /// Judging on held-out draws.
     Evaluating,
     /// Running chains.
     Sampling(&'a SampleProgress),
-    /// Looking at the draws on all rows.
+    /// Evaluating the draws on all rows.
     Judging,
-    /// Asking all rows at one draw after the other.
+    /// Evaluating all rows at one draw after the other.
     Asking {
         /// Draws so far.
         done: usize,
-        /// Draws in all.
+        /// Total number of draws.
         total: usize,
     },
-    /// Looking at all rows, a block at a time.
+    /// Reading all rows, one block at a time.
     Looking {
         /// Rows so far.
         done: usize,
-        /// Rows in all.
+        /// Total number of rows.
         total: usize,
     },
-    /// Where a fit in rounds stands.
+    /// The state of a fit in rounds.
     Round(&'a crate::engine::Step),
 }
 
-/// Hears how it goes, and says whether to go on.
+/// A callback that receives progress and decides whether to continue.
 pub type Listener<'l> = dyn FnMut(Progress<'_>) -> ControlFlow<()> + Send + 'l;
 
-/// Data, a model of them and a prior, ready to be asked.
+/// Data, a model and a prior: the entry point to builds, samples and verdicts.
 pub struct Study {
     frame: Frame,
     model: Resolved,
     rows: Counted,
     prior: Prior,
-    /// Whether somebody has said which priors are meant.
+    /// Whether the user chose the priors.
     priors_given: bool,
     /// The scale of a numeric target.
     target: TargetScale,
-    /// The mean weight of a row, where rows have weights.
+    /// The mean weight of a row, if rows have weights.
     weight: Option<f64>,
-    /// Reasons, known before any draw is made, for which the grade is at most a B.
+    /// Preconditions that cap the grade at B, known before any draw.
     #[cfg_attr(not(feature = "sampling"), allow(dead_code, reason = "what it forbids is a grade of draws"))]
     known: Vec<Reason>,
     warnings: Vec<String>,
     read_seconds: f64,
     full: OnceLock<Full>,
-    /// So many rows in front stand for others: no sample of outcomes.
+    /// Number of leading rows that represent others; outcomes are not sampled from them.
     #[cfg_attr(not(feature = "sampling"), allow(dead_code, reason = "updates sample"))]
     stand_ins: usize,
-    /// Where rows are in partitions, which a review asks.
+    /// The partitions that hold the rows, for reviews.
     #[cfg_attr(not(feature = "sampling"), allow(dead_code, reason = "reviews are of draws"))]
     elsewhere: Option<Reviewed>,
 }
 
-/// Rows, wherever they are, under the model that is asked for.
+/// Rows under the requested model, wherever they are stored.
 struct Asked {
     model: Resolved,
     priors: Priors,
@@ -200,13 +200,13 @@ struct Asked {
     rows: Box<dyn Rows>,
 }
 
-/// A listener that hears nothing and never stops anything.
+/// A listener that ignores all progress and never stops anything.
 pub fn unheard(_: Progress<'_>) -> ControlFlow<()> {
     ControlFlow::Continue(())
 }
 
 impl Study {
-    /// Reads what is asked for of a source, and makes its model.
+    /// Reads the specified columns of a source, and creates the model.
     ///
     /// # Errors
     /// Names the file, the column and the row.
@@ -217,10 +217,10 @@ impl Study {
         Self::new(source.name(), dataset, specification, clock.elapsed().as_secs_f64())
     }
 
-    /// Makes the model that is asked for of a design. `source` names the data; reading them took so long.
+    /// Creates the specified model for a design. `source` names the data, and `read_seconds` is the time that reading them took.
     ///
     /// # Errors
-    /// Where a number is not one the model can use.
+    /// If a number is not valid for the model.
     pub fn new(
         source: &str,
         dataset: Dataset,
@@ -253,7 +253,7 @@ impl Study {
         Self::assembled(source, dataset, held, read_seconds)
     }
 
-    /// Has partitions with the columns of `schema` make their rows where they are, and makes the model of these.
+    /// Has partitions with the columns of `schema` encode their rows where they are, and creates the model of these rows.
     ///
     /// # Errors
     /// Names the partition, the column and the row.
@@ -295,7 +295,7 @@ impl Study {
         Ok(study)
     }
 
-    /// Of rows that may be anywhere.
+    /// A study of rows that may be stored anywhere.
     fn assembled(
         source: &str,
         dataset: Dataset,
@@ -365,7 +365,7 @@ impl Study {
         Ok(study)
     }
 
-    /// A prior that holds coefficients away from the data is reported, and the grade is then at most a B.
+    /// Reports a prior that pulls coefficients away from the data; the grade is then at most a B.
     fn judge_prior(&mut self) {
         if let Some(warning) = self.model.tight_prior(&self.target) {
             self.known.push(Reason::TightPrior);
@@ -373,32 +373,32 @@ impl Study {
         }
     }
 
-    /// What the rows were made of.
+    /// How the rows were encoded.
     pub fn frame(&self) -> &Frame {
         &self.frame
     }
 
-    /// Number of usable rows, n, of which equal ones count once where they are taken as one.
+    /// Number of usable rows, n; with `collapse`, equal rows count once.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Number of usable rows, each for itself.
+    /// Number of usable rows before equal rows are merged.
     pub fn all_rows(&self) -> usize {
         self.frame.lineage.collapsed.unwrap_or(self.len())
     }
 
-    /// What is chosen from: groups of rows where there are any, else rows.
+    /// The candidates: groups of rows if there are groups, else rows.
     fn units(&self) -> usize {
         self.rows.groups().map_or(self.len(), Grouped::len)
     }
 
-    /// Refuses what is not made of groups.
+    /// Refuses a study without groups.
     fn of_rows(&self, what: &'static str) -> Result<(), BuildError> {
         self.rows.groups().map_or(Ok(()), |_| Err(BuildError::RowsOnly { what }))
     }
 
-    /// True where there is no row.
+    /// True if there is no row.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
@@ -408,18 +408,18 @@ impl Study {
         self.rows.name()
     }
 
-    /// The model, with what was estimated from the data in place of what was left out.
+    /// The model, with omitted settings replaced by estimates from the data.
     pub fn resolved(&self) -> &Resolved {
         &self.model
     }
 
-    /// The posterior that is asked about.
+    /// The posterior of all rows.
     pub fn problem(&self) -> Problem<'_> {
         let of_best = self.full.get().and_then(|full| full.prior.as_ref());
         Problem { rows: &self.rows, prior: of_best.unwrap_or(&self.prior) }
     }
 
-    /// What the user should know about data, model and fit.
+    /// Warnings about data, model and fit.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = self.warnings.clone();
         let Some(Full { fit, separated, .. }) = self.full.get() else { return warnings };
@@ -441,12 +441,12 @@ impl Study {
         warnings
     }
 
-    /// Parameters on the original scale of the data; those that belong to no feature stay as they are.
+    /// Parameters on the original scale of the data; those that belong to no feature do not change.
     pub fn to_original(&self, theta: &[f64]) -> Vec<f64> {
         self.model.to_original(&self.frame.standardisation, theta)
     }
 
-    /// The way back, from parameters on the original scale.
+    /// The inverse: standardised parameters from those on the original scale.
     pub fn to_standardised(&self, original: &[f64]) -> Vec<f64> {
         self.model.to_standardised(&self.frame.standardisation, original)
     }

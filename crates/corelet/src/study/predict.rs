@@ -1,4 +1,4 @@
-//! What draws of a posterior say of rows: predictive means and quantiles, draws of outcomes, log predictive densities.
+//! Predictions from draws of a posterior: predictive means and quantiles, simulated outcomes, log predictive densities.
 
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardUniform};
@@ -11,20 +11,20 @@ use crate::review::At;
 use crate::rows::Observations;
 use crate::trust::Score;
 
-/// Of what a prediction is the distribution.
+/// The quantity whose distribution is predicted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PredictedKind {
-    /// Of E\[y\] given the parameters, or of the probabilities of classes: how well they are known.
+    /// E\[y\] given the parameters, or the probabilities of classes: the posterior of the mean.
     #[default]
     Mean,
     /// The outcome y itself.
     Outcome,
 }
 
-/// What is asked of a prediction.
+/// The settings of a prediction.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PredictionSettings {
-    /// What is predicted.
+    /// The predicted quantity.
     pub kind: PredictedKind,
     /// Which quantiles, each between 0 and 1.
     pub quantiles: Vec<f64>,
@@ -51,7 +51,7 @@ pub struct Prediction {
     pub quantiles: Vec<f64>,
 }
 
-/// Predicts rows, whose targets are not looked at, by draws of θ, one after the other.
+/// Predicts rows from draws of θ, one row after the other; their targets are ignored.
 ///
 /// # Errors
 /// [`StudyError::NoOutcome`], [`StudyError::OtherDraws`], [`StudyError::Quantile`], and [`StudyError::FarRow`].
@@ -245,7 +245,7 @@ fn choose(probabilities: &mut [f64], rng: &mut ChaCha8Rng) {
 /// The log predictive density of rows with their targets under draws of θ, one after the other.
 ///
 /// # Errors
-/// [`StudyError::OtherDraws`], and where a target is not one that the model knows.
+/// [`StudyError::OtherDraws`], and an error if a target is invalid for the model.
 pub fn score(model: &Resolved, rows: Observations, draws: &[f64]) -> Result<Score, StudyError> {
     let bound = model.bind(rows)?;
     let dim = bound.dim();

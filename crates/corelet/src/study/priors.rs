@@ -1,4 +1,4 @@
-//! Priors as they are asked for: of all coefficients, of some by name or pattern, of the intercept and of what else a model has.
+//! Requested priors: of all coefficients, of some by name or pattern, of the intercept and of other parameters of a model.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,23 +20,23 @@ const PAPER: &str = "paper";
 /// | field | purpose |
 /// | --- | --- |
 /// | `default` | the prior of every coefficient but the intercept that `coefficients` does not name |
-/// | `scale` | whether coefficients are meant on the `standardised` or the `original` scale, where a prior does not say it itself |
-/// | `intercept` | the prior of the linear predictor where every feature has its mean |
+/// | `scale` | whether priors of coefficients refer to the `standardised` or the `original` scale, unless a prior says so itself |
+/// | `intercept` | the prior of the linear predictor at the mean of every feature |
 /// | `coefficients` | priors by the name of a coefficient, or by a pattern in which `*` is any text: a name goes before a pattern, and a pattern before one with fewer other letters |
 /// | `others` | priors of the parameters that belong to no feature, such as `log_sigma`; in a file they stand beside `default` |
 ///
-/// The word `auto` alone is [`Priors::auto`], which is what is meant where nothing is said, and `paper` is [`Priors::paper`].
+/// The word `auto` alone is [`Priors::auto`], the default, and `paper` is [`Priors::paper`].
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Priors {
-    /// Of every coefficient that none of the others speaks of.
+    /// The prior of every coefficient that no name or pattern matches.
     pub default: Option<AskedPrior>,
-    /// The scale that is meant where a prior does not say it.
+    /// The default scale of priors.
     pub scale: PriorScale,
     /// Prior of the intercept.
     pub intercept: Option<AskedPrior>,
-    /// By name or pattern.
+    /// Priors by name or pattern.
     pub coefficients: BTreeMap<String, AskedPrior>,
-    /// Of what belongs to no feature, by name.
+    /// Priors of parameters that belong to no feature, by name.
     pub others: BTreeMap<String, AskedPrior>,
 }
 
@@ -55,20 +55,20 @@ impl Priors {
         Self { default: Some(unit), intercept: Some(unit), ..Self::default() }
     }
 
-    /// The same, weakly informative where nothing is said of coefficients or of the intercept.
+    /// The same, with weakly informative priors for unspecified coefficients and intercept.
     #[must_use]
     pub(super) fn or_auto(self) -> Self {
         let auto = Some(AskedPrior::Auto);
         Self { default: self.default.or(auto), intercept: self.intercept.or(auto), ..self }
     }
 
-    /// All that is asked for.
+    /// All requested priors.
     fn all(&self) -> impl Iterator<Item = &AskedPrior> {
         let named = self.coefficients.values().chain(self.others.values());
         self.default.iter().chain(&self.intercept).chain(named)
     }
 
-    /// Whether the weakly informative prior is asked for.
+    /// Whether the weakly informative prior is requested.
     pub(super) fn ask_auto(&self) -> bool {
         self.all().any(|asked| *asked == AskedPrior::Auto)
     }
@@ -87,7 +87,7 @@ pub enum PriorScale {
     /// A step of one standard deviation of the feature.
     #[default]
     Standardised,
-    /// A step of one of the feature as it is in the data.
+    /// A step of one in the units of the data.
     Original,
 }
 
@@ -100,7 +100,7 @@ impl fmt::Display for PriorScale {
     }
 }
 
-/// A prior that is asked for: `"normal(0, 2.5)"`, `{ normal = [0, 2.5], scale = "original" }` or `"auto"`.
+/// A requested prior: `"normal(0, 2.5)"`, `{ normal = [0, 2.5], scale = "original" }` or `"auto"`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum AskedPrior {
     /// The weakly informative one, see [`Priors::auto`].
@@ -109,13 +109,13 @@ pub enum AskedPrior {
     Given {
         /// The density.
         density: Density,
-        /// The scale that it is meant on, where it says so itself.
+        /// Its scale, if it names one.
         scale: Option<PriorScale>,
     },
 }
 
 impl AskedPrior {
-    /// The density, where it is not left open.
+    /// The density; none for `auto`.
     pub(super) fn density(&self) -> Option<Density> {
         match self {
             Self::Auto => None,

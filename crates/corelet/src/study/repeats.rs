@@ -1,4 +1,4 @@
-//! Rows of an update that a coreset stands for already: the mistake that would count them twice, and that no draw would show.
+//! Repeated rows of an update, which a coreset already represents. They would count twice, and no draw would show it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ const FEWEST_MARKS: usize = 16;
 /// equal, and more than six of 64 are then found less than once in twenty times.
 const BY_CHANCE: f64 = 6.0;
 
-/// What is known of rows that came before.
+/// A sample of earlier rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Repeat {
     /// All of them, in this order.

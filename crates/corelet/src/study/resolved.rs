@@ -26,14 +26,14 @@ fn digits(x: f64) -> f64 {
 pub struct Resolved {
     /// The likelihood.
     pub model: BuiltIn,
-    /// What it needs besides its data.
+    /// The numbers that the likelihood needs besides its data.
     #[serde(flatten)]
     pub numbers: Numbers,
     /// The prior of each parameter, on the scale of the standardised features.
     pub priors: Vec<Density>,
-    /// The spread that a Gaussian fit sees each with, where one of them has a kink; see [`Density::seen`].
+    /// The spread with which a Gaussian fit smooths each prior, if one of them has a kink; see [`Density::seen`].
     pub spreads: Vec<f64>,
-    /// The same priors as they were given, for a summary; none before [`with_priors`](Resolved::with_priors).
+    /// The same priors as given, for a summary; empty before [`with_priors`](Resolved::with_priors).
     pub said: Vec<PriorGroup>,
 }
 
@@ -83,7 +83,7 @@ impl Resolved {
     /// The same with priors by name in place of its own.
     ///
     /// # Errors
-    /// Where a name or a scale is none of these parameters'.
+    /// If a name or a scale is none of these parameters'.
     pub fn with_priors(
         mut self,
         priors: &Priors,
@@ -99,7 +99,7 @@ impl Resolved {
     /// The same with its priors as a Gaussian fit of this likelihood sees them.
     ///
     /// # Errors
-    /// Where a prior is none, or the rows did not answer.
+    /// If a prior is none, or the rows did not answer.
     pub fn with_spreads(mut self, likelihood: &dyn LogLikelihood) -> Result<Self, LaplaceError> {
         self.spreads = self.prior()?.spreads(likelihood)?;
         Ok(self)
@@ -124,7 +124,7 @@ impl Resolved {
         Weak { centre: digits(centre), width }
     }
 
-    /// A weakly informative prior on the scale of the target, where the model has that.
+    /// A weakly informative prior on the scale of the target, if the model has that scale.
     fn target_scale(&self, target: &TargetScale, intercept: bool) -> Option<Weak> {
         let TargetScale { sd, rms, .. } = *target;
         let centre = target.mean - target.offset;
@@ -136,7 +136,7 @@ impl Resolved {
     /// The model of these observations.
     ///
     /// # Errors
-    /// Where a number is not one the model can use; see [`ModelError`].
+    /// If a number is not one the model can use; see [`ModelError`].
     pub fn bind(&self, observations: Observations) -> Result<Arc<dyn Model>, ModelError> {
         self.model.bind(observations, self.numbers)
     }
@@ -144,12 +144,12 @@ impl Resolved {
     /// The prior.
     ///
     /// # Errors
-    /// Where a number makes no density.
+    /// If a number makes no density.
     pub fn prior(&self) -> Result<Prior, LaplaceError> {
         Ok(Prior::of_densities(&self.priors)?.with_spreads(&self.spreads))
     }
 
-    /// Parameters on the original scale of the data: those of the features first; the others stay as they are.
+    /// Parameters on the original scale of the data: those of the features first; the others do not change.
     pub fn to_original(&self, standardisation: &Standardisation, theta: &[f64]) -> Vec<f64> {
         let features = standardisation.features();
         let coefficients = features * self.model.predictors_of_features(self.numbers);
@@ -214,7 +214,7 @@ impl Resolved {
         self.dispersions().iter().zip(others).filter_map(natural).collect()
     }
 
-    /// What to say where the prior of a linear model holds its coefficients away from the data.
+    /// The warning if the prior of a linear model pulls its coefficients away from the data.
     pub(super) fn tight_prior(&self, target: &TargetScale) -> Option<String> {
         let coefficients = &self.priors[..self.coefficients()];
         let widest = coefficients.iter().map(Density::scale).fold(0.0, f64::max);

@@ -1,4 +1,4 @@
-//! What all rows say of draws of their posterior, in one pass: leave-one-out, influence, and whether outcomes are as predicted.
+//! Reviews of draws of a posterior, in one pass over all rows: leave-one-out, influence, and predictive checks.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ const BLOCK: usize = 8192;
 const QUICK_ROWS: usize = 50_000;
 const QUICK_DRAWS: usize = 40;
 
-/// What a review is asked for.
+/// The settings of a review.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReviewSettings {
     /// Draws at which the log-likelihood of every row is taken, at most.
@@ -40,11 +40,11 @@ impl Default for ReviewSettings {
 }
 
 impl Study {
-    /// Reviews draws of the posterior of all rows; `log_weights` are those that make them so, where they are of a coreset's posterior.
+    /// Reviews draws of the posterior of all rows. If the draws are from a coreset's posterior, `log_weights` turn them into such draws.
     /// Quantities are the parameters on the scale of the data.
     ///
     /// # Errors
-    /// See [`StudyError`]; [`SampleError::Stopped`] where the listener stopped it.
+    /// See [`StudyError`]; [`SampleError::Stopped`] if the listener stopped it.
     pub fn review(
         &self,
         given: &GivenDraws,
@@ -104,11 +104,11 @@ impl Study {
         Ok(part)
     }
 
-    /// Whether outcomes are as these draws predict them, by at most 50 000 of the rows, evenly spaced; none where the model has no
+    /// Whether outcomes are as these draws predict them, by at most 50 000 of the rows, evenly spaced; none if the model has no
     /// outcome.
     ///
     /// # Errors
-    /// Where the rows did not answer.
+    /// If the rows did not answer.
     pub fn glance(&self, draws: &Draws, seed: u64) -> Result<Option<crate::review::Checked>, StudyError> {
         if outcomes_of(self.model.model).is_none() {
             return Ok(None);

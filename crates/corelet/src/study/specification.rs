@@ -1,4 +1,4 @@
-//! What a user asks for, written once for every front end: names, defaults, and what goes together.
+//! The settings of a user, written once for every front end: names, defaults, and valid combinations.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ use crate::mixed::{MixedSpecification, RandomEffects};
 use crate::model::{BuiltIn, Degrees, Link, Numbers};
 use crate::posterior::SampleSettings;
 
-/// Everything that can be asked for.
+/// All settings.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Specification {
@@ -37,7 +37,7 @@ pub struct Specification {
     pub mixed: MixedSpecification,
 }
 
-/// Which model, and its prior. What only some models take is none unless it was said.
+/// The model and its prior. Settings of only some models are none by default.
 ///
 /// | field | default | purpose | range |
 /// | --- | --- | --- | --- |
@@ -46,7 +46,7 @@ pub struct Specification {
 /// | `sigma` | a parameter, `log_sigma` | noise sd σ: of a linear target; Σ = σ²I of a Gaussian, where the default is 1 | > 0 |
 /// | `degrees` | 4 | degrees of freedom ν of Student-t noise; `estimated` makes them a parameter, `log_nu` | > 0 |
 /// | `priors` | weakly informative, [`Priors::auto`] | priors by name; parameters that are not named keep weakly informative ones | see [`Priors`] |
-/// | `prior_sd` | none | in place of them N(0, sd²·I) on the standardised features; 1 is the prior of the paper | > 0 |
+/// | `prior_sd` | none | replaces them by N(0, sd²·I) on the standardised features; 1 is the prior of the paper | > 0 |
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ModelSpecification {
@@ -65,12 +65,12 @@ pub struct ModelSpecification {
 }
 
 impl ModelSpecification {
-    /// Whether it says which priors are meant.
+    /// Whether it sets priors.
     pub(super) fn gives_priors(&self) -> bool {
         self.prior_sd.is_some() || self.priors.is_some()
     }
 
-    /// The priors by name that are meant; none of a parameter where they all have one standard deviation.
+    /// The priors by name; empty if all parameters have one standard deviation.
     pub(super) fn named_priors(&self) -> Priors {
         let named = self.priors.clone().unwrap_or_default();
         if self.prior_sd.is_some() { named } else { named.or_auto() }
@@ -87,21 +87,21 @@ impl ModelSpecification {
     }
 }
 
-/// A build as it is asked for; what is left out depends on the data.
+/// The settings of a build; defaults depend on the data.
 ///
 /// | field | default | purpose | range |
 /// | --- | --- | --- | --- |
 /// | `method` | `pursuit` | how points are chosen | [`Selector::names`] |
 /// | `reference` | false | halve the step of the hard thresholding methods, as the authors' code does | |
-/// | `k` | as many as `max_kl` takes, up to 1600, or n; without a search 7 a parameter, 100 at least | most points | 1 … n |
-/// | `max_kl` | 0.01 where `k` is not given either, and pursuit chooses rows alone | the divergence in nats to stay below with the fewest points | > 0 |
+/// | `k` | as many as `max_kl` needs, at most 1600 and n; without a search 7 per parameter, at least 100 | largest number of points | 1 … n |
+/// | `max_kl` | 0.01 if `k` is not given and pursuit chooses rows alone | find the fewest points with at most this divergence, in nats | > 0 |
 /// | `embedding` | `auto` | how a datum becomes a vector | see [`Choice`] |
 /// | `seed` | 0 | of everything random | any |
 /// | `polish` | false | solve NNLS on the final points | |
 /// | `start` | `full` | the rows whose Laplace fit is the first π̂ | see [`Start`] |
 /// | `rounds` | automatic | how often to build | ≥ 1 |
-/// | `rest` | `none`; `fit` takes `auto` | whether a Gaussian stands beside the rows | see [`RestChoice`] |
-/// | `rounds_by` | `laplace` | what the π̂ of a further round is taken from | `laplace`, `nuts` |
+/// | `rest` | `none`; for `fit` `auto` | whether a Gaussian factor accompanies the rows | see [`RestChoice`] |
+/// | `rounds_by` | `laplace` | how the π̂ of a further round is obtained | `laplace`, `nuts` |
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BuildSpecification {
@@ -110,9 +110,9 @@ pub struct BuildSpecification {
     pub method: Selector,
     /// Halve the step of the hard thresholding methods, as the authors' code does.
     pub reference: bool,
-    /// Most points.
+    /// Largest number of points.
     pub k: Option<usize>,
-    /// The divergence in nats to stay below with the fewest points.
+    /// Find the fewest points with at most this divergence, in nats.
     pub max_kl: Option<f64>,
     /// How a datum becomes a vector.
     pub embedding: Choice,
@@ -124,9 +124,9 @@ pub struct BuildSpecification {
     pub start: Start,
     /// How many rounds; none is automatic.
     pub rounds: Option<usize>,
-    /// What the π̂ of a further round is taken from.
+    /// How the π̂ of a further round is obtained.
     pub rounds_by: RoundsBy,
-    /// Whether a Gaussian stands beside the rows.
+    /// Whether a Gaussian factor accompanies the rows.
     pub rest: RestChoice,
 }
 
@@ -140,18 +140,18 @@ fn selector_of_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Select
         .ok_or_else(|| serde::de::Error::custom(format!("expected one of {}", Selector::names().join(", "))))
 }
 
-/// What does not go together, or is out of range. Settings are named as the specification names them; a front end says
-/// them in its own way, see [`UsageError::worded`].
+/// Conflicting settings, or values out of range. Settings have the names of the specification; a front end translates
+/// them, see [`UsageError::worded`].
 #[derive(Debug, Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum UsageError {
-    /// A setting that another one has no use for.
+    /// A setting that does not apply with the value of another setting.
     OnlyFor {
         /// The setting.
         setting: &'static str,
         /// The other one.
         other: &'static str,
-        /// The values of the other one that it is for.
+        /// The values of the other setting with which it applies.
         values: Vec<&'static str>,
     },
     /// A number that is not finite and above 0.
@@ -166,28 +166,28 @@ pub enum UsageError {
         /// The setting.
         setting: &'static str,
     },
-    /// Two settings that do not go together.
+    /// Two settings that conflict.
     Apart {
         /// The first setting.
         setting: &'static str,
         /// The second setting.
         other: &'static str,
-        /// The value of the other, where only that is at fault.
+        /// The conflicting value of the other setting, if only that value conflicts.
         value: Option<&'static str>,
     },
-    /// A setting that means nothing without another.
+    /// A setting that requires another one.
     Without {
         /// The setting.
         setting: &'static str,
         /// The other setting.
         other: &'static str,
     },
-    /// A setting that there is not.
+    /// An unknown setting.
     Unknown {
         /// Name of the setting.
         setting: String,
     },
-    /// A value that a setting cannot have.
+    /// An invalid value of a setting.
     Value {
         /// The setting.
         setting: String,
@@ -225,10 +225,10 @@ impl fmt::Display for UsageError {
 }
 
 impl Specification {
-    /// From settings by name, each of which belongs to one part; null leaves a setting at its default.
+    /// Creates a specification from settings by name, each of which belongs to one part; null leaves a setting at its default.
     ///
     /// # Errors
-    /// [`UsageError::Unknown`] and [`UsageError::Value`]; the rest is for [`check`](Specification::check).
+    /// [`UsageError::Unknown`] and [`UsageError::Value`]; [`check`](Specification::check) reports the other errors.
     pub fn from_settings(settings: &Map<String, Value>) -> Result<Self, UsageError> {
         let known = serde_json::to_value(Self::default()).unwrap_or_default();
         let mut parts = known.clone();
@@ -247,7 +247,7 @@ impl Specification {
             .map_err(|error| UsageError::Value { setting: "settings".to_owned(), reason: error.to_string() })
     }
 
-    /// Refuses, before any work is done, what does not go together.
+    /// Refuses conflicting settings before any work is done.
     ///
     /// # Errors
     /// See [`UsageError`].

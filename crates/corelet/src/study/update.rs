@@ -21,7 +21,7 @@ use crate::rows::{At, Beside, Counted, Memory, Observations, Problem, Rest, Rows
 use crate::trust::{Draws, Grade, TRUSTED_VARIANCE, Verdict, evaluate_with_rest};
 use crate::words::{Judged, Seconds, Summary};
 
-/// A coreset is built anew when it has so many times the points that it had when it was last built.
+/// A coreset is rebuilt when it has this many times the points that it had when it was last built.
 const MOST_GROWTH: usize = 2;
 
 /// Points of a coreset that has hardly any, as one of a Gaussian, before it is built anew.
@@ -36,7 +36,7 @@ const AIM: f64 = 0.5;
 /// The least V, in nats², that a block is built for: rounding is not to be chased.
 const LEAST: f64 = 1e-8;
 
-/// What an update is asked for.
+/// The settings of an update.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UpdateSpecification {
     /// Whether a Gaussian may stand for new rows, beside weighted ones or in their place.
@@ -49,9 +49,9 @@ pub struct UpdateSpecification {
     pub seed: u64,
 }
 
-/// A coreset that stands for earlier and new rows.
+/// A coreset that represents earlier and new rows.
 pub struct Updated {
-    /// What it was judged on: the weighted earlier rows and the new ones, or with the earlier rows at hand all rows.
+    /// The rows that judged it: the weighted earlier rows and the new ones, or all rows if the earlier rows are available.
     pub study: Study,
     /// Its draws, with the verdict.
     pub drawn: Drawn,
@@ -63,14 +63,14 @@ pub struct Updated {
     pub rest: Option<Arc<Rest>>,
     /// The rows themselves, encoded.
     pub chosen: Observations,
-    /// What certifies it.
+    /// Its certificate.
     pub blocks: Blocks,
-    /// What is said of it.
+    /// Its summary.
     pub summary: Summary,
     /// Whether it was built anew from the weighted earlier rows and the new ones, since it had become too large.
     pub compressed: bool,
-    /// Σ sd(Δ) of the earlier blocks squared, carried to this posterior: how much of V's bound rests on their certificates; none where
-    /// the earlier rows were at hand.
+    /// The part of the bound on V that rests on earlier certificates: Σ sd(Δ) of the earlier blocks, squared, carried to this posterior. None if
+    /// the earlier rows were available.
     pub carried: Option<f64>,
 }
 
@@ -90,7 +90,7 @@ impl Updated {
         }
     }
 
-    /// What goes with it where it is written.
+    /// The metadata of its file.
     ///
     /// # Errors
     /// Errors of the writer.
@@ -123,7 +123,7 @@ struct Points {
 }
 
 impl KeptCoreset {
-    /// Adds rows, encoded as its own, to those that it stands for; `earlier` are all of those, where they are at hand.
+    /// Adds rows, encoded like its own, to those that it represents; `earlier` are all of those, if available.
     ///
     /// The new rows are built under the posterior of both, joined, and where the coreset has become too large it is built anew from its
     /// own weighted rows and the new ones. Draws are judged on these; what is known of the earlier rows is their certificate.
@@ -176,7 +176,7 @@ impl KeptCoreset {
     fn check_earlier(&self, earlier: &Observations) -> Result<(), StudyError> {
         let (got, expected) = (earlier.len(), self.blocks.rows());
         if got != expected {
-            let reason = format!("they are {got} rows, and the coreset stands for {expected}");
+            let reason = format!("they are {got} rows, and the coreset represents {expected}");
             return Err(StudyError::NotEarlier { reason });
         }
         let mut first = 0;

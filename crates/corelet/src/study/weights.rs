@@ -35,7 +35,7 @@ impl Study {
     /// have weights fᵢ, it is that many times fᵢ.
     ///
     /// # Errors
-    /// Where there is none, or rows or weights cannot be used.
+    /// If there is none, or rows or weights cannot be used.
     pub fn weighted(&self, observations: &[usize], weights: &WrittenWeights) -> Result<Weighted, StudyError> {
         self.weighted_with_rest(observations, weights, None)
     }
@@ -43,7 +43,7 @@ impl Study {
     /// The same with the Gaussian part of the coreset, which needs no row.
     ///
     /// # Errors
-    /// Where there is neither, or rows, weights or the Gaussian part cannot be used.
+    /// If there is neither, or rows, weights or the Gaussian part cannot be used.
     pub fn weighted_with_rest(
         &self,
         observations: &[usize],
@@ -60,7 +60,7 @@ impl Study {
     /// The Gaussian fit of a coreset's own posterior, where there is one.
     ///
     /// # Errors
-    /// Where rows or weights cannot be used.
+    /// If rows or weights cannot be used.
     pub fn own_posterior(
         &self,
         observations: &[usize],
@@ -74,7 +74,7 @@ impl Study {
     /// The weight fᵢ of each of these observations, 1 where they have none.
     ///
     /// # Errors
-    /// Where the rows did not answer.
+    /// If the rows did not answer.
     pub fn weights_of(&self, observations: &[usize]) -> Result<Vec<f64>, StudyError> {
         self.scaled(observations, &vec![1.0; observations.len()], |one, own| one * own)
     }

@@ -1,4 +1,4 @@
-//! How good a coreset is: residuals on draws that no method saw, and divergences between Laplace fits, all in nats.
+//! Evaluation of a coreset: residuals on held-out draws, and divergences between Laplace fits, all in nats.
 
 use std::sync::Arc;
 
@@ -16,13 +16,13 @@ use crate::rows::{Problem, Rest, Weighted};
 pub enum FitStatus {
     /// At the mode.
     Converged,
-    /// Within what rounding allows of the mode.
+    /// At the mode up to rounding.
     Stalled,
-    /// The Newton steps ran out: the divergences are those of the last point.
+    /// The iteration limit was reached: the divergences are those of the last point.
     IterationLimit,
-    /// There is no Gaussian to compare with: the divergences are not known.
+    /// There is no Gaussian to compare with: the divergences are unknown.
     Failed,
-    /// There is no model to fit, only its log-likelihoods.
+    /// There is no model to fit, only log-likelihoods.
     NotFitted,
 }
 
@@ -36,27 +36,27 @@ impl From<LaplaceStatus> for FitStatus {
     }
 }
 
-/// What the coreset does to one parameter.
+/// The difference between coreset and full data for one parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ParameterShift {
-    /// Mean under the coreset less mean under all data, in posterior standard deviations.
+    /// Mean under the coreset minus mean under all data, in posterior standard deviations.
     pub mean_shift: f64,
-    /// Standard deviation under the coreset over that under all data.
+    /// Standard deviation under the coreset divided by that under all data.
     pub sd_ratio: f64,
 }
 
-/// The judgement of a coreset. What could not be computed, or is not a finite number, is `None`.
+/// The evaluation of a coreset. Values that could not be computed, or are not finite, are `None`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Evaluation {
-    /// ‖Φ1 − Φw‖ on draws that no method saw.
+    /// ‖Φ1 − Φw‖ on held-out draws, which no method has used.
     pub heldout_residual: Option<f64>,
     /// Half its square: to leading order the divergence, in nats.
     pub heldout_nats: Option<f64>,
-    /// The standard error of that.
+    /// Its standard error.
     pub heldout_nats_se: Option<f64>,
     /// Number of held-out draws.
     pub heldout_draws: usize,
-    /// How many rows, where the part of it above order 2 was estimated from a sample of them.
+    /// The number of sampled rows, if the part of it above order 2 was estimated from a sample.
     #[serde(default)]
     pub heldout_rows: Option<usize>,
     /// How the fit of the coreset's posterior ended.
@@ -69,15 +69,15 @@ pub struct Evaluation {
     pub kl_symmetrised: Option<f64>,
     /// ‖θ̂ − θ̂_w‖₂.
     pub map_distance: Option<f64>,
-    /// One entry a parameter; empty where the fit failed.
+    /// One entry per parameter; empty if the fit failed.
     pub parameters: Vec<ParameterShift>,
 }
 
-/// Judges the weighted rows by what they get wrong on held-out draws, where that is known, and by a Laplace fit of their own posterior
-/// against that of all rows. Where there is no fit of all rows, no divergence is known but the estimate on the draws.
+/// Evaluates weighted rows by their residual on held-out draws, if known, and by comparing a Laplace fit of their own posterior
+/// with that of all rows. Without a fit of all rows, the estimate on the held-out draws is the only divergence.
 ///
 /// # Errors
-/// A row or a weight that cannot be used. A fit that fails is a [`FitStatus`].
+/// An invalid row or weight. A fit that fails is a [`FitStatus`].
 pub fn evaluate(
     problem: Problem<'_>,
     full: Option<&Laplace>,
@@ -88,8 +88,8 @@ pub fn evaluate(
     evaluate_with_rest(problem, full, estimate, (ids, weights), None)
 }
 
-/// The same of weighted rows with a Gaussian part beside them, which has the means of derivatives and not those at the mode: so it is compared
-/// with no fit of all rows.
+/// The same for weighted rows with a Gaussian factor. The factor has means of derivatives and not derivatives at the mode, so it is not
+/// compared with a fit of all rows.
 ///
 /// # Errors
 /// See [`evaluate`].
@@ -130,7 +130,7 @@ pub fn evaluate_with_rest(
 /// ‖y − Φw‖ of these weighted rows in an embedding.
 ///
 /// # Errors
-/// Whatever the embedding fails with.
+/// Errors of the embedding.
 pub fn residual_in(
     embedding: &dyn Embedding,
     rows: &[usize],

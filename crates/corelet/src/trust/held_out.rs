@@ -1,8 +1,8 @@
-//! Draws from π̂ that no method sees: the residual on them is an honest estimate of what a coreset gets wrong.
+//! Held-out draws from π̂, which no method uses: the residual on them is an unbiased estimate of a coreset's error.
 //!
-//! It takes Σᵢ ℓᵢ at each draw: a pass over the data or, where rows are many and an embedding has looked at them already, its
-//! [`Sketch`](crate::embed::Sketch), as long as the sample in that is not what limits the estimate. A judge is made once, with what it
-//! may use; the same question has the same answer whatever was asked before, and whoever needs an answer again keeps it.
+//! The residual needs Σᵢ ℓᵢ at each draw. This takes a pass over the data or, with many rows and an embedding that has read them already, its
+//! [`Sketch`](crate::embed::Sketch), as long as the sampling error of the sketch does not dominate the estimate. A judge is created once and never
+//! changes: the same query has the same answer whatever was asked before, and callers keep answers that they need again.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -14,13 +14,13 @@ use crate::posterior::Gaussian;
 use crate::random::Stream;
 use crate::rows::{Rest, Rows, RowsError, Totals, add};
 
-/// How many draws a coreset is judged on, where the rows are not too many for it.
+/// The number of draws on which a coreset is judged, unless there are very many rows.
 pub const HELD_OUT_DRAWS: usize = 1000;
 
-/// How many at least: the variance of nearly normal numbers is then known to nine per cent.
+/// The smallest number of draws: the variance of nearly normal numbers is then known to nine per cent.
 const FEWEST_DRAWS: usize = 250;
 
-/// Log-likelihoods of all rows that the judge may compute before it makes do with fewer draws.
+/// The number of log-likelihoods that the judge may compute; with more rows it uses fewer draws.
 const AFFORDABLE: usize = 100_000_000;
 
 /// Draws on which the sampling variance of a sample of rows is estimated.
@@ -29,51 +29,51 @@ const FEW_DRAWS: usize = 16;
 /// The largest sampling variance, in nats, at which a sample of rows replaces a pass over all of them.
 const USEFUL: f64 = 1e-4;
 
-/// How many draws so many rows are worth: 1000, or 4D; of more than 10⁵ rows in proportion fewer, down to 250.
+/// The number of draws for this number of rows: 1000, or 4D; beyond 10⁵ rows in proportion fewer, down to 250.
 pub(crate) fn affordable_draws(rows: usize, dim: usize) -> usize {
     (AFFORDABLE / rows.max(1)).clamp(FEWEST_DRAWS, HELD_OUT_DRAWS).max(4 * dim)
 }
 
-/// What weighted rows get wrong, as the held-out draws see it.
+/// The error of weighted rows on the held-out draws.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
     /// ‖Φ1 − Φw‖.
     pub residual: f64,
-    /// The standard error of its half square, the divergence in nats.
+    /// The standard error of half its square, the divergence in nats.
     pub standard_error: f64,
     /// Number of draws.
     pub draws: usize,
-    /// How many rows the part of it above order 2 was estimated from; none where that was all.
+    /// The number of rows from which the part above order 2 was estimated; none if all rows were evaluated.
     pub sampled_rows: Option<usize>,
 }
 
-/// Held-out draws, and Φ1 on them: by a sketch of the rows that is sharp enough, or else by a pass over the data.
+/// Held-out draws, and Φ1 on them: from a sketch of the rows if it is precise enough, otherwise from a pass over the data.
 pub struct HeldOut<'a> {
     rows: &'a dyn Rows,
     anchor: Vec<f64>,
     shifts: Shifts,
     sketch: Option<(Arc<Sketch>, Sketched)>,
-    /// By a pass, which is made for the first coreset that the sketch does not suffice for.
+    /// From a pass, which is made for the first coreset for which the sketch is not precise enough.
     target: OnceLock<Vec<f64>>,
 }
 
 impl<'a> HeldOut<'a> {
-    /// 1000 draws from π̂, or 4D, in a stream of the seed of their own; of more than 10⁵ rows in proportion fewer, down to 250.
+    /// 1000 draws from π̂, or 4D, in their own random stream; beyond 10⁵ rows in proportion fewer, down to 250.
     pub fn new(rows: &'a dyn Rows, posterior: &Gaussian, seed: u64) -> Self {
         Self::with_draws(rows, posterior, seed, affordable_draws(rows.len(), posterior.dim()))
     }
 
-    /// So many draws: the first of them are those that fewer would be.
+    /// This number of draws; a smaller number gives the first of the same draws.
     pub fn with_draws(rows: &'a dyn Rows, posterior: &Gaussian, seed: u64, count: usize) -> Self {
         let shifts = posterior.shifts(count, seed, Stream::HeldOut);
         let anchor = posterior.mean.clone();
         Self { rows, anchor, shifts, sketch: None, target: OnceLock::new() }
     }
 
-    /// The judge that may use what an embedding has seen of the rows in place of a pass over them, where that is sharp enough.
+    /// A judge that may use the sketch of an embedding instead of a pass over the rows, if it is precise enough.
     ///
     /// # Errors
-    /// Where a log-likelihood could not be computed.
+    /// If a log-likelihood could not be computed.
     pub fn with_sketch(self, sketch: Option<&Arc<Sketch>>) -> Result<Self, RowsError> {
         let Some(sketch) = sketch else { return Ok(self) };
         let few = FEW_DRAWS.min(self.draws());
@@ -86,7 +86,7 @@ impl<'a> HeldOut<'a> {
         Ok(Self { sketch: Some((Arc::clone(sketch), at_draws)), ..self })
     }
 
-    /// What stands for a pass over the data, where something does.
+    /// The sketch that replaces a pass over the data, if any.
     pub(crate) fn sketch(&self) -> Option<&Arc<Sketch>> {
         self.sketch.as_ref().map(|(sketch, _)| sketch)
     }
@@ -96,19 +96,19 @@ impl<'a> HeldOut<'a> {
         self.shifts.len()
     }
 
-    /// ‖Φ1 − Φw‖ on these draws, with the standard error of its half square, which the draws, and the sample where there is one, tell
-    /// themselves.
+    /// ‖Φ1 − Φw‖ on these draws, with the standard error of half its square, which is estimated from the draws, and from the sample if there
+    /// is one.
     ///
     /// # Errors
-    /// Where the rows did not answer.
+    /// If the rows did not answer.
     pub fn estimate(&self, ids: &[usize], weights: &[f64]) -> Result<Estimate, RowsError> {
         self.estimate_with_rest(ids, weights, None)
     }
 
-    /// The same of weighted rows with a Gaussian part beside them.
+    /// The same for weighted rows with a Gaussian factor.
     ///
     /// # Errors
-    /// Where the rows did not answer.
+    /// If the rows did not answer.
     pub fn estimate_with_rest(
         &self,
         ids: &[usize],
@@ -174,7 +174,7 @@ const PART: usize = 16;
 const AT_ONCE: usize = 4096;
 
 impl Estimate {
-    /// From L − L_w at each draw, less its mean, and what a sample has to do with it.
+    /// From L − L_w at each draw, minus its mean, and the sampling error of a sketch.
     fn new(rest: &[f64], error: &SampleError) -> Self {
         let count = rest.len() as f64;
         let variance = mean_square(rest);
@@ -193,7 +193,7 @@ impl Estimate {
     }
 }
 
-/// L − L_w at each draw, less its mean.
+/// L − L_w at each draw, minus its mean.
 fn difference(target: &[f64], weighted: &[f64]) -> Vec<f64> {
     let mut rest: Vec<f64> = target.iter().zip(weighted).map(|(all, some)| all - some).collect();
     let mean = rest.iter().sum::<f64>() / rest.len() as f64;
@@ -221,7 +221,7 @@ impl<'h, 'a> Columns<'h, 'a> {
     /// See [`HeldOut::estimate`].
     ///
     /// # Errors
-    /// Where the rows did not answer.
+    /// If the rows did not answer.
     pub fn estimate(&mut self, ids: &[usize], weights: &[f64]) -> Result<Estimate, RowsError> {
         let new: Vec<usize> = ids.iter().copied().filter(|id| !self.known.contains_key(id)).collect();
         if !new.is_empty() {

@@ -1,4 +1,4 @@
-//! How far a coreset may be trusted: draws that no method sees, divergences in nats, and the verdict.
+//! Trust in a coreset: held-out draws, divergences in nats, and the verdict.
 
 mod evaluation;
 mod held_out;

@@ -1,13 +1,13 @@
-//! Log predictive densities of test rows: of each, on average, and of one posterior less another.
+//! Log predictive densities of test rows: of each row, their mean, and the difference between two posteriors.
 
 use serde::Serialize;
 
-/// The log predictive density of rows: log of the mean over draws of each row's likelihood, added up.
+/// The log predictive density of rows: the sum over rows of the log of the mean likelihood over draws.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Score {
-    /// Of all rows together, in nats.
+    /// The sum over all rows, in nats.
     pub total: f64,
-    /// Log predictive density of a row, on average.
+    /// The mean log predictive density of a row.
     pub mean: f64,
     /// The standard error of that average over rows.
     pub mean_se: f64,
@@ -28,7 +28,7 @@ impl Score {
         Self { total, mean, mean_se: (variance / n).sqrt(), rows: each.len(), each }
     }
 
-    /// This one less another of the same rows, row by row, so that its standard error is that of the difference.
+    /// This score minus another for the same rows, row by row, so that the standard error is that of the difference.
     pub fn less(&self, other: &Self) -> Self {
         Self::new(self.each.iter().zip(&other.each).map(|(a, b)| a - b).collect())
     }
@@ -39,11 +39,11 @@ impl Score {
 pub struct TestScores {
     /// How messages name the test rows.
     pub data: String,
-    /// Under the coreset's posterior; none where that has no fit.
+    /// Under the coreset's posterior; none if that has no fit.
     pub coreset: Option<Score>,
     /// Under the posterior of all rows.
     pub full: Score,
-    /// The first less the second.
+    /// The first minus the second.
     pub difference: Option<Score>,
 }
 

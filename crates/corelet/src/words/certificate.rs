@@ -1,4 +1,4 @@
-//! What is said of anybody's draws: the grade, how far each parameter is off, and what no test of them can see.
+//! The words for a certificate of given draws: the grade, how far each parameter is off, and what no test can detect.
 
 use super::numbers::{count, number, percent};
 use super::verdict::{chains_line, remedy, score_line, why};
@@ -25,7 +25,7 @@ pub fn certified(certificate: &Certificate, names: &[String], rows: usize, one_m
     lines.extend(verdict.fidelity.as_ref().map(score_line));
     lines.extend(offsets(parameters, names));
     lines.extend(
-        seems_of.map(|of| format!("  scale          taken as draws of {of} they are near the posterior")),
+        seems_of.map(|of| format!("  scale          taken as draws of {of}, they are near the posterior")),
     );
     lines.extend(verdict.mixing.as_ref().map(chains_line));
     if *has_density {
@@ -55,12 +55,11 @@ fn headline(certificate: &Certificate, rows: usize) -> String {
     let draws = count(certificate.draws);
     // Of a model that is known by functions alone, nobody has said how many there are.
     let rows = if rows == 0 { "all rows".to_owned() } else { format!("all {} rows", count(rows)) };
-    let strays = |reason: &Reason| matches!(reason, Reason::Variance | Reason::Share);
     match certificate.verdict.grade {
         Grade::A => format!(
             "A - trusted: these {draws} draws are of the posterior of {rows}; whether the model suits the data is not judged"
         ),
-        Grade::B if certificate.verdict.reasons.iter().any(strays) => format!(
+        Grade::B if certificate.verdict.strays() => format!(
             "B - trusted after reweighting: importance weights make these {draws} draws those of the posterior of {rows}"
         ),
         Grade::B => format!(
@@ -121,15 +120,15 @@ fn offsets(parameters: &[Offset], names: &[String]) -> Vec<String> {
 /// Reasons that are worded for the rows of a coreset elsewhere.
 fn because(reason: Reason) -> &'static str {
     match reason {
-        Reason::NotMixed => "the chains have not mixed, so their draws prove nothing",
+        Reason::NotMixed => "the chains have not mixed, so their draws cannot be relied on",
         Reason::NotFinite => "the log posterior of all rows or its gradient is not finite at some draws",
-        Reason::Variance => "the log density of these draws strays too far from the log posterior (V)",
+        Reason::Variance => "the log density of these draws differs too much from the log posterior (V)",
         Reason::Narrow => "a parameter is the same at every draw",
         Reason::Shifted => {
-            "the mean gradient of the log posterior over these draws is not zero: in some direction their mean is off"
+            "the mean gradient of the log posterior over these draws is not zero: in some direction their mean is wrong"
         }
         Reason::Misscaled => {
-            "in some direction these draws are wider or narrower than the log posterior of all rows says"
+            "in some direction these draws are wider or narrower than the log posterior of all rows implies"
         }
         other => why(other),
     }
@@ -138,25 +137,30 @@ fn because(reason: Reason) -> &'static str {
 fn advised(reason: Reason) -> String {
     let text = match reason {
         Reason::Shifted | Reason::Misscaled => {
-            "check that they are of these data, this prior and this scale of the parameters; else give the log density of the \
-             approximation, whose weights may mend it, or fit anew"
+            "check that the draws belong to these data, this prior and this scale of the parameters; otherwise pass the log density of the \
+             approximation, whose importance weights may correct it, or fit the model again"
         }
         Reason::Variance | Reason::Share | Reason::ParetoK => {
-            "an approximation that is nearer to the posterior, or a sampler"
+            "use an approximation that is closer to the posterior, or a sampler"
         }
-        Reason::Narrow => "draws of all parameters",
-        Reason::Misshapen => "importance weights, by the log density of the draws, or a sampler",
-        // No draw here is of a coreset, whose points there could be more of.
+        Reason::Narrow => "pass draws of all parameters",
+        Reason::Misshapen => "pass the log density of the draws for importance weights, or use a sampler",
+        // These draws are not from a coreset, so "more points" does not apply.
         other => return remedy(other, 0, 0),
     };
     text.to_owned()
 }
 
 fn unseen(has_density: bool, one_mode: bool) -> String {
-    let mode =
-        if one_mode { "no other mode: this posterior has one" } else { "a mode that no draw has reached" };
+    let mode = if one_mode {
+        "no other mode: this posterior has only one"
+    } else {
+        "a mode that no draw has reached"
+    };
     match has_density {
         true => mode.to_owned(),
-        false => format!("{mode}; differences of shape beyond mean, variance and skewness of each direction"),
+        false => {
+            format!("{mode}; differences of shape beyond the mean, variance and skewness in each direction")
+        }
     }
 }

@@ -15,7 +15,7 @@ pub struct Estimate {
 pub const HEADS: [&str; 6] = ["", "mean", "sd", "90 % interval", "R-hat", "ESS"];
 
 /// Numbers with more decimals than this, or larger ones, are written with an exponent.
-const MOST_DECIMALS: i32 = 7;
+const MOST_DECIMALS: i32 = 6;
 const LARGE: f64 = 1e7;
 
 /// The figures as text: two digits of the standard deviation, and as many decimals of the others. A row with a number that is too small
@@ -112,7 +112,11 @@ mod tests {
             texts([-0.033_812, 0.000_162, -0.034_08, -0.033_54]),
             ["-0.03381", "0.00016", "-0.03408", "-0.03354"]
         );
-        assert_eq!(texts([5.64e-5, 7.7e-6, 4.37e-5, 6.9e-5])[..2], ["0.0000564", "0.0000077"]);
+        assert_eq!(texts([5.64e-4, 7.7e-5, 4.37e-4, 6.9e-4])[..2], ["0.000564", "0.000077"]);
+        assert_eq!(
+            texts([-9.04e-6, 3.02e-6, -1.393e-5, -4.1e-6]),
+            ["-9.0e-6", "3.0e-6", "-1.39e-5", "-4.1e-6"]
+        );
         assert_eq!(texts([1631.2, 123.4, 1428.1, 1834.2]), ["1631", "123", "1428", "1834"]);
         assert_eq!(texts([0.5, 0.0996, 0.0, 1.0]), ["0.50", "0.10", "0.00", "1.00"]);
         assert_eq!(texts([-0.0001, 0.1, -0.2, 0.2]), ["0.00", "0.10", "-0.20", "0.20"]);

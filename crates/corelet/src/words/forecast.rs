@@ -19,7 +19,7 @@ pub struct Forecast {
     pub round: f64,
     /// Of the rounds that are to be expected.
     pub call: f64,
-    /// Of the tool's own sampler on all rows; none where it is not known.
+    /// Of the tool's own sampler on all rows; none if it is not known.
     pub full: Option<f64>,
 }
 

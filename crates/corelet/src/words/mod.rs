@@ -18,7 +18,7 @@ pub use numbers::{count, duration, judgement, number, optional, percent, plural}
 pub use priors::PriorGroup;
 #[cfg(feature = "sampling")]
 pub use review::k_folded;
-pub use review::{misfits, misfits_by_level, predicted, reviewed};
+pub use review::{misfits, misfits_by_level, moved, predicted, reviewed};
 pub use summary::{Judged, NamedShift, Seconds, Subject, Summary};
 #[cfg(feature = "sampling")]
 pub use update::updated;

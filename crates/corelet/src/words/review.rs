@@ -1,5 +1,6 @@
-//! What is said of a review: how well rows are predicted, whether the model fits, which rows drive it.
+//! The words for a review: how well rows are predicted, whether the model fits, and which rows are influential.
 
+use super::estimates::figures;
 use super::numbers::{count, number, percent, plural};
 use crate::review::{Bin, Checked, Evidence, Loo, Moving, Outcomes, Review};
 #[cfg(feature = "sampling")]
@@ -7,35 +8,36 @@ use crate::study::KFold;
 #[cfg(feature = "sampling")]
 use crate::trust::Grade;
 
-/// Pearson's statistic of a variance that is off by this factor, in either direction, is told.
+/// Pearson's statistic is reported if the variance is off by this factor, in either direction.
 const FAR_DISPERSION: f64 = 1.5;
 
-/// Probabilities that are off by more, and beyond so many standard errors, are told.
+/// Probabilities are reported if they are off by more, and beyond this many standard errors.
 const FAR_PROBABILITY: f64 = 0.05;
 const SIGNIFICANT: f64 = 4.0;
 
-/// A bin must have so many rows, and this share of all, before it is told of.
+/// A bin is reported if it has at least this many rows, and this share of all rows.
 const BIN_ROWS: usize = 50;
 const BIN_SHARE: f64 = 0.01;
 
-/// Zeros that are off by this factor are told.
+/// Zeros are reported if they are off by this factor.
 const FAR_ZEROS: f64 = 1.25;
 
-/// Rows beyond all that was drawn, as many times as expected, are told.
+/// Rows beyond all simulated outcomes are reported if there are this many times the expected number.
 const FAR_TAILS: f64 = 3.0;
 
-/// A distance of the distribution of the outcomes' places from the uniform one that is told.
+/// The distance of the PIT from a uniform distribution that is reported.
 const FAR_PIT: f64 = 0.05;
 
-/// Parameters that are named.
+/// Number of parameters that are named; a few more are named too, rather than counted.
 const SHOWN: usize = 12;
+const FEW: usize = 4;
 
 /// The whole review in lines of text.
 pub fn reviewed(review: &Review, names: &[String], file_row: &dyn Fn(usize) -> usize) -> Vec<String> {
     let mut lines = predicted(&review.loo, file_row);
     match &review.checks {
         Some(checked) => lines.extend(fits(checked)),
-        None => lines.push("  outcomes       none that could be checked".to_owned()),
+        None => lines.push("  outcomes       not checked".to_owned()),
     }
     lines.extend(by_level(&review.by));
     if let Some(Evidence { log, se, draws }) = review.evidence {
@@ -48,7 +50,7 @@ pub fn reviewed(review: &Review, names: &[String], file_row: &dyn Fn(usize) -> u
     lines
 }
 
-/// Of K-fold cross-validation: what rows say of rows of other folds, and what that rests on.
+/// The result of a K-fold cross-validation, and the grades of its coresets.
 #[cfg(feature = "sampling")]
 pub fn k_folded(found: &KFold) -> Vec<String> {
     let KFold { elpd, se, folds, pointwise, .. } = found;
@@ -67,13 +69,13 @@ pub fn k_folded(found: &KFold) -> Vec<String> {
         grades.join(", ")
     )];
     if of(Grade::C) > 0 {
-        let k = "                 the coresets of some folds are not certified: the elpd of their rows is not reliable; give them more points";
+        let k = "                 the coresets of some folds are not certified: the elpd of their rows is not reliable; use more points";
         lines.push(k.to_owned());
     }
     lines
 }
 
-/// How well rows are predicted that were left out, a line each.
+/// How well left-out rows are predicted: a line for each estimate.
 pub fn predicted(loo: &Loo, file_row: &dyn Fn(usize) -> usize) -> Vec<String> {
     let mut lines = vec![
         format!(
@@ -95,7 +97,7 @@ pub fn predicted(loo: &Loo, file_row: &dyn Fn(usize) -> usize) -> Vec<String> {
         let named: Vec<String> =
             loo.worst.iter().take(5).map(|(row, k)| format!("{} ({})", file_row(*row), number(*k))).collect();
         lines.push(format!(
-            "                 Pareto k is above {} for {} rows, of which {} above 1: the elpd of these is not reliable; rows {}",
+            "                 Pareto k is above {} for {} rows (above 1 for {}): the elpd of these rows is not reliable; rows {}",
             number(loo.good_k),
             count(bad + useless),
             count(useless),
@@ -105,12 +107,12 @@ pub fn predicted(loo: &Loo, file_row: &dyn Fn(usize) -> usize) -> Vec<String> {
     lines
 }
 
-/// What was checked, a line each, with what is far off.
+/// The predictive checks, a line each, and large deviations.
 fn fits(checked: &Checked) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some((ratio, (low, high))) = checked.dispersion {
         lines.push(format!(
-            "  dispersion     {} times the variance of the model (outcomes drawn from it: {} to {})",
+            "  dispersion     {} times the variance of the model (simulated outcomes: {} to {})",
             number(ratio),
             number(low),
             number(high)
@@ -120,13 +122,13 @@ fn fits(checked: &Checked) -> Vec<String> {
         lines.push(format!(
             "  zeros          {}, where the model expects {} ± {}",
             count(zeros),
-            number(expected),
-            number(sd)
+            count(expected.max(0.0).round() as usize),
+            count(sd.max(0.0).round() as usize)
         ));
     }
     if let Some(([below, above], expected)) = checked.outside {
         lines.push(format!(
-            "  tails          {} rows below and {} above all of {} outcomes drawn for each, where {} are expected",
+            "  tails          {} rows below and {} above all of their {} simulated outcomes; {} expected on each side",
             count(below),
             count(above),
             checked.draws,
@@ -150,7 +152,7 @@ fn fits(checked: &Checked) -> Vec<String> {
     lines
 }
 
-/// What is far off: a warning each, none where nothing is.
+/// Large deviations: a warning for each.
 pub fn misfits(checked: &Checked) -> Vec<String> {
     let mut found = Vec::new();
     if let Some((ratio, (low, high))) = checked.dispersion
@@ -158,9 +160,9 @@ pub fn misfits(checked: &Checked) -> Vec<String> {
         && !(1.0 / FAR_DISPERSION..=FAR_DISPERSION).contains(&ratio)
     {
         let (which, what) = if ratio > 1.0 {
-            ("more", "standard deviations are too small by its square root")
+            ("more", "standard deviations are too small by a factor of its square root")
         } else {
-            ("less", "standard deviations are too large by its square root")
+            ("less", "standard deviations are too large: multiply them by its square root")
         };
         found.push(format!(
             "outcomes vary {which} than the model says: Pearson's dispersion is {}, not 1; {what}, if the means are right",
@@ -184,7 +186,7 @@ pub fn misfits(checked: &Checked) -> Vec<String> {
             let significant = rows as f64 - expected > SIGNIFICANT * expected.sqrt().max(1.0);
             if rows as f64 > FAR_TAILS * expected && significant {
                 found.push(format!(
-                    "{} rows are {side} all of {} outcomes drawn for each, where {} are expected: tails are heavier than the \
+                    "{} rows are {side} all of their {} simulated outcomes, where {} are expected: tails are heavier than the \
                      model's",
                     count(rows),
                     checked.draws,
@@ -194,7 +196,7 @@ pub fn misfits(checked: &Checked) -> Vec<String> {
         }
     }
     let distance = checked.pit_distance();
-    // 1.6/√n is what a sample of a uniform distribution reaches once in a hundred times.
+    // A sample of a uniform distribution reaches 1.6/√n once in a hundred times.
     if distance > FAR_PIT + 1.6 / (checked.rows.max(1) as f64).sqrt() {
         found.push(format!(
             "outcomes are not distributed as the model predicts: their PIT (predictive quantiles) is up to {} away from uniform",
@@ -221,14 +223,14 @@ pub fn misfits(checked: &Checked) -> Vec<String> {
     found
 }
 
-/// A level whose mean is off by this share of itself, and beyond [`SIGNIFICANT`] standard deviations, is told; of probabilities by
-/// [`FAR_PROBABILITY`].
+/// A level is reported if its mean is off by this share of itself (a probability by [`FAR_PROBABILITY`]), and beyond [`SIGNIFICANT`]
+/// standard deviations.
 const FAR_MEAN: f64 = 0.1;
 
-/// Levels that are shown.
+/// Number of levels that are shown.
 const MOST_SHOWN: usize = 30;
 
-/// A line for each level of a column, and what is far off.
+/// A line for each level of a column, and large deviations.
 fn by_level(by: &[(String, Checked)]) -> Vec<String> {
     let mut lines = Vec::new();
     let width = by.iter().map(|(label, _)| label.chars().count()).max().unwrap_or(0);
@@ -253,7 +255,7 @@ fn by_level(by: &[(String, Checked)]) -> Vec<String> {
     lines
 }
 
-/// Levels whose outcomes are far from what the model says: a warning each.
+/// Levels whose outcomes are far from the model's expectation: a warning for each.
 pub fn misfits_by_level(by: &[(String, Checked)]) -> Vec<String> {
     let of = |(label, checked): &(String, Checked)| {
         let mut found = misfits(checked);
@@ -279,6 +281,13 @@ pub fn misfits_by_level(by: &[(String, Checked)]) -> Vec<String> {
     by.iter().flat_map(of).collect()
 }
 
+/// Mean, posterior sd and jackknife of a parameter as text, with the digits that the sd asks for.
+pub fn moved(moving: &Moving) -> [String; 3] {
+    let [mean, sd, jackknife, _] =
+        figures(&[[moving.mean, moving.sd, moving.jackknife, moving.mean]]).swap_remove(0);
+    [mean, sd, jackknife]
+}
+
 fn driven(
     each: &[Moving],
     clusters: Option<usize>,
@@ -290,24 +299,23 @@ fn driven(
         |n| format!("infinitesimal jackknife by {} groups", count(n)),
     );
     let mut lines = vec![format!("  coefficients   posterior sd, and standard error by the {by}")];
-    let width = names.iter().take(SHOWN).map(|name| name.chars().count()).max().unwrap_or(0);
-    for (name, moving) in names.iter().zip(each).take(SHOWN) {
+    let shown = if names.len() > SHOWN + FEW { SHOWN } else { names.len() };
+    let width = names.iter().take(shown).map(|name| name.chars().count()).max().unwrap_or(0);
+    for (name, moving) in names.iter().zip(each).take(shown) {
         let most = moving.against.first().map_or_else(String::new, |mover| {
-            format!(", row {} moves it by {}", file_row(mover.row), number(mover.change))
+            format!(", removing row {} changes it by {}", file_row(mover.row), number(mover.change))
         });
         let turn = moving.to_turn.map_or_else(String::new, |rows| {
             let rows = if rows == 1 { "one row".to_owned() } else { format!("{} rows", count(rows)) };
-            format!(", without {rows} its sign turns")
+            format!(", removing {rows} changes its sign")
         });
+        let [mean, sd, jackknife] = moved(moving);
         lines.push(format!(
-            "                 {name:width$}  {} ± {} (jackknife {}){most}{turn}",
-            number(moving.mean),
-            number(moving.sd),
-            number(moving.jackknife)
+            "                 {name:width$}  {mean} ± {sd} (jackknife {jackknife}){most}{turn}"
         ));
     }
-    if names.len() > SHOWN {
-        lines.push(format!("                 and {} more", names.len() - SHOWN));
+    if names.len() > shown {
+        lines.push(format!("                 and {} more", names.len() - shown));
     }
     lines
 }

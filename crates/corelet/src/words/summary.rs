@@ -273,7 +273,7 @@ impl Summary {
         Self { test, ..self }
     }
 
-    /// The same with the most memory the process has held, null where that is not known.
+    /// The same with the most memory the process has held, null if that is not known.
     pub fn with_peak_memory(self, bytes: Option<u64>) -> Self {
         Self { peak_memory_bytes: Some(bytes), ..self }
     }

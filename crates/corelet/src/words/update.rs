@@ -1,27 +1,26 @@
-//! An update in words: which rows it is of, and what rests on certificates of rows that are not there.
+//! The words for an update: the rows that it covers, and what rests on certificates of rows that are no longer available.
 
 use super::numbers::{count, number, plural};
 use crate::study::{Blocks, Updated};
 
-/// A line for the blocks, and one for what V's bound rests on.
+/// One line for the blocks, and one for what the bound on V rests on.
 pub fn updated(updated: &Updated) -> Vec<String> {
     let Blocks { blocks, .. } = &updated.blocks;
     let parts: Vec<usize> = updated.blocks.parts().map(|part| part.rows).collect();
     let new = parts.last().copied().unwrap_or_default();
-    let anew =
-        if updated.compressed { "; built anew from its own weighted rows and the new ones" } else { "" };
+    let anew = if updated.compressed { "; rebuilt from its own weighted rows and the new rows" } else { "" };
     let mut lines = vec![format!(
-        "  rows           {} new, with {} that came before in {}{anew}",
+        "  rows           {} new, added to {} earlier rows in {}{anew}",
         count(new),
         count(updated.blocks.rows() - new),
         plural(parts.len() - 1, "block")
     )];
     lines.push(match updated.carried {
-        None => "  earlier rows   at hand: the verdict is on all rows".to_owned(),
+        None => "  earlier rows   available: the verdict covers all rows".to_owned(),
         Some(carried) => format!(
-            "  earlier rows   not at hand: of the bound on V, {} nats² rest on their {}",
+            "  earlier rows   not available: {} nats² of the bound on V rest on their {}",
             number(carried),
-            if blocks.len() > 2 { "certificates, whose sd(Δ) add up" } else { "certificate" }
+            if blocks.len() > 2 { "certificates, whose sd(Δ) are added" } else { "certificate" }
         ),
     });
     lines

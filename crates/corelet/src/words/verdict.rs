@@ -52,7 +52,6 @@ fn of_all_rows(verdict: &Verdict, rows: usize) -> String {
 
 fn worded(verdict: &Verdict, whose: &str, rows: usize) -> String {
     let rows = plural(rows, "row");
-    let strays = |reason: &Reason| matches!(reason, Reason::Variance | Reason::Share);
     match verdict.grade {
         Grade::A if verdict.divergence.variance_upper < ROUNDING => format!(
             "A - exact: the posterior of {whose} matches that of all {rows} to rounding; whether the model suits the data is not judged"
@@ -60,7 +59,7 @@ fn worded(verdict: &Verdict, whose: &str, rows: usize) -> String {
         Grade::A => format!(
             "A - trusted: the posterior of {whose} matches that of all {rows}; whether the model suits the data is not judged"
         ),
-        Grade::B if verdict.reasons.iter().any(strays) => format!(
+        Grade::B if verdict.strays() => format!(
             "B - trusted after reweighting: the posterior of {whose} is near that of all {rows}, and importance weights on \
              the draws close the gap"
         ),
@@ -93,11 +92,11 @@ fn fault(reasons: &[Reason]) -> &'static str {
     if found(&[Reason::PilotNotMixed]) {
         "the chains did not mix on unweighted rows either, so the model or its sampler is at fault, not the coreset"
     } else if found(&[Reason::SecondMode]) {
-        "the posterior has several modes, so that no chain can speak for all of it"
+        "the posterior has several modes, so no chain represents all of it"
     } else if found(&[Reason::EffectModes, Reason::Integrals]) {
-        "the effects of some groups have several modes, which the nodes of one rule do not see"
+        "the effects of some groups have several modes, which a single quadrature rule does not cover"
     } else if found(&[Reason::Drifted, Reason::Uncertified]) {
-        "what is known of the earlier rows does not reach so far"
+        "the certificate of the earlier rows does not cover the new posterior"
     } else if found(&of_draws) {
         "the draws are at fault: they are not those of its posterior"
     } else {
@@ -118,10 +117,11 @@ pub fn another_mode(name: &str, best: f64, there: f64, log_ratio: f64) -> String
     )
 }
 
-/// A tail that draws have not in proportion to its mass.
-pub fn missed_tail(name: &str, above: bool, value: f64, mass: f64, draws: f64) -> String {
+/// A tail that draws have not in proportion to its mass: of the posterior of all rows, or of that of weighted rows alone.
+pub fn missed_tail(name: &str, own: bool, above: bool, value: f64, (mass, draws): (f64, f64)) -> String {
     format!(
-        "the posterior has about {} of its mass where {name} is {} {}, and the chains {} of their draws",
+        "the posterior{} has about {} of its mass where {name} is {} {}, and the chains {} of their draws",
+        if own { " of the weighted rows, and of these alone," } else { "" },
         percent(mass),
         if above { "above" } else { "below" },
         number(value),
@@ -186,12 +186,12 @@ fn moves_line(moves: &Moves, variance: f64, variance_upper: f64) -> Option<Strin
     if variance > FIRST_ORDER {
         let correlation = shift.by / variance.sqrt();
         return Some(format!(
-            "  parameters     the log-likelihood strays most along {} (correlation {correlation:.2})",
+            "  parameters     the error of the log-likelihood correlates most with {} (correlation {correlation:.2})",
             shift.name
         ));
     }
     Some(format!(
-        "  parameters     all rows move no mean further than that of {}, by {} ± {} sd, and no sd further than that of {}, by a factor of {:.3} ± {}; \
+        "  parameters     largest changes from the coreset to all rows: mean of {} by {} ± {} sd; sd of {} by a factor of {:.3} ± {}; \
          no direction by more than {} sd",
         shift.name,
         number(shift.by),
@@ -227,159 +227,167 @@ pub(super) fn score_line(fidelity: &Fidelity) -> String {
 
 pub(super) fn why(reason: Reason) -> &'static str {
     match reason {
-        Reason::NotMixed => "the chains on the coreset have not mixed, so their draws prove nothing",
+        Reason::NotMixed => "the chains on the coreset have not mixed, so their draws cannot be relied on",
         Reason::GaussianDraws => "draws of the Gaussian fit do not represent the coreset's posterior",
         Reason::NotFinite => {
             "a log-likelihood or its gradient is not finite at some draws of the coreset's posterior"
         }
-        Reason::Variance => "the log-likelihood of the coreset strays too far from that of all rows (V)",
-        Reason::Share => "importance weights that correct for it would keep less than 90 % of the draws",
+        Reason::Variance => "the log-likelihood of the coreset differs too much from that of all rows (V)",
+        Reason::Share => "the importance-sampling efficiency is below 90 %",
         Reason::ParetoK => "a few draws would carry most of the importance weight (Pareto k above its limit)",
         Reason::EffectiveDraws => "fewer than 400 effective draws would remain after reweighting",
         Reason::Diverged => {
-            "more than one in a hundred draws diverged, so part of the posterior may be missing"
+            "more than 1 % of the draws come from divergent transitions, so part of the posterior may be missing"
         }
         Reason::SlowEnergy => {
-            "the energy of the chains moved slowly (E-BFMI below 0.3), so the neck of a funnel, or a tail, may be missing"
+            "the energy of the chains changes slowly (E-BFMI below 0.3, or below 0.5 with divergences), so the neck of a funnel, or a tail, may be missing"
         }
         Reason::PilotNotMixed => {
-            "the chains on unweighted rows stayed apart: several modes, or a difficult geometry"
+            "the chains on unweighted rows have not mixed: the posterior has several modes, or a difficult geometry"
         }
         Reason::FewDraws => "the effective sample size of some parameter or log-likelihood is below 100",
         Reason::Shifted => {
-            "the mean gradient of the log density over these draws is not zero: in some direction their mean is off"
+            "the mean gradient of the log density over these draws is not zero: in some direction their mean is wrong"
         }
         Reason::Misscaled => {
-            "in some direction these draws are wider or narrower than the curvature of the log density says"
+            "in some direction these draws are wider or narrower than the gradient of the log density implies"
         }
         Reason::Misshapen => {
-            "in some direction these draws have another shape than the gradient of the log density says: a tail or a mode is missing, \
-             or there is too much of it"
+            "in some direction the shape of these draws contradicts the gradient of the log density: a tail or a mode is missing, \
+             or has too many draws"
         }
         Reason::OnTrust => {
-            "the sampler was taken on trust: without a gradient there is too little to test its draws by"
+            "the sampler is trusted without a full test, which needs the gradient and the prior of its log density"
         }
         Reason::Narrow => {
-            "over these draws the log-likelihood hardly varies: they sit near one point, or the prior says it all"
+            "the log-likelihood hardly varies over these draws: they sit near one point, or the prior dominates"
         }
         Reason::PriorDominates => {
-            "in some direction the log-likelihood varies little over these draws: the prior matters there, or the draws are too \
-             narrow, and without a gradient the two cannot be told apart"
+            "in some direction the log-likelihood varies little over these draws: either the prior matters there, or the draws are too \
+             narrow; without a gradient the two cannot be told apart"
         }
-        Reason::TightPrior => "the prior holds coefficients away from where the data want them",
+        Reason::TightPrior => "the prior pulls coefficients away from the values that the data support",
         Reason::OtherData => "the coreset was built on other observations than these",
         Reason::Wide => {
-            "in some direction the log-likelihood varies more over these draws than under any prior"
+            "in some direction the log-likelihood varies more over these draws than under any prior: the draws are too wide"
         }
         Reason::Disagrees => {
-            "V is far below the residual that was held out in the build, so these draws cover less than those"
+            "V is far below the value on the held-out draws of the build, so these draws cover less of the posterior than those"
         }
-        Reason::NoChains => "the draws came without their chains, so that mixing could not be tested",
+        Reason::NoChains => "the draws have no chains, so mixing could not be tested",
         Reason::ManyModes => {
-            "the posterior has several modes besides its best; a search finds some of them, and may miss one that has more mass"
+            "the posterior has several modes; a search finds some of them, and may miss one with more mass"
         }
         Reason::Unsearched => {
-            "other modes of the posterior were not looked for: that takes the density, of so many parameters"
+            "the posterior was not searched for other modes: with this number of parameters the search needs the log density"
         }
         Reason::SecondMode => {
-            "the posterior has several modes, and the chains do not pass between them: how much mass each has is not known"
+            "the posterior has several modes, and the chains do not pass between them, so the mass of each is unknown"
         }
         Reason::OwnMode => {
-            "the posterior of these few weighted rows has a mode that the posterior of all rows has not"
+            "the posterior of these few weighted rows has a mode that the posterior of all rows does not have"
         }
         Reason::Tail => {
             "a parameter has a long tail, named above, that the chains do not visit in proportion to its mass"
         }
+        Reason::OwnTail => {
+            "the posterior of these few weighted rows has mass far out, named above, that the posterior of all rows does not have: a few \
+             rows carry too much weight"
+        }
         Reason::NoDensity => {
-            "the draws are not of several chains and come without their density, so that no more than their moments could be tested"
+            "the draws are not several chains and have no log density, so only their moments could be tested"
         }
         Reason::Blunt => {
-            "there are too few draws for so many parameters: the score test would not see a small shift, or a tail that is missing"
+            "there are too few draws for this number of parameters: the score test would miss a small shift, or a missing tail"
         }
         Reason::Quadrature => {
-            "the integrals over the random effects are not exact enough: they may move the posterior by more than a tenth of its sd"
+            "the quadrature over the random effects is not accurate enough: its error may move the posterior by more than a tenth of its sd"
         }
         Reason::Integrals => {
-            "the integrals over the random effects are wrong: they may move the posterior by more than half of its sd, as where an effect \
-             has several modes given its group's rows"
+            "the quadrature over the random effects is wrong: its error may move the posterior by more than half of its sd; an effect may \
+             have several modes given its group's rows"
         }
         Reason::EffectModes => {
-            "given its group's rows an effect has several modes, as where an outlier is alone in its group, and integrals about one of them are \
+            "given its group's rows, an effect has several modes (a group with a single outlier, say), and the quadrature about one of them is \
              not smooth in the parameters: the draws contradict their gradient"
         }
         Reason::Drifted => {
-            "with the new rows the posterior has moved beyond where the coreset of the earlier rows was certified: they may be of another \
-             regime"
+            "with the new rows the posterior has moved out of the region in which the coreset of the earlier rows was certified: the new \
+             rows may follow another regime"
         }
         Reason::Uncertified => {
-            "nothing certifies that the coreset stands for the earlier rows: it had no certificate, or what its errors may add up to is \
-             too much"
+            "nothing certifies the coreset of the earlier rows: it has no certificate, or the bound on its accumulated errors is too large"
         }
         Reason::Accumulated => {
-            "the errors of the coreset of the earlier rows and of the updates since may add up to more than an A allows"
+            "the errors of the coreset of the earlier rows and of later updates may add up to more than an A allows"
         }
-        Reason::Inherited => "the certificate of the earlier rows was no A",
+        Reason::Inherited => "the certificate of the earlier rows was not an A",
     }
 }
 
 /// One thing to do about it, for a coreset of so many points of so many rows.
 pub(super) fn remedy(reason: Reason, points: usize, rows: usize) -> String {
     let more = || match points {
-        0 => "weighted rows beside the Gaussian (a larger k); where these do not help, all rows".to_owned(),
+        0 => "add weighted rows to the Gaussian factor (a larger k); if they do not help, fit all rows"
+            .to_owned(),
         _ => format!("more points: try k = {}", (2 * points).clamp(1, rows.max(1))),
     };
     let text = match reason {
-        Reason::Variance | Reason::Share | Reason::ParetoK | Reason::OwnMode => return more(),
-        Reason::EffectiveDraws | Reason::FewDraws => "more draws",
-        Reason::NotMixed => "more warm-up and draws until the chains mix",
-        Reason::Diverged => "a higher target acceptance rate, or another parametrisation of the model",
+        Reason::Variance | Reason::Share | Reason::ParetoK => return more(),
+        Reason::OwnMode | Reason::OwnTail => "use a Gaussian for all rows (rest: gaussian), or more points",
+        Reason::EffectiveDraws | Reason::FewDraws => "run more draws",
+        Reason::NotMixed => "run more warm-up and draws until the chains mix",
+        Reason::Diverged => "use a higher target acceptance rate, or another parametrisation of the model",
         Reason::SlowEnergy => {
-            "write effects that few rows know as a standard normal times their spread (non-centred), or narrow the prior of the spread"
+            "use a non-centred parametrisation for effects with few rows (a standard normal times their spread), or narrow the prior of \
+             the spread"
         }
         Reason::PilotNotMixed => {
-            "look at the model: an ordering of what can change places, another parametrisation, stronger priors"
+            "change the model: order exchangeable components, use another parametrisation, or use stronger priors"
         }
         Reason::Shifted | Reason::Misscaled | Reason::Misshapen | Reason::Wide | Reason::Narrow => {
-            "longer chains, or another parametrisation of the model; of a sampler of your own, check that it multiplies the log-likelihood of \
-             each row by its weight, in the order of the rows given"
+            "run longer chains; if the sampler is your own, check that it multiplies the log-likelihood of each row by its weight, in the \
+             order of the rows given"
         }
         Reason::ManyModes | Reason::Unsearched => {
-            "begin chains at places where each mode could be, and compare; or narrow the prior to the one that is meant"
+            "start chains near each possible mode and compare them, or use a prior that admits only the intended mode"
         }
         Reason::OnTrust | Reason::PriorDominates => {
-            "give the gradient of the weighted log posterior, so that the draws can be tested"
+            "pass the gradient of the weighted log posterior, so that the draws can be tested"
         }
-        Reason::NoChains => "keep the chains apart: chains by draws by parameters",
+        Reason::NoChains => "pass draws with their chains: chains by draws by parameters",
         Reason::OtherData => "build a coreset of these observations",
         Reason::GaussianDraws => "sample the coreset's posterior by NUTS",
-        Reason::TightPrior => "a wider prior",
+        Reason::TightPrior => "use a wider prior",
         Reason::Tail => {
-            "a prior with lighter tails for it, or a look at rows whose feature is far out: cut, rescale or correct them"
+            "use a prior with lighter tails for this parameter, or inspect rows with extreme values of its feature: cut, rescale or \
+             correct them"
         }
         Reason::SecondMode => {
-            "look at the data and the model: components or signs that can change places, two kinds of rows, outliers among the features, tails \
+            "inspect the data and the model: exchangeable components or signs, two kinds of rows, outliers among the features, tails \
              that are too heavy"
         }
         Reason::NoDensity => {
-            "give the log density of the approximation at each draw, or draws of several chains"
+            "pass the log density of the approximation at each draw, or draws of several chains"
         }
-        Reason::Blunt => "more draws",
-        Reason::Quadrature => "more nodes",
+        Reason::Blunt => "run more draws",
+        Reason::Quadrature => "use more nodes",
         Reason::Integrals => {
-            "no fixed number of nodes, and a look at groups whose rows fall into two clusters far apart: a finer grouping, or noise with \
+            "do not fix the number of nodes, and inspect groups whose rows form two distant clusters: use a finer grouping, or noise with \
              lighter tails"
         }
         Reason::EffectModes => {
-            "groups of more rows (a coarser column), noise with lighter tails (more degrees of freedom), or a look at the outliers: corrected, or \
-             left out"
+            "use larger groups (a coarser column) or noise with lighter tails (more degrees of freedom), or correct or remove the outliers"
         }
         Reason::Drifted | Reason::Uncertified | Reason::Accumulated | Reason::Inherited => {
-            "give the earlier rows too (--old), for a verdict on all of them; where that is no A either, fit all rows again"
+            "pass the earlier rows too (--old) for a verdict on all of them; if that is not an A either, fit all rows again"
         }
         Reason::NotFinite => {
-            "look for extreme values among the features and the target, or give tighter priors"
+            "look for extreme values among the features and the target, or use tighter priors"
         }
-        Reason::Disagrees => "longer chains, started apart, so that they cover what the build saw",
+        Reason::Disagrees => {
+            "run longer chains with dispersed starts, so that they cover the held-out draws of the build"
+        }
     };
     text.to_owned()
 }
@@ -419,14 +427,14 @@ mod tests {
         let moves = Moves { shift: of("level[3]", -0.04, 0.01), ratio: of("spread", 1.02, 0.005) };
         let told = moves_line(&moves, 0.03, 0.04).unwrap();
         assert!(
-            told.contains("that of level[3], by -0.04 ± 0.01 sd")
-                && told.contains("that of spread, by a factor of 1.020"),
+            told.contains("mean of level[3] by -0.04 ± 0.01 sd")
+                && told.contains("sd of spread by a factor of 1.020"),
             "{told}"
         );
         assert!(told.ends_with("no direction by more than 0.2 sd"), "{told}");
         assert!(moves_line(&moves, 1e-6, 2e-6).is_none());
         // Far from a first order there is no number, but still a name.
         let far = moves_line(&moves, 100.0, 120.0).unwrap();
-        assert!(far.contains("strays most along level[3]") && !far.contains("sd"), "{far}");
+        assert!(far.contains("correlates most with level[3]") && !far.contains("sd"), "{far}");
     }
 }

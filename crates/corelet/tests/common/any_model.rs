@@ -48,6 +48,11 @@ pub(crate) trait Model: Sync + Send {
         0
     }
 
+    /// Before all rows are sampled, which takes so many seconds.
+    fn before_all_rows(&self, _seconds: f64) -> Result<(), TargetError> {
+        Ok(())
+    }
+
     /// Of the chains that run on the Gaussian.
     fn length(&self) -> Length {
         Length { chains: 4, warmup: 500, draws: 1000, target_accept: 0.8 }
@@ -150,6 +155,10 @@ impl Target for AnyModel<'_> {
 
     fn final_steps(&self) -> usize {
         self.model.final_steps()
+    }
+
+    fn before_all_rows(&self, seconds: f64) -> Result<(), TargetError> {
+        self.model.before_all_rows(seconds)
     }
 
     fn sample(

@@ -155,7 +155,7 @@ impl Floor {
         (0..self.barred.len()).filter(open).max_by(|&a, &b| gain(a).total_cmp(&gain(b)).then(b.cmp(&a)))
     }
 
-    /// Puts the column into the fit, solves, and brings the pool up to date. False where the residual did not fall.
+    /// Puts the column into the fit, solves, and brings the pool up to date. False if the residual did not fall.
     fn enter(&mut self, at: usize, pool: &Pool) -> bool {
         self.barred[at] = true;
         let before = self.fit.residual_norm();

@@ -20,7 +20,7 @@ pub enum LineSearch {
     /// The exact minimisers: μ = ⟨r, Φd⟩/‖Φd‖² along d, and τ likewise.
     #[default]
     Exact,
-    /// Half the exact μ, and the exact τ: what the authors' code does, to match its curves (`docs/errata.md`).
+    /// Half the exact μ, and the exact τ, as the authors' code does, to match its curves (`docs/errata.md`).
     Reference,
     /// Halve from a long step until the Armijo condition (slope ½) holds for μ; halve τ from 1 until f does not rise.
     Backtracking,
@@ -33,7 +33,7 @@ pub enum LineSearch {
 /// | `line_search` | exact | how μ and τ are found | see [`LineSearch`] |
 /// | `tolerance` | 1e-5 | stop when ‖wₜ − wₜ₋₁‖ ≤ tolerance·‖wₜ‖ | > 0 |
 /// | `max_iterations` | 300 | the paper's limit (500 for its large sets) | ≥ 1 |
-/// | `batch` | 1 | share of the columns a gradient looks at | (0, 1] |
+/// | `batch` | 1 | share of the columns that a gradient reads | (0, 1] |
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HardThresholding {
@@ -43,7 +43,7 @@ pub struct HardThresholding {
     pub tolerance: f64,
     /// Most iterations.
     pub max_iterations: usize,
-    /// Share of the columns that each gradient looks at; below 1 the gradient is stochastic and unbiased.
+    /// Share of the columns that each gradient reads; below 1 the gradient is stochastic and unbiased.
     pub batch: f64,
 }
 

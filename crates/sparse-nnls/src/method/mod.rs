@@ -106,7 +106,7 @@ impl Method {
         Self::all().into_iter().find(|method| method.name() == name)
     }
 
-    /// Whether Σw = L can be asked for.
+    /// Whether Σw = L is supported.
     pub fn can_hold_total(&self) -> bool {
         matches!(self, Self::Iht(_) | Self::AIht(_) | Self::AIht2(_))
     }

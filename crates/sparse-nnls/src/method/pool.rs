@@ -78,7 +78,7 @@ impl Pool {
         seen
     }
 
-    /// The place of a column, or of one that is equal to it, in the pool, and its weight there, at unit length; none where it is not in
+    /// The place of a column, or of one that is equal to it, in the pool, and its weight there, at unit length; none if it is not in
     /// the pool.
     pub(super) fn place_of(&self, id: usize, weight: f64) -> Option<(usize, f64)> {
         let at = self.ids.iter().position(|&other| other == id);

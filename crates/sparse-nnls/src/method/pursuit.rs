@@ -1,24 +1,24 @@
 //! Pursuit, the default: fully corrective, non-negative, in a pool, grown past k and cut back.
 //!
-//! *Gather.* The first pool is a sample of columns with probability ∝ ‖φ‖, taken with the sum where the dictionary can. Among many
-//! columns the best thousand all point the same way, and only a few of them would enter; a sample reaches everywhere.
+//! *Gather.* The first pool is a sample of columns with probability ∝ ‖φ‖, drawn in the pass for the sum if the dictionary can. Among many
+//! columns the best thousand are nearly parallel, and only a few of them would enter; a sample covers all directions.
 //!
 //! *Grow.* Column after column of the pool enters by the largest drop of the residual, ⟨φ, r⟩²/‖φ⊥‖², with NNLS solved on the
-//! support each time. Grown past k, a few looks outside bring in what the pool lacks: columns that the residual points at. It is then
-//! that they must be asked for. A direction that the pool does not have takes two columns, which cancel in all else, and the
-//! second is worth nothing before the first is in.
+//! support each time. Once the support has grown past k, a few passes over the dictionary add columns that the pool lacks: those that
+//! correlate most with the residual. Earlier passes would miss them: a direction missing from the pool takes two columns, which cancel in
+//! all other directions, and the second has no value before the first has entered.
 //!
-//! *Cut.* The support is cut back to k by deleting, one at a time, the column that is missed least, wᵢ²/(A⁺A⁺ᵀ)ᵢᵢ.
+//! *Cut.* The support is cut back to k by deleting, one at a time, the column whose removal costs least, wᵢ²/(A⁺A⁺ᵀ)ᵢᵢ.
 //!
-//! *Refine.* Drop a share of the support, or grow past k by it, refill or cut, and keep what is better; halve the
-//! share where nothing is. Then look outside again, for as long as that gains more than a few per cent. At last single columns
-//! are exchanged. Every size passed on the way is recorded, so one run yields the whole path 1 … k.
+//! *Refine.* Drop a share of the support, or grow past k by it, refill or cut, and keep the better support; halve the
+//! share if neither helps. Then make another pass over the dictionary, as long as that gains more than a few per cent. Finally, single columns
+//! are exchanged. Every size on the way is recorded, so one run yields the whole path 1 … k.
 //!
-//! *Shake.* Where the problem is small, columns of the best support are thrown out at random, others must take their places,
-//! and single columns are exchanged again: what is better stays.
+//! *Shake.* If the problem is small, random columns of the best support are removed, others take their places,
+//! and single columns are exchanged again; the better support is kept.
 //!
-//! All this works with the inner products of the pool ([`search`](super::search)), and in the last digits with the columns
-//! ([`floor`](super::floor)).
+//! All of this uses the inner products of the pool ([`search`](super::search)), and in the last digits the columns
+//! themselves ([`floor`](super::floor)).
 
 use serde::{Deserialize, Serialize};
 
@@ -35,23 +35,23 @@ use crate::status::Status;
 /// | field | default | purpose | range |
 /// | --- | --- | --- | --- |
 /// | `pool` | max(1000, 2k) | columns of the first pool | ≥ 1 |
-/// | `look` | max(500, k/2), of 10⁵ columns or more max(800, k/2) | columns that a look outside brings in | ≥ 1 |
+/// | `look` | max(500, k/2), with 10⁵ columns or more max(800, k/2) | columns that a later pass adds to the pool | ≥ 1 |
 /// | `overshoot` | 0.2, in a sampled pool 0.5 | grow to (1 + overshoot)·k before the first cut | ≥ 0 |
 /// | `refine_share` | 0.2 | share of the support the first refinement exchanges; 0 for none | [0, 1) |
-/// | `max_passes` | 5 | passes that looks outside may use up to | ≥ 1 |
+/// | `max_passes` | 5 | largest total number of passes | ≥ 1 |
 /// | `residual` | none | stop at ‖y − Φw‖ ≤ this, with the fewest points found | > 0 |
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Pursuit {
     /// Columns of the first pool.
     pub pool: Option<usize>,
-    /// Columns that a look outside brings in.
+    /// Columns that a later pass adds to the pool.
     pub look: Option<usize>,
     /// How far past k the support first grows, as a share of k.
     pub overshoot: Option<f64>,
     /// Share of the support that the first refinement exchanges.
     pub refine_share: f64,
-    /// Looks outside end rather than make more passes than this in all.
+    /// Largest total number of passes over the dictionary.
     pub max_passes: f64,
     /// The residual norm to stop at.
     pub residual: Option<f64>,

@@ -49,7 +49,7 @@ impl Rounds {
     }
 
     /// The round after one that was `better` or not, with the best residual now: the other exchange, of half as many columns
-    /// where two in a row have failed. None where not one column is left to exchange.
+    /// where two in a row have failed. None if not one column is left to exchange.
     pub(super) fn next(&mut self, better: bool, residual: f64) -> Option<Exchange> {
         self.history.push(residual);
         self.failures = if better { 0 } else { self.failures + 1 };

@@ -105,7 +105,7 @@ impl Search {
         self.path.record(tableau.residual_norm(), tableau.len(), pairs);
     }
 
-    /// Lets columns enter until there are `goal`, the residual is down to `floor`, or none helps: true then, and false where the work of
+    /// Lets columns enter until there are `goal`, the residual is down to `floor`, or none helps: true then, and false if the work of
     /// a slice is done before.
     pub(super) fn grow(&mut self, goal: usize, floor: f64, slice: usize) -> bool {
         let mut work = 0;

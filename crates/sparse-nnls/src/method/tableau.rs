@@ -243,7 +243,7 @@ impl Tableau {
         }
     }
 
-    /// Puts the column that [`best`](Self::best) found into the support and solves. False where the residual did not fall.
+    /// Puts the column that [`best`](Self::best) found into the support and solves. False if the residual did not fall.
     pub(super) fn enter(&mut self, at: usize, gram: &Gram) -> bool {
         let before = self.squared;
         let front = self.panel.as_ref().unwrap_or(&self.pool);

@@ -231,7 +231,7 @@ impl Hermite {
     /// The same columns, stored.
     ///
     /// # Errors
-    /// Where there is no row.
+    /// If there is no row.
     pub fn to_dense(&self) -> Result<Dense<f64>, EmbedError> {
         let ids: Vec<usize> = (0..self.len()).collect();
         let mut entries = vec![0.0; self.len() * self.coordinates()];

@@ -23,7 +23,7 @@ pub struct ArvizGroup<'a> {
 /// statistics have the names that ArviZ's own functions look for. `attributes` go to the root.
 ///
 /// # Errors
-/// Where `out` cannot be written to.
+/// If `out` cannot be written to.
 pub fn write_arviz(
     chains: &Chains,
     names: &[String],

@@ -29,7 +29,7 @@ use thiserror::Error;
 
 /// The log of a density on ℝᴰ, up to a constant, and its gradient: all that chains need.
 pub trait LogDensity: Sync {
-    /// log p(θ), with its gradient in place of what is in `gradient`; none where it has no value.
+    /// log p(θ), with its gradient in place of what is in `gradient`; none if it has no value.
     fn log_density(&self, theta: &[f64], gradient: &mut [f64]) -> Option<f64>;
 
     /// Whether threads would only wait for each other here, so that chains had better run one after the other.

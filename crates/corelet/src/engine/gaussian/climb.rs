@@ -18,7 +18,7 @@ pub(super) struct Summit {
     pub(super) converged: bool,
 }
 
-/// Climbs from `start` in at most so many steps, until a step rises by less than `tolerance`. None where the function is not finite at
+/// Climbs from `start` in at most so many steps, until a step rises by less than `tolerance`. None if the function is not finite at
 /// the start.
 ///
 /// # Errors

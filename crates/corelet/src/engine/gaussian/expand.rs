@@ -34,7 +34,7 @@ pub(super) struct About {
     pub(super) centre: Vec<f64>,
     pub(super) gradient: Vec<f64>,
     pub(super) hessian: Vec<f64>,
-    /// Of the log prior; empty where the argument is not the coordinates.
+    /// Of the log prior; empty if the argument is not the coordinates.
     prior_hessian: Vec<f64>,
     /// The log-likelihood of all rows at each of the points centre + shift.
     pub(super) totals: Vec<f64>,
@@ -286,7 +286,7 @@ impl<'m> Expander<'m> {
         .into())
     }
 
-    /// log ∫ of the posterior density by its Laplace fit here, of this log density at the centre; none where this is no top.
+    /// log ∫ of the posterior density by its Laplace fit here, of this log density at the centre; none if this is no top.
     ///
     /// # Errors
     /// Errors of the model.
@@ -390,7 +390,7 @@ fn agrees(
 }
 
 impl About {
-    /// The same less s times that of some weighted rows, with the largest s ≤ 1 for which A ⪯ 0, and s; none where no share will do.
+    /// The same less s times that of some weighted rows, with the largest s ≤ 1 for which A ⪯ 0, and s; none if no share will do.
     pub(super) fn less(&self, chosen: &About, whole: &Rest, under: &Gaussian) -> Option<(Rest, f64)> {
         let scale = 1.0 / most_share(&whole.curvature, &chosen.hessian, under)?.max(1.0);
         let less = |all: &[f64], some: &[f64]| -> Vec<f64> {

@@ -18,12 +18,12 @@ const RISE: f64 = 1e-3;
 /// Points on the way.
 const WAY: usize = 7;
 
-/// Rows for the first climbs, which stand for all; none where all are few enough.
+/// Rows for the first climbs, which stand for all; none if all are few enough.
 pub(super) fn sample_of(rows: usize, seed: u64) -> Option<Vec<usize>> {
     sample_of_size(rows, SAMPLE, seed)
 }
 
-/// So many rows, ascending; none where there are no more.
+/// So many rows, ascending; none if there are no more.
 pub(in super::super) fn sample_of_size(rows: usize, size: usize, seed: u64) -> Option<Vec<usize>> {
     (rows > size).then(|| {
         let mut chosen = index::sample(&mut Stream::Subsample.rng(seed, 0), rows, size).into_vec();
@@ -32,7 +32,7 @@ pub(in super::super) fn sample_of_size(rows: usize, size: usize, seed: u64) -> O
     })
 }
 
-/// Tops of the posterior density of all rows, the highest first; none where it is finite at none of the points.
+/// Tops of the posterior density of all rows, the highest first; none if it is finite at none of the points.
 ///
 /// # Errors
 /// Errors of the model.

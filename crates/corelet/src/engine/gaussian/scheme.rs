@@ -100,7 +100,7 @@ pub struct Looked {
 }
 
 impl<'t, T: Target + ?Sized> Expanded<'t, T> {
-    /// With up to `plan.k` rows beside the Gaussian. None where the model has no gradient.
+    /// With up to `plan.k` rows beside the Gaussian. None if the model has no gradient.
     pub fn new(target: &'t T, units: Units, plan: Plan) -> Option<Self> {
         let model = target.derivatives()?;
         let sample = sample_of(target.rows(), plan.seed);
@@ -128,7 +128,8 @@ impl<'t, T: Target + ?Sized> Expanded<'t, T> {
         Self { alone, ..self }
     }
 
-    /// The same, giving up at once where the log-likelihood is far from quadratic about its mode and all rows would not take long.
+    /// The same, giving up at once where the log-likelihood is far from quadratic about its mode, and all rows would not take long or the tool
+    /// knows a faster way.
     #[must_use]
     pub fn giving_up(self, gives_up: bool) -> Self {
         Self { gives_up, ..self }
@@ -142,8 +143,12 @@ impl<'t, T: Target + ?Sized> Expanded<'t, T> {
             lines.map(|(at, total)| total - rest.value(at)).filter(|x| x.is_finite()).collect();
         let mean = errors.iter().sum::<f64>() / errors.len() as f64;
         let variance = errors.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / errors.len() as f64;
-        let hopeless = self.gives_up && full <= PATIENCE && variance > STRAYED;
-        if hopeless { Err(Box::new(FarFromQuadratic { variance, full })) } else { Ok(()) }
+        if !self.gives_up || variance <= STRAYED {
+            return Ok(());
+        }
+        // A tool that knows a faster way than to sample all rows says so again where these would be sampled.
+        let not_these = full > PATIENCE && self.target.before_all_rows(full).is_ok();
+        if not_these { Ok(()) } else { Err(Box::new(FarFromQuadratic { variance, full })) }
     }
 
     /// What the log-likelihood is expanded in.
@@ -322,8 +327,8 @@ impl<'t, T: Target + ?Sized> Expanded<'t, T> {
         if !sample.chained {
             found.push(Reason::NoChains);
         }
-        // A funnel's neck is passed by without many divergences: the prior is exact here, and funnels are.
-        if sample.e_bfmi.is_some_and(|fraction| fraction < E_BFMI_LIMIT) {
+        // The prior is exact here, and so are funnels.
+        if sample.may_miss_a_neck() {
             found.push(Reason::SlowEnergy);
         }
         if self.rival {
@@ -472,9 +477,7 @@ impl<T: Target + ?Sized> Scheme for Expanded<'_, T> {
             let points = self.argument().at(&self.model.unconstrained(&sample)?)?.into_owned();
             let totals = self.argument().log_likelihood(&points, None)?.values;
             let verdict = self.judged(coreset, draws, (&sample, &points, &totals), found.clone())?;
-            let strays =
-                verdict.reasons.iter().any(|reason| matches!(reason, Reason::Variance | Reason::Share));
-            if !strays || most >= VERDICT_DRAWS.min(draws.len()) {
+            if !verdict.strays() || most >= VERDICT_DRAWS.min(draws.len()) {
                 return Ok(verdict);
             }
             most = VERDICT_DRAWS;

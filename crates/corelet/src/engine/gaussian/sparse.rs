@@ -82,7 +82,7 @@ impl Whitened {
     /// From m and P.
     ///
     /// # Errors
-    /// Where P has no Cholesky factor.
+    /// If P has no Cholesky factor.
     pub(super) fn new(mean: &[f64], precision: &[f64]) -> Result<Self, LinalgError> {
         let dim = mean.len();
         let entries = |i: usize| precision[i * dim..][..dim].iter().filter(|x| **x != 0.0).count();

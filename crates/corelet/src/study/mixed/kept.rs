@@ -102,7 +102,7 @@ fn note<T: DeserializeOwned>(file: &CoresetFile, name: &str, key: &str) -> Resul
 }
 
 impl KeptMixed {
-    /// Reads a coreset of groups, Parquet or JSON; none where the file is a coreset of rows.
+    /// Reads a coreset of groups, Parquet or JSON; none if the file is a coreset of rows.
     ///
     /// # Errors
     /// Names the file, and what it does not say.

@@ -133,7 +133,7 @@ impl MixedStudy {
     /// The marginal model of the chosen groups of a fit.
     ///
     /// # Errors
-    /// Where the likelihood is not among those that are written out.
+    /// If the likelihood is not among those that are written out.
     pub fn marginal(&self, fit: &MixedFit) -> Result<Marginal, StudyError> {
         let (mixed, known) = (&self.model.mixed, self.check_written_out()?);
         let (rows, effects) = (mixed.observations(), mixed.effects());

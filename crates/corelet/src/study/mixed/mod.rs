@@ -38,12 +38,12 @@ use crate::posterior::{Chains, Gaussian, SampleProgress};
 use crate::random::Stream;
 use crate::rows::{All, Memory, Rows};
 use crate::trust::policy::MOST_PARAMETERS;
-use crate::trust::{Evidence, Grade, Reason, Verdict, judge};
+use crate::trust::{Evidence, Reason, Verdict, judge};
 use crate::words::{count, number};
 
-/// Groups that `fit` begins with where nobody has said.
+/// The default number of groups with which `fit` starts.
 const FIRST_GROUPS: usize = 50;
-/// How many times as many it may take where nobody has said.
+/// The default factor by which the number of groups may grow.
 const GROWTH: usize = 4;
 /// Rounds, at most.
 const ROUNDS: usize = 8;
@@ -51,7 +51,7 @@ const ROUNDS: usize = 8;
 const FIRST_SD: f64 = 0.5;
 /// The default half-normal prior of a standard deviation, on that scale.
 const SD_SCALE: f64 = 2.5;
-/// Draws at which random effects are looked at.
+/// Number of draws at which random effects are evaluated.
 const EFFECT_DRAWS: usize = 200;
 
 /// Data in groups, a model of them with random effects, and a prior.
@@ -61,20 +61,20 @@ pub struct MixedStudy {
     factors: Factors,
     scale: EffectScale,
     model: MixedModel,
-    /// What the groups are called.
+    /// The labels of the groups.
     labels: Vec<String>,
     /// The observations, group by group.
     order: Vec<usize>,
     start: Starts,
     known: Vec<Reason>,
     warnings: Vec<String>,
-    /// Nodes that somebody asked for.
+    /// The requested number of nodes.
     nodes: Option<usize>,
     /// Seconds of reading.
     pub read_seconds: f64,
 }
 
-/// What a fit of a mixed model came to.
+/// The result of a fit of a mixed model.
 pub struct MixedFit {
     /// The chosen groups, ascending.
     pub groups: Vec<usize>,
@@ -91,7 +91,7 @@ pub struct MixedFit {
     pub chains: Option<Chains>,
     /// Every round in its order.
     pub rounds: Vec<Round>,
-    /// What should not be overlooked.
+    /// Remarks that users should read.
     pub notes: Vec<String>,
     /// The rule of the quadrature.
     pub quadrature: Quadrature,
@@ -102,10 +102,10 @@ pub struct MixedFit {
 }
 
 impl MixedStudy {
-    /// The model that is asked for of a design. `source` names the data; reading them took so long.
+    /// Creates the specified model for a design. `source` names the data; `read_seconds` is the time that reading them took.
     ///
     /// # Errors
-    /// Where the data have no such random effects, or a number is not one the model can use.
+    /// If the data have no such random effects, or a number is not one the model can use.
     pub fn new(
         source: &str,
         dataset: Dataset,
@@ -183,7 +183,7 @@ impl MixedStudy {
         })
     }
 
-    /// What the rows were made of; the names are those of the coefficients and of what the likelihood has besides.
+    /// How the rows were encoded; the names are those of the coefficients and of the other parameters of the likelihood.
     pub fn frame(&self) -> &Frame {
         &self.frame
     }
@@ -203,7 +203,7 @@ impl MixedStudy {
         &self.factors
     }
 
-    /// What the user should know about data and model.
+    /// Warnings about data and model.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
@@ -218,7 +218,7 @@ impl MixedStudy {
         self.model.mixed.observations().len()
     }
 
-    /// What the groups are called, in their order.
+    /// The labels of the groups, in their order.
     pub fn labels(&self) -> &[String] {
         &self.labels
     }
@@ -308,8 +308,7 @@ impl MixedStudy {
             known.push(Reason::SecondMode);
         }
         let verdict = self.explained(verdict.named(&self.names()).with(&known), &groups, &draws);
-        let strays = verdict.reasons.iter().any(|reason| matches!(reason, Reason::Variance | Reason::Share));
-        let resampled = verdict.grade == Grade::B && strays;
+        let resampled = verdict.is_reweighted();
         let sample = match resampled {
             true => draws.thinned(verdict.draws).resampled(&verdict.log_weights),
             false => draws,
@@ -387,7 +386,7 @@ impl MixedStudy {
         Ok(Found { groups, weights, verdict, draws, chains: target.last_chains(), rounds: Vec::new(), notes })
     }
 
-    /// What predictions by a fit are made with: its draws, and the groups that it knows.
+    /// The inputs of predictions from a fit: its draws, and the groups that it knows.
     pub fn posterior(&self, fit: &MixedFit) -> MixedPosterior<'_> {
         let labels = self.labels.iter().cloned().zip(0..).collect();
         let parts = (&self.resolved, &self.factors, &self.model.mixed);
@@ -400,7 +399,7 @@ impl MixedStudy {
         random_effects(&self.model, &self.scale, &draws.draws.theta, groups)
     }
 
-    /// What is said of a fit, a line each.
+    /// The fit in words, one line each.
     pub fn lines(&self, fit: &MixedFit) -> Vec<String> {
         let rows: usize = fit.groups.iter().map(|&group| self.rows_in(group)).sum();
         let mut lines = vec![format!(

@@ -1,4 +1,4 @@
-//! What draws of a mixed model say of other rows: of groups it knows, of new ones, and of the population.
+//! Predictions from draws of a mixed model: for known groups, for new groups, and for the population.
 
 use std::collections::HashMap;
 
@@ -25,16 +25,16 @@ const TOGETHER: usize = 64;
 /// Which random effects a row is predicted with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PredictedEffects {
-    /// Those of its group, given the group's rows.
+    /// The effects of its group, given the group's rows.
     #[default]
     Own,
-    /// Those of a group of which nothing is known: drawn from their distribution.
+    /// The effects of a new group, drawn from their distribution.
     New,
     /// Effects of 0: a typical group.
     Population,
 }
 
-/// What becomes of a group that the model does not know.
+/// The policy for a group that the model does not know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum GroupPolicy {
     /// They are an error.
@@ -46,7 +46,7 @@ pub enum GroupPolicy {
     Population,
 }
 
-/// What is asked of a prediction of a mixed model.
+/// The settings of a prediction from a mixed model.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct MixedPrediction {
     /// As without random effects.

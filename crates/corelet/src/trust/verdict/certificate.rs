@@ -1,8 +1,8 @@
-//! Anybody's draws against the posterior of all rows: Stein's identities there, and importance weights where the density of the
+//! Certificates: given draws tested against the posterior of all rows, by Stein's identities, and by importance weights if the density of the
 //! draws is known.
 //!
 //! For draws of p, E ∇log p = 0 and E ∇log p (θ − m)ᵀ = −I; in a direction of variance 1, E ∇log p ((θ − m)² − 1) = 0 too, which
-//! tells a skewed posterior from a Gaussian that has its mean and its variance. It takes gradients at S draws, whatever made them.
+//! distinguishes a skewed posterior from a Gaussian with its mean and variance. It takes gradients at S draws from any source.
 
 use super::judge::{Evidence, judge};
 use super::measure::measure;
@@ -12,10 +12,10 @@ use super::{Draws, Reason, Scores, Verdict, VerdictError};
 use crate::linalg::{Cholesky, LinalgError, dot, gram, row_major};
 use crate::posterior::{effective_sample_size, systematic};
 
-/// Draws a parameter below which the gradient is not regressed on all parameters at once.
+/// Draws per parameter below which the gradient is not regressed on all parameters at once.
 const DRAWS_A_PARAMETER: usize = 4;
 
-/// Draws that are said to be of a posterior, and what is known of that posterior at some of them.
+/// Draws that claim to be from a posterior, and the log density and gradient of that posterior at some of them.
 #[derive(Debug, Clone)]
 pub struct Claim<'a> {
     /// All draws.
@@ -24,26 +24,26 @@ pub struct Claim<'a> {
     pub scores: Scores,
     /// The log posterior there, up to a constant.
     pub log_posterior: Vec<f64>,
-    /// The log density of the distribution that they were drawn from, at the same ones, where it is known.
+    /// The log density of the distribution from which they were drawn, at the same draws, if known.
     pub log_density: Option<Vec<f64>>,
-    /// Divergent draws.
+    /// Number of divergent draws.
     pub diverged: usize,
-    /// What is known besides.
+    /// Preconditions that cap the grade.
     pub found: Vec<Reason>,
 }
 
-/// What is said of anybody's draws.
+/// The certificate of given draws.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Certificate {
-    /// The one judge's verdict. Its weights are of the draws that were looked at.
+    /// The verdict. Its weights belong to the draws that were tested.
     pub verdict: Verdict,
-    /// How far the draws are off, by parameter, in their order.
+    /// The offset of the draws for each parameter, in their order.
     pub parameters: Vec<Offset>,
-    /// Draws that there are.
+    /// Number of draws.
     pub draws: usize,
     /// Whether the density of the draws was known.
     pub has_density: bool,
-    /// The parameters that the draws seem to be of, where they are far from the posterior as those that they were said to be of.
+    /// The parameters to which the draws seem to belong, if they are far from the posterior of the parameters that were named.
     pub seems_of: Option<&'static str>,
 }
 
@@ -54,23 +54,23 @@ pub struct Offset {
     pub mean: f64,
     /// Their standard deviation.
     pub sd: f64,
-    /// Their mean less that of the posterior, in standard deviations of the posterior.
+    /// Their mean minus that of the posterior, in standard deviations of the posterior.
     pub shift: f64,
     /// Its standard error.
     pub shift_error: f64,
-    /// Their standard deviation over that of the posterior.
+    /// Their standard deviation divided by that of the posterior.
     pub scale: f64,
     /// Its standard error.
     pub scale_error: f64,
 }
 
-/// Judges a claim: by the score test, by the chains, and by V, k̂ and the share of the weights where the density of the draws is known.
+/// Judges a claim by the score test, by the chains, and by V, k̂ and the efficiency of the weights if the density of the draws is known.
 ///
-/// Where importance weights are called for, the score test is made of the reweighted draws, which are those that are to be used. Draws
-/// that are neither several chains nor of a known density get a B at best: the score test sees no more than moments.
+/// If importance weights are needed, the score test uses the reweighted draws, because these are the draws to use. Draws
+/// that are neither several chains nor of a known density get at most a B: the score test examines only moments.
 ///
 /// # Errors
-/// Fewer than 100 draws, and lengths that do not agree.
+/// Fewer than 100 draws, or inconsistent lengths.
 pub fn certify(claim: Claim<'_>) -> Result<Certificate, VerdictError> {
     let Claim { draws, scores, log_posterior, log_density, diverged, mut found } = claim;
     draws.check(draws.dim)?;
@@ -189,7 +189,7 @@ fn moments(draws: &Draws) -> Vec<(f64, f64)> {
     draws.parameters().into_iter().map(of).collect()
 }
 
-/// Shift and scale with their errors, of the parameters that move; none where there are too few draws for all of them, or the gradients
+/// Shift and scale with their errors, of the parameters that move; none if there are too few draws for all of them, or the gradients
 /// are those of no density with one peak.
 fn fitted(scores: &Scores) -> std::collections::HashMap<usize, [f64; 4]> {
     let none = std::collections::HashMap::new;

@@ -1,4 +1,4 @@
-//! The draws a verdict rests on: of chains, or of a Gaussian with the weights that make them draws of the posterior.
+//! The draws behind a verdict: from chains, or from a Gaussian with weights that turn them into draws of the posterior.
 
 use std::collections::HashSet;
 
@@ -12,13 +12,13 @@ use crate::rows::{At, LogLikelihood, RowsError, Weighted};
 /// Draws θ of a coreset's posterior π_w.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Draws {
-    /// S × D numbers, row-major; chains one after the other.
+    /// S × D numbers, row-major, with chains concatenated.
     pub theta: Vec<f64>,
     /// Number of parameters, D.
     pub dim: usize,
-    /// How many chains of equal length they come from; none where they are independent.
+    /// The number of chains of equal length; none if the draws are independent.
     pub chains: Option<usize>,
-    /// log π_w(θ)/q(θ) up to a constant, where they were drawn from another density q.
+    /// log π_w(θ)/q(θ) up to a constant, if they were drawn from another density q.
     pub log_weights: Option<Vec<f64>>,
 }
 
@@ -37,10 +37,10 @@ impl Draws {
         Self { theta: chains.thinned(most).theta(), dim, chains: Some(count), log_weights: None }
     }
 
-    /// `count` draws of the Gaussian fit of the weighted rows, and the weights that make them draws of π_w.
+    /// `count` draws of the Gaussian fit of the weighted rows, and the weights that turn them into draws of π_w.
     ///
     /// # Errors
-    /// Where the rows did not answer.
+    /// If the rows did not answer.
     pub fn from_gaussian(
         coreset: &Weighted,
         prior: &Prior,
@@ -67,7 +67,7 @@ impl Draws {
         self.theta.len() / self.dim.max(1)
     }
 
-    /// True where there is none.
+    /// True if there is none.
     pub fn is_empty(&self) -> bool {
         self.theta.is_empty()
     }

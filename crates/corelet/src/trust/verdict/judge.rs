@@ -19,7 +19,7 @@ pub struct Evidence<'a> {
     pub errors: Vec<f64>,
     /// Δ at the anchor.
     pub at_anchor: f64,
-    /// L_w at each judged draw, up to a constant; empty where it is not known.
+    /// L_w at each judged draw, up to a constant; empty if it is not known.
     pub weighted: Vec<f64>,
     /// More draws with L_w at each, to test the sampler by where there is no gradient.
     pub likelihood: Option<(Draws, Vec<f64>)>,

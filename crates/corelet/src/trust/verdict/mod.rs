@@ -1,6 +1,6 @@
 //! Can it be trusted? A grade for a coreset from draws of its own posterior and one pass over all rows.
 //!
-//! [`judge`] is the only place that makes a grade, from [`Evidence`]; whoever has a model and draws of it gathers that.
+//! [`judge`] is the only function that computes a grade. It takes [`Evidence`], which is gathered wherever a model and its draws are.
 
 mod certificate;
 mod draws;
@@ -34,7 +34,7 @@ use crate::rows::{At, LogLikelihood, Rows, RowsError, Totals, Weighted};
 /// How far a coreset's posterior may be relied on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Grade {
-    /// Trusted as it is.
+    /// Trusted without reweighting.
     A,
     /// Trusted after its draws are reweighted.
     B,
@@ -47,82 +47,84 @@ pub enum Grade {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Reason {
-    /// The chains that drew from the coreset's posterior have not mixed: nothing can be said.
+    /// The chains on the coreset have not mixed, so their draws cannot be relied on.
     NotMixed,
-    /// Draws of a Gaussian do not represent the coreset's posterior: it has to be sampled.
+    /// Draws of a Gaussian do not represent the coreset's posterior: it must be sampled.
     GaussianDraws,
     /// The log-likelihood of all rows is not finite at some draw.
     NotFinite,
     /// V or its upper bound is too large.
     Variance,
-    /// The weights keep too few of the draws.
+    /// The importance-sampling efficiency is too low.
     Share,
     /// k̂ is above its threshold: no number of these draws can be reweighted reliably.
     ParetoK,
     /// Too few effective draws remain after reweighting.
     EffectiveDraws,
-    /// The chains diverged too often to have seen the whole posterior.
+    /// The chains diverged too often to have explored the whole posterior.
     Diverged,
-    /// The energy of the chains moves so slowly that they may not have reached the neck of a funnel.
+    /// The energy of the chains changes so slowly that they may not have reached the neck of a funnel.
     SlowEnergy,
-    /// The chains had not mixed on plain rows either, before there was a coreset.
+    /// The chains did not mix on unweighted rows either, before there was a coreset.
     PilotNotMixed,
-    /// The chains are worth too few draws.
+    /// The effective sample size of the chains is too small.
     FewDraws,
-    /// The mean score of the draws is not zero: they are not draws of the weighted posterior, but off in some direction.
+    /// The mean score of the draws is not zero: in some direction their mean is not that of the weighted posterior.
     Shifted,
-    /// The draws are wider or narrower in some direction than the gradient of the weighted posterior says.
+    /// The draws are wider or narrower in some direction than the gradient of the weighted posterior implies.
     Misscaled,
-    /// The draws have another shape in some direction than the gradient of the weighted posterior says: part of it is missing, say.
+    /// In some direction the shape of the draws contradicts the gradient of the weighted posterior; part of it may be missing.
     Misshapen,
-    /// There is neither a gradient nor the draws of the parameters to test the sampler by.
+    /// The sampler could not be fully tested, for want of a gradient or of draws of the parameters.
     OnTrust,
     /// L_w hardly varies over the draws: they sit near one point, and any coreset would pass there.
     Narrow,
-    /// In some direction L_w varies less over the draws than data that outweigh the prior would make it.
+    /// In some direction L_w varies less over the draws than with data that outweigh the prior.
     PriorDominates,
-    /// The prior holds coefficients away from where the data want them.
+    /// The prior pulls coefficients away from the values that the data support.
     TightPrior,
     /// The coreset was built on other observations.
     OtherData,
     /// In some direction L_w varies more over the draws than under any prior.
     Wide,
-    /// V is far below the residual that was held out when the coreset was built.
+    /// V is far below the value on the held-out draws of the build.
     Disagrees,
-    /// The draws came without their chains.
+    /// The draws have no chains.
     NoChains,
     /// The posterior of all rows has several modes, and the chains do not pass between them.
     SecondMode,
-    /// The posterior has several modes besides its best, more than a search can be sure to have found all of.
+    /// The posterior has so many modes that a search may have missed some.
     ManyModes,
-    /// Other modes could not be looked for: there are too many parameters, and the density is not known.
+    /// The posterior could not be searched for other modes: there are too many parameters, and the density is unknown.
     Unsearched,
-    /// The posterior of the weighted rows has a mode that all rows have not.
+    /// The posterior of the weighted rows has a mode that the posterior of all rows does not have.
     OwnMode,
-    /// A tail of a parameter with more mass, or less, than draws.
+    /// The mass of a parameter's tail differs from the share of draws in it.
     Tail,
-    /// Draws that are not of several chains, and whose density is not known.
+    /// The same, of the posterior of the weighted rows alone: the posterior of all rows does not have this mass.
+    OwnTail,
+    /// The draws are not several chains, and their density is unknown.
     NoDensity,
-    /// Too few effective draws for the score test to see a shift that matters.
+    /// Too few effective draws for the score test to detect a relevant shift.
     Blunt,
     /// The quadrature over random effects moves the posterior by more than a tenth of a standard deviation.
     Quadrature,
-    /// It moves the posterior by half of one and more, as where groups have several modes.
+    /// The quadrature moves the posterior by half a standard deviation or more; groups may have several modes.
     Integrals,
-    /// The draws fail a test, and chosen groups have effects with several modes, of which the nodes see one.
+    /// The draws fail a test, and chosen groups have effects with several modes, of which the quadrature nodes cover one.
     EffectModes,
-    /// The posterior has moved beyond where the coreset of earlier rows was certified.
+    /// The posterior has moved out of the region in which the coreset of earlier rows was certified.
     Drifted,
-    /// Nothing certifies the coreset of earlier rows any more, or ever did.
+    /// The coreset of earlier rows has no valid certificate.
     Uncertified,
-    /// The errors of several updates may add up to more than an A allows.
+    /// The accumulated errors of several updates may exceed what an A allows.
     Accumulated,
-    /// The certificate of earlier rows was no A.
+    /// The certificate of earlier rows was not an A.
     Inherited,
 }
 
 impl Reason {
-    /// The best grade that a posterior may have where this was found.
+    /// The best grade that this reason allows.
     pub fn allows(self) -> Grade {
         match self {
             Self::Variance
@@ -152,27 +154,27 @@ impl Reason {
 pub struct Verdict {
     /// A, B or C.
     pub grade: Grade,
-    /// What kept it from A, and for C also from B.
+    /// The reasons why it is not an A, and for a C also why it is not a B.
     pub reasons: Vec<Reason>,
-    /// Draws it rests on, S.
+    /// The number of draws S that it rests on.
     pub draws: usize,
     /// How far π is from π_w.
     #[serde(flatten)]
     pub divergence: Divergence,
-    /// What is left of the draws when they are weighted to be draws of π.
+    /// The effect of importance weights that turn the draws into draws of π.
     #[serde(flatten)]
     pub reweighting: Reweighting,
     /// log weights that turn the draws into draws of π, Pareto-smoothed, Σ exp = 1.
     pub log_weights: Vec<f64>,
-    /// Δ at each draw, less its mean.
+    /// Δ at each draw, minus its mean.
     pub errors: Vec<f64>,
-    /// How well the chains have mixed; none where the draws are independent.
+    /// How well the chains have mixed; none if the draws are independent.
     #[serde(skip)]
     pub mixing: Option<Mixing>,
-    /// How far the draws are from those of the weighted posterior, where its gradient is known.
+    /// The deviation of the draws from the weighted posterior, if its gradient is known.
     #[serde(skip)]
     pub fidelity: Option<Fidelity>,
-    /// What all rows change about the draws, by the parameter that changes most; where the draws are known.
+    /// The parameters that change most from the coreset to all rows, if the draws are known.
     #[serde(default)]
     pub moves: Option<Moves>,
 }
@@ -182,7 +184,7 @@ pub struct Verdict {
 pub struct Divergence {
     /// V = Var Δ under π_w, in nats².
     pub variance: f64,
-    /// The upper end of V's one-sided 95 % interval, Monte-Carlo error and autocorrelation accounted for.
+    /// The upper end of the one-sided 95 % interval of V, which includes Monte-Carlo error and autocorrelation.
     pub variance_upper: f64,
     /// KL(π‖π_w) + KL(π_w‖π) = E_π Δ − E_{π_w} Δ, by self-normalised smoothed weights.
     pub kl_symmetrised: f64,
@@ -190,12 +192,12 @@ pub struct Divergence {
     pub log_evidence_ratio: f64,
 }
 
-/// What is left of draws of π_w when weights e^Δ turn them into draws of π.
+/// The effect of the weights e^Δ, which turn draws of π_w into draws of π.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Reweighting {
-    /// Effective draws after reweighting, autocorrelation accounted for.
+    /// Effective sample size after reweighting, including autocorrelation.
     pub ess: f64,
-    /// The share of the draws that the weights e^Δ keep, in (0, 1]: 1/(1 + χ²(π‖π_w)).
+    /// Importance-sampling efficiency of the weights e^Δ, in (0, 1]: 1/(1 + χ²(π‖π_w)).
     pub ess_share: f64,
     /// Effective over actual draws of π_w itself, at most 1.
     pub efficiency: f64,
@@ -305,6 +307,16 @@ impl Verdict {
             }
         }
         self
+    }
+
+    /// Whether V is more than an A allows.
+    pub fn strays(&self) -> bool {
+        self.reasons.iter().any(|reason| matches!(reason, Reason::Variance | Reason::Share))
+    }
+
+    /// Whether the draws are to be used with its importance weights: a B of draws that stray, not one that has another reservation.
+    pub fn is_reweighted(&self) -> bool {
+        self.grade == Grade::B && self.strays()
     }
 
     /// The same with the names of the parameters.

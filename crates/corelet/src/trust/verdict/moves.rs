@@ -37,7 +37,7 @@ pub struct Moves {
 }
 
 impl Moves {
-    /// None where the draws have no parameters, or Δ is the same at all of them.
+    /// None if the draws have no parameters, or Δ is the same at all of them.
     pub(super) fn of(draws: &Draws, measured: &Measured) -> Option<Self> {
         let (count, variance) = (measured.errors.len(), measured.divergence.variance);
         let varies = variance.is_finite() && variance.sqrt() > ROUNDING;
@@ -96,7 +96,7 @@ struct Products<'a> {
 }
 
 impl<'a> Products<'a> {
-    /// None where the parameter is the same at every draw.
+    /// None if the parameter is the same at every draw.
     fn of(draws: &Draws, parameter: usize, weights: &'a [f64], errors: &'a [f64]) -> Option<Self> {
         let mut standardised: Vec<f64> =
             draws.theta.iter().skip(parameter).step_by(draws.dim).copied().collect();

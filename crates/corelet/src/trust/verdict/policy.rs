@@ -22,6 +22,12 @@ pub const FEWEST_DRAWS: f64 = 100.0;
 /// The share of divergent draws beyond which part of the posterior may be missing.
 pub const MOST_DIVERGED: f64 = 0.01;
 
+/// A share of divergent draws and an E-BFMI each of which is common alone, and together the sign of a funnel whose neck is missed: centred
+/// effects with such chains lack a tenth of the mass and more.
+pub const NECK_DIVERGED: f64 = 0.001;
+/// See [`NECK_DIVERGED`].
+pub const NECK_E_BFMI: f64 = 0.5;
+
 /// V may be so much smaller than the variance that was held out in the build, and no more, unless both are tiny.
 pub const DISAGREES: f64 = 1e-2;
 
@@ -112,6 +118,9 @@ pub const MISSED_TAIL: f64 = 0.1;
 pub const MOST_SEARCHED: usize = 100;
 /// The same where gradients are differences of likelihoods, two passes a parameter.
 pub const MOST_SEARCHED_BY_DIFFERENCES: usize = 20;
+/// Modes that chains pass between must have their draws in proportion to their masses: shares that differ by more from those of Laplace's
+/// approximation, which is good to a factor of two or so, are a C. Half of the draws where a quarter of the mass is costs 0.3 nats.
+pub const OUT_OF_PROPORTION: f64 = 0.25;
 /// Rows that are climbed on: a mode that matters shows in a sample of them, since all rows are n/m times as high there.
 pub const SEARCHED_ROWS: usize = 2000;
 /// Places to begin at: as far out as the draws are from 0, so many times their standard deviation about them, and with the sign of single

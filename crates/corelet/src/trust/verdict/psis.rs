@@ -5,7 +5,7 @@
 pub struct Smoothed {
     /// log weights, tail smoothed, Σ exp = 1.
     pub log_weights: Vec<f64>,
-    /// k̂ of the upper tail; infinite where the tail has fewer than five distinct weights, and −∞ where all weights are
+    /// k̂ of the upper tail; infinite if the tail has fewer than five distinct weights, and −∞ where all weights are
     /// the same to rounding.
     pub pareto_k: f64,
 }

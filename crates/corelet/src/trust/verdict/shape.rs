@@ -41,7 +41,7 @@ fn functions(x: f64) -> [[f64; FUNCTIONS]; 3] {
 }
 
 impl Shape {
-    /// Of draws along a direction and the scores there. So many draws are worth one. None where the draws hardly vary.
+    /// Of draws along a direction and the scores there. So many draws are worth one. None if the draws hardly vary.
     pub(super) fn along(x: &[f64], scores: &[f64], inflation: f64) -> Option<Self> {
         let count = x.len() as f64;
         let mean = x.iter().sum::<f64>() / count;

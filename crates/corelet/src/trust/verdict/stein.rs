@@ -83,12 +83,12 @@ impl Scores {
         let pairs = values.chunks_exact(dim.max(1)).zip(scores.chunks_exact(dim.max(1)));
         let all: Vec<f64> = pairs.map(|(x, y)| -dot(x, y) / dim.max(1) as f64).collect();
         let on_average = Mean::of(&all, chains);
-        let mut reasons = Vec::new();
+        let mut reasons = self.frozen(&moving);
         if found.shift_excess > 0.0 {
             reasons.push(Reason::Shifted);
         }
         let average = (on_average.mean - 1.0).abs() > TOLERATED_MEAN_SCALE + SIGNIFICANT * on_average.error;
-        if found.scale_excess > 0.0 || average {
+        if (found.scale_excess > 0.0 || average) && !reasons.contains(&Reason::Misscaled) {
             reasons.push(Reason::Misscaled);
         }
         if found.misshapen {
@@ -98,6 +98,18 @@ impl Scores {
             reasons.push(Reason::Blunt);
         }
         (found.fidelity, reasons)
+    }
+
+    /// What parameters that are the same at every draw forbid: the density knows them where its gradient does, so that draws of it would move;
+    /// else nothing is known.
+    fn frozen(&self, moving: &[(usize, f64)]) -> Vec<Reason> {
+        let dim = self.draws.dim;
+        let mut still = (0..dim).filter(|j| moving.iter().all(|(moves, _)| moves != j)).peekable();
+        if still.peek().is_none() {
+            return Vec::new();
+        }
+        let known = still.any(|j| self.gradient.iter().skip(j).step_by(dim).any(|slope| *slope != 0.0));
+        vec![if known { Reason::Misscaled } else { Reason::OnTrust }]
     }
 }
 
@@ -263,6 +275,10 @@ pub(super) fn likelihood_alone(draws: &Draws, weighted: &[f64]) -> Vec<Reason> {
     {
         reasons.push(Reason::PriorDominates);
     }
+    if dim < draws.dim {
+        // Parameters that are the same at every draw: stuck, or constants; the likelihood does not tell.
+        reasons.push(Reason::OnTrust);
+    }
     let unlike = unlike_a_gaussian(&values, dim, weighted, chains);
     if reasons.is_empty() && (unlike.is_nan() || unlike >= TRUSTED_VARIANCE) {
         reasons.push(Reason::OnTrust);
@@ -351,7 +367,7 @@ fn regress(along: &[Vec<f64>], responses: &[f64], chains: usize) -> Fitted {
     (slopes.collect(), curvatures.collect())
 }
 
-/// By least squares; none where there are fewer than three draws a coefficient.
+/// By least squares; none if there are fewer than three draws a coefficient.
 fn together(along: &[Vec<f64>], centred: &[f64], inflation: f64) -> Option<Fitted> {
     let (count, dim) = (centred.len(), along.len());
     let width = 2 * dim;
@@ -441,7 +457,7 @@ impl Standardised {
     }
 }
 
-/// With mean 0 and variance 1; none where it hardly varies, as along a sum that is fixed.
+/// With mean 0 and variance 1; none if it hardly varies, as along a sum that is fixed.
 fn standardised(series: &[f64]) -> Option<Vec<f64>> {
     let count = series.len() as f64;
     let mean = series.iter().sum::<f64>() / count;
@@ -449,7 +465,7 @@ fn standardised(series: &[f64]) -> Option<Vec<f64>> {
     (scale > LEAST_SPREAD).then(|| series.iter().map(|x| (x - mean) / scale).collect())
 }
 
-/// The eigenvectors of the covariance of one half of these standardised draws; none where there are too few draws, or nothing to add.
+/// The eigenvectors of the covariance of one half of these standardised draws; none if there are too few draws, or nothing to add.
 pub(super) fn principal_directions(
     values: &[f64],
     dim: usize,

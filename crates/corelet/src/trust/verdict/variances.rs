@@ -6,7 +6,7 @@ use crate::embed::Sketch;
 use crate::model::Shifts;
 use crate::rows::{Rows, Totals, Weighted};
 
-/// V of each of these coresets by its draws; infinite where it is no number. From a sketch of the rows, as long as its sample adds
+/// V of each of these coresets by its draws; infinite if it is no number. From a sketch of the rows, as long as its sample adds
 /// little to each V, else by one pass.
 ///
 /// # Errors
@@ -43,7 +43,7 @@ pub(crate) fn variances(
     Ok(coresets.iter().map(variance).collect())
 }
 
-/// V from a sketch of the rows; none where its sample is too small for it.
+/// V from a sketch of the rows; none if its sample is too small for it.
 fn sketched_variance(
     sketch: &Sketch,
     coreset: &Weighted,
