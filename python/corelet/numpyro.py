@@ -15,23 +15,25 @@ from ._build import _count
 from ._certify import claimed
 from ._fit import Fit, FitProgressOption, announce, plan_of, run_rounds
 from ._lib import CoreletError, gaussian_first
-from ._review import reviewed, weights_of
+from ._review import Also, reviewed, weights_of
 from ._k_fold_model import folded
 from ._seeds import seeded
+from ._update_model import Union, known, updated
 from ._warn import warn
 from .adapters.chains import Steps, lengths_of
+from .adapters.evidence import Evidence, of_model
 from .adapters.integrated import fit_integrated, groups_of
 from .adapters.numpyro_marginal import NumPyroMarginal, integrated, sought
 from .adapters.numpyro_model import Sampler
-from .adapters.numpyro_outcomes import outcomes_of
+from .adapters.numpyro_outcomes import column_of, improper, observed_of, outcomes_of
 from .adapters.numpyro_rows import Rows
-from .adapters.outcomes import checked
+from .adapters.outcomes import checked, levels_by
 from .frames.units import Units
 from .results.certificate import Certificate
 from .results.draws import Draws
 from .results.review import KFold, Review
 
-__all__ = ["certify", "fit", "k_fold", "review"]
+__all__ = ["certify", "fit", "k_fold", "review", "update"]
 
 
 def __dir__() -> list[str]:
@@ -214,6 +216,8 @@ def review(
     most: int = 1000,
     outcomes: int = 100,
     pointwise: bool = True,
+    by: Any = None,
+    evidence: bool = False,
     seed: int = 0,
 ) -> Review:
     """Review a NumPyro model: leave-one-out predictive densities, predictive checks, and the influence of each row.
@@ -231,6 +235,11 @@ def review(
     outcomes
         Number of draws at which an outcome of every row is simulated for the predictive checks; 0 for none. This needs a single observed
         site whose outcomes are numbers, counts or two classes.
+    by
+        One value per row, or the name of an argument of the model. The outcomes are also checked by its levels or ranges: `Review.by`.
+    evidence
+        Whether to estimate the log evidence by bridge sampling: another pass over all rows, at up to `most` points. Factors and
+        densities of your own count as they are, without a normalising constant.
     seed
         The random seed for the rows with which the model is checked, and for simulated outcomes.
     """
@@ -239,11 +248,18 @@ def review(
     warn_of_precision(table.n)
     tool = Sampler(table, Steps(1, 1, 1), plan, 0, {})
     some = Draws.of(draws).only(table.latent, "site")
+    some.check_shapes({name: np.shape(like) for name, like in table.latent.items()})
     # What is compiled for this number of draws is reused in the pass.
     tool.check(max(CHECKED, some.thin(max(100, most)).count), seed)
     weights = weights_of(draws, log_weights, some)
-    drawn = checked(outcomes_of(table, seed) if outcomes else None, tool.log_likelihood, some, weights, outcomes, seed)
-    return reviewed(tool, some, Units(table.n, groups), weights, most, pointwise, outcomes=drawn)
+    levels = levels_by(by, table.n, lambda name: column_of(table, args, kwargs or {}, name))
+    drawn = checked(outcomes_of(table, seed) if outcomes else None, tool.log_likelihood, some, weights, outcomes, seed, levels)
+
+    def bridged(draws: Draws) -> Evidence:
+        return of_model(tool, table.n, draws, improper(table), seed)
+
+    also = Also(drawn, levels, observed_of(table), bridged if evidence else None)
+    return reviewed(tool, some, Units(table.n, groups), weights, most, pointwise, also)
 
 
 @seeded
@@ -283,8 +299,60 @@ def k_fold(
     tool.check(plan.draws_at(plan.k, table.parameters), seed)
     found = getattr(fitted, "_draws", None)
     some = (found if isinstance(found, Draws) else Draws.of(fitted)).only(table.latent, "site")
-    observed = getattr(outcomes_of(table, seed), "observed", None)
-    return folded(tool, some, units, plan, _count("folds", folds), observed)
+    some.check_shapes({name: np.shape(like) for name, like in table.latent.items()})
+    return folded(tool, some, units, plan, _count("folds", folds), observed_of(table))
+
+
+@seeded
+def update(
+    fit: Fit,
+    model: Callable[..., Any],
+    args: Sequence[Any] = (),
+    kwargs: Optional[Mapping[str, Any]] = None,
+    *,
+    k: Optional[int] = None,
+    max_k: Optional[int] = None,
+    draws: int = 1000,
+    tune: int = 300,
+    chains: int = 4,
+    max_rounds: int = 10,
+    seed: int = 0,
+    kernel: Optional[Mapping[str, Any]] = None,
+    allow_repeats: bool = False,
+    progress: FitProgressOption = None,
+) -> Fit:
+    """Add rows to a fit of a NumPyro model, or to an update of one: see `corelet.update_model`.
+
+    Parameters
+    ----------
+    fit
+        What `corelet.numpyro.fit` or `update` returned, by rows alone (`rest="none"`, without `groups`).
+    model, args, kwargs
+        The same model with the new rows alone as its arguments: with the levels and the scales that the earlier rows had. A check verifies that
+        the rows of the fit's coreset have the log-likelihood in it that they had, and that the prior is the same.
+    draws, tune, chains, kernel
+        Of the final chains, as for `corelet.numpyro.fit`.
+    k, max_k, max_rounds, seed, allow_repeats, progress
+        As for `corelet.update_model`.
+
+    Examples
+    --------
+    ::
+
+        fit = corelet.numpyro.fit(model, args=(x, y), rest="none")
+        fit = corelet.numpyro.update(fit, model, args=(new_x, new_y))
+    """
+    earlier = known(fit, Sampler)
+    table = Rows(model, tuple(args), dict(kwargs or {}))
+    plan = plan_of(Units(table.n, None), 2, None, 1000, None, 1, seed, None)
+    warn_of_precision(earlier.total + table.n)
+    tool = Sampler(table, lengths_of(draws, tune, chains), plan, 0, dict(kernel or {}))
+    tool.check(CHECKED, seed)
+    rows = np.arange(table.n)
+    union = Union(tool, earlier, rows, table.append(earlier.tool.rows, earlier.rows))
+    found = updated(fit, union, (k, max_k, max_rounds, seed, None), allow_repeats, progress, tool.inference_data)
+    found.notes.extend(tool.notes())
+    return found
 
 
 def warn_of_precision(n: int) -> None:

@@ -38,8 +38,12 @@ COMPARED = 50
 
 def pays(codes: NDArray[np.int64], beside: int) -> bool:
     """Whether `auto` integrates a value for each of these rows' groups out, with so many other parameters."""
-    met = len(np.unique(codes))
-    return met >= FEWEST_LEVELS and len(codes) <= MOST_ROWS_A_LEVEL * met and beside <= MOST_BESIDE
+    return len(np.unique(codes)) >= FEWEST_LEVELS and has_few_rows(codes) and beside <= MOST_BESIDE
+
+
+def has_few_rows(codes: NDArray[np.int64]) -> bool:
+    """Whether these rows' groups have so few rows each that integrals cost less than what a Gaussian needs."""
+    return len(codes) <= MOST_ROWS_A_LEVEL * len(np.unique(codes))
 
 
 def groups_of(k: Optional[int], parameters: int, groups: int) -> int:

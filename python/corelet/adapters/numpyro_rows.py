@@ -105,6 +105,18 @@ class Rows:
         """These rows of each argument, the last of them repeated up to this size."""
         return [_padded(values[rows], size) for values in self.values]
 
+    def append(self, other: Rows, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Takes rows of another call of the model after its own: their numbers here."""
+        kinds = [[(values.dtype, values.shape[1:]) for values in table.values] for table in (self, other)]
+        if kinds[0] != kinds[1]:
+            raise CoreletError(
+                "this is not the model of the fit: its arguments with a value for each row are others, or of other shapes. The new rows need the "
+                "model, the levels and the scales that the earlier ones had"
+            )
+        self.values = [np.concatenate([mine, known[rows]]) for mine, known in zip(self.values, other.values)]
+        first, self.n = self.n, self.n + len(rows)
+        return np.arange(first, self.n)
+
     def _on_fewer_rows(self, count: int) -> dict[str, Any]:
         """The sites given so many rows, as shapes. An integer argument that is the number of rows stays as it is (it may be the
         number of groups, or part of a prior) unless the model then cannot be evaluated: then it is the size of a plate."""

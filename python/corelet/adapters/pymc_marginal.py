@@ -15,10 +15,9 @@ from pytensor.graph.traversal import ancestors
 from .._lib import CoreletError
 from ..results.arviz import inference_data
 from ..results.draws import Draws
-from . import integrated as limits
 from .bambi import cleaned
 from .gaussian import Numbers, names_of
-from .integrated import COMPARED
+from .integrated import COMPARED, has_few_rows, pays
 from .marginal import Marginal
 from .pymc_density import Parameters, flat_draws, stable
 from .pymc_graph import AS_IT_IS, shape_of, with_own_data
@@ -249,7 +248,7 @@ class Alternative:
         self._tool = tool
         self._known: Optional[tuple[Marginal, float]] = None
         latent = best_latent(tool.model, tool.rows)
-        self._latent = latent if latent is not None and _has_few_rows(tool, latent) else None
+        self._latent = latent if latent is not None and has_few_rows(latent.codes) else None
 
     def __call__(self, seconds: float) -> None:
         """Raises `Faster` where sampling all rows takes so many seconds and that takes fewer."""
@@ -284,16 +283,4 @@ def _words(error: Exception) -> str:
 
 
 def _pays(tool: Any, latent: Latent) -> bool:
-    return limits.pays(latent.codes, _beside(tool, latent))
-
-
-def _has_few_rows(tool: Any, latent: Latent) -> bool:
-    return bool(tool.n <= limits.MOST_ROWS_A_LEVEL * _levels(latent))
-
-
-def _levels(latent: Latent) -> int:
-    return len(np.unique(latent.codes))
-
-
-def _beside(tool: Any, latent: Latent) -> int:
-    return sum(int(np.prod(shape_of(rv))) for rv in tool.model.free_RVs if rv is not latent.variable)
+    return pays(latent.codes, sum(int(np.prod(shape_of(rv))) for rv in tool.model.free_RVs if rv is not latent.variable))
