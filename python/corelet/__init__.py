@@ -23,6 +23,7 @@ from .results.certificate import Certificate
 from .results.review import Compared, Evidence, Fold, Influence, KFold, Loo, Review, compare
 from .results.coreset import Coreset, Quality
 from ._fit import Fit, FitProgress, Round, fit_model
+from ._update_model import update_model
 from ._known import fit
 from ._mixed import MixedFit
 from ._lib import CoreletError, __version__
@@ -75,6 +76,7 @@ __all__ = [
     "review",
     "review_model",
     "sparse_nnls",
+    "update_model",
 ]
 
 _MODULES = ("dask", "numpyro", "pymc", "spark")

@@ -177,9 +177,7 @@ def named(draws: Any, scale: str = "original") -> Named:
     if {"original", "standardised"} <= values.keys() and values["original"].ndim == 3:
         # Draws made by corelet. The standardised scale may be that of other rows, as after an update; the original scale is the same.
         return Named(Draws({BARE: values["original"]}, found.chained, found.diverged), _parameters(draws), True)
-    chains, length = found.shape
-    if chains > length:
-        raise _lib.CoreletError(f"these are {chains} chains of {length} draws: chains come first, then draws; have the two been exchanged?")
+    found.check_chains()
     original = scale == "original"
     if BARE in values:
         return Named(found, None, original)

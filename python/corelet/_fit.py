@@ -104,6 +104,18 @@ class Fit:
     _convert: Optional[Callable[[Draws, Mapping[str, str]], Any]] = field(default=None, repr=False)
     _effects: Any = field(default=None, repr=False)
     """The values of a latent variable that was integrated out."""
+    _tool: Any = field(default=None, repr=False)
+    """What answers for the rows."""
+    _tool_rows: Optional[NDArray[np.int64]] = field(default=None, repr=False)
+    """Its numbers of the coreset's rows, where they are others."""
+    _blocks: Optional[str] = field(default=None, repr=False)
+    """What certifies the rows, of an update."""
+    _marks: Optional[tuple[Draws, NDArray[np.float64]]] = field(default=None, repr=False)
+    """Draws, and numbers of some rows of each block there, by which they are known again; of an update."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Functions of a user stay in the process that has them.
+        return {**self.__dict__, "_tool": None}
 
     @property
     def idata(self) -> Any:
@@ -378,6 +390,7 @@ def run_rounds(
         notes=[*notes, *found["notes"]],
         _draws=posterior,
         _convert=convert,
+        _tool=sampler,
     )
 
 

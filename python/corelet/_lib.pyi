@@ -32,6 +32,9 @@ def update(
     chains: Mapping[str, object],
     execution: Execution,
 ) -> dict[str, Any]: ...
+def certified_blocks(
+    before: Optional[str], size: tuple[int, int], judged: tuple[str, float], at: NDArray[np.float64]
+) -> tuple[str, list[str]]: ...
 def k_fold(
     data: Data,
     keywords: Mapping[str, object],
@@ -47,7 +50,10 @@ class OutcomeChecks:
         drawn: NDArray[np.float64],
         uniform: NDArray[np.float64],
         probabilities: Optional[NDArray[np.float64]] = None,
+        levels: Optional[NDArray[np.uint32]] = None,
     ) -> None: ...
+
+def levels_of(data: Data, column: str, rows: int) -> tuple[list[str], NDArray[np.uint32]]: ...
 
 def review_target(bridge: object, given: Mapping[str, object], execution: Execution) -> dict[str, Any]: ...
 def certify_claim(claim: Mapping[str, object]) -> dict[str, Any]: ...

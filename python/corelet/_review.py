@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from inspect import signature
 from typing import Any, Optional
 
@@ -16,8 +17,9 @@ from ._progress import ProgressOption, reporter
 from ._types import Execution
 from ._warn import warn
 from .adapters.bridge import Bridge
+from .adapters.evidence import Evidence, of_functions
 from .adapters.gaussian import names_of
-from .adapters.outcomes import Simulated, checked
+from .adapters.outcomes import Levels, Simulated, checked, levels_by
 from .frames.formula import resolved
 from .frames.units import Units, Which
 from .results.draws import BARE, Draws
@@ -115,6 +117,9 @@ def review_model(
     most: int = 1000,
     outcomes: int = 100,
     pointwise: bool = True,
+    by: Any = None,
+    evidence: bool = False,
+    log_prior: Optional[Callable[[Any], Any]] = None,
     seed: int = 0,
     threads: Optional[int] = None,
 ) -> Review:
@@ -133,6 +138,11 @@ def review_model(
         both, `fits` compares the outcomes with the model's predictions. Two classes are booleans, counts are integers.
     groups
         One label per row: the clusters of the jackknife.
+    by
+        One value per row (numbers, text, booleans). The outcomes are also checked by its levels or ranges: `Review.by`.
+    evidence, log_prior
+        Whether to estimate the log evidence by bridge sampling. This needs `log_prior(theta)`: the log density of the prior at each draw, as
+        for `corelet.fit_model`, with all its constants. The parameters of the draws must then be unbounded.
     log_weights, most, outcomes, pointwise, seed, threads
         As for `corelet.review`.
     """
@@ -143,8 +153,31 @@ def review_model(
     if (y is None) != (simulate is None):
         raise _lib.CoreletError("y and simulate are given together: what was observed, and what the model draws in its place")
     simulator = None if simulate is None else Simulated(simulate, y, n)
-    drawn = checked(simulator, log_likelihood, found, weights, _count("outcomes", outcomes), _count("seed", seed))
-    return reviewed(_Function(log_likelihood), found, Units(_count("n", n), groups), weights, most, pointwise, threads, drawn)
+    if evidence and log_prior is None:
+        raise _lib.CoreletError("evidence needs log_prior, the log density of the prior at each draw")
+    n, seed, levels = _count("n", n), _count("seed", seed), levels_by(by, n)
+    drawn = checked(simulator, log_likelihood, found, weights, _count("outcomes", outcomes), seed, levels)
+
+    def bridged(some: Draws) -> Evidence:
+        assert log_prior is not None
+        return of_functions(log_likelihood, log_prior, n, some, seed)
+
+    also = Also(drawn, levels, getattr(simulator, "observed", None), bridged if evidence else None)
+    return reviewed(_Function(log_likelihood), found, Units(n, groups), weights, most, pointwise, also, threads)
+
+
+@dataclass(frozen=True)
+class Also:
+    """What there is to review besides log-likelihoods."""
+
+    outcomes: Optional[Any]
+    """Checks of outcomes that the model drew."""
+    levels: Optional[Levels]
+    """The column by which they were made too."""
+    observed: Optional[NDArray[np.float64]]
+    """The outcome of each row."""
+    evidence: Optional[Callable[[Draws], Evidence]]
+    """What the log evidence needs of draws, where it is wanted."""
 
 
 class _Function:
@@ -167,10 +200,11 @@ def reviewed(
     log_weights: Optional[NDArray[np.float64]],
     most: int,
     pointwise: bool,
+    also: Also,
     threads: Optional[int] = None,
-    outcomes: Optional[Any] = None,
 ) -> Review:
     """What the rows of a tool's model say of draws of its parameters."""
+    draws.check_chains()
     if draws.count < 100:
         raise _lib.CoreletError(f"{draws.count} draws are too few for a review: at least 100 are needed")
     some = draws.thin(max(100, _count("most", most)))
@@ -187,13 +221,18 @@ def reviewed(
         log_weights=log_weights,
         groups=units.codes,
         pointwise=pointwise,
-        outcomes=outcomes,
+        outcomes=also.outcomes,
+        levels=[] if also.levels is None else also.levels.labels,
+        observed=None if also.observed is None or not pointwise else np.ascontiguousarray(also.observed),
+        evidence=None if also.evidence is None else also.evidence(some),
     )
     return review_from(_lib.review_target(bridge, given_review, Execution(None, _count("threads", threads))))
 
 
 def weights_of(source: Any, log_weights: Any, draws: Draws) -> Optional[NDArray[np.float64]]:
     """The log weights that turn these draws into draws of the posterior of all rows; None if they already are."""
+    if getattr(getattr(source, "verdict", None), "grade", None) == "C":
+        warn("the fit is not certified (C): what is said of its draws holds for the posterior of all rows only if they happen to be of it")
     if log_weights is None:
         verdict = getattr(source, "verdict", None)
         known = getattr(verdict, "log_weights", None)

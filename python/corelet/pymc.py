@@ -15,19 +15,21 @@ from ._build import _count
 from ._certify import claimed
 from ._fit import Fit, FitProgressOption, announce, plan_of
 from ._lib import CoreletError
-from ._review import reviewed, weights_of
+from ._review import Also, reviewed, weights_of
 from ._k_fold_model import folded
 from ._seeds import seeded
-from .adapters.outcomes import checked
+from ._update_model import Union, known, updated
+from .adapters.evidence import Evidence, of_model
+from .adapters.outcomes import checked, levels_by
 from .adapters.pymc_fit import Asked
 from .adapters.pymc_model import Sampler
-from .adapters.pymc_outcomes import outcomes_of
+from .adapters.pymc_outcomes import column_of, improper, outcomes_in, outcomes_of
 from .frames.units import Units
 from .results.certificate import Certificate
 from .results.draws import Draws
 from .results.review import KFold, Review
 
-__all__ = ["certify", "fit", "k_fold", "review"]
+__all__ = ["certify", "fit", "k_fold", "review", "update"]
 
 
 def __dir__() -> list[str]:
@@ -158,6 +160,8 @@ def review(
     most: int = 1000,
     outcomes: int = 100,
     pointwise: bool = True,
+    by: Any = None,
+    evidence: bool = False,
     seed: int = 0,
 ) -> Review:
     """Review a PyMC or bambi model: leave-one-out predictive densities, predictive checks, and the influence of each row.
@@ -175,6 +179,11 @@ def review(
     outcomes
         Number of draws at which an outcome of every row is simulated for the predictive checks; 0 for none. This needs a single observed
         variable whose outcomes are numbers, counts or two classes.
+    by
+        One value per row, or the name of a column of a bambi model's data or of a `pm.Data`. The outcomes are also checked by its levels or ranges: `Review.by`.
+    evidence
+        Whether to estimate the log evidence by bridge sampling: another pass over all rows, at up to `most` points. Potentials and
+        densities of your own count as they are, without a normalising constant.
     seed
         The random seed for the rows with which the model is checked, and for simulated outcomes.
     """
@@ -184,10 +193,17 @@ def review(
         tool._loglik.compile()
         tool.check_slicing(seed)
         some = given.only(tool.free.names)
+        some.check_shapes(dict(zip(tool.free.names, tool.free.shapes)))
         weights = weights_of(draws, log_weights, some)
+        levels = levels_by(by, tool.n, lambda name: column_of(tool, model, name))
         simulator = outcomes_of(tool.model, tool.free, tool.n, seed) if outcomes else None
-        drawn = checked(simulator, tool.log_likelihood, some, weights, outcomes, seed)
-        return reviewed(tool, some, Units(tool.n, groups), weights, most, pointwise, outcomes=drawn)
+        drawn = checked(simulator, tool.log_likelihood, some, weights, outcomes, seed, levels)
+
+        def bridged(draws: Draws) -> Evidence:
+            return of_model(tool, tool.n, draws, improper(tool.free), seed)
+
+        also = Also(drawn, levels, outcomes_in(tool.model), bridged if evidence else None)
+        return reviewed(tool, some, Units(tool.n, groups), weights, most, pointwise, also)
 
 
 @seeded
@@ -226,8 +242,57 @@ def k_fold(
         tool.compile()
         units = Units(tool.n, groups)
         plan = plan_of(units, k, None, 1000, None, 10, seed, None)
-        observed = getattr(outcomes_of(tool.model, tool.free, tool.n, seed), "observed", None)
-        return folded(tool, given.only(tool.free.names), units, plan, _count("folds", folds), observed)
+        some = given.only(tool.free.names)
+        some.check_shapes(dict(zip(tool.free.names, tool.free.shapes)))
+        return folded(tool, some, units, plan, _count("folds", folds), outcomes_in(tool.model))
+
+
+@seeded
+def update(
+    fit: Fit,
+    model: Any,
+    *,
+    k: Optional[int] = None,
+    max_k: Optional[int] = None,
+    draws: int = 1000,
+    tune: int = 500,
+    chains: int = 4,
+    max_rounds: int = 10,
+    seed: int = 0,
+    sampler: Optional[str] = None,
+    options: Optional[Mapping[str, Any]] = None,
+    allow_repeats: bool = False,
+    progress: FitProgressOption = None,
+) -> Fit:
+    """Add the rows of a model to a fit of the same model on other rows, or to an update of one: see `corelet.update_model`.
+
+    Parameters
+    ----------
+    fit
+        What `corelet.pymc.fit` or `update` returned, by rows alone (`rest="none"`, `marginalise="none"`, without `groups`).
+    model
+        The same model, written by the same code, with the new rows alone as its data: with the levels and the scales that the earlier rows had.
+        A check verifies that the rows of the fit's coreset have the log-likelihood in it that they had, and that the prior is the same.
+    draws, tune, chains, sampler, options
+        Of the final chains, as for `corelet.pymc.fit`.
+    k, max_k, max_rounds, seed, allow_repeats, progress
+        As for `corelet.update_model`.
+
+    Examples
+    --------
+    ::
+
+        fit = corelet.pymc.fit(model_of(september), rest="none")
+        fit = corelet.pymc.update(fit, model_of(october))
+    """
+    earlier = known(fit, Sampler)
+    with _at_work():
+        tool = Sampler(model, draws, tune, chains, seed, sampler, dict(options or {}))
+        tool.check_slicing(seed)
+        rows = np.arange(tool.n)
+        union = Union(tool, earlier, rows, tool.append(earlier.tool, earlier.rows))
+        tool.compile()
+        return updated(fit, union, (k, max_k, max_rounds, seed, None), allow_repeats, progress, tool.inference_data)
 
 
 @contextmanager

@@ -274,6 +274,12 @@ def test_a_review_of_partitions_is_that_of_one_machine(client, frame):
         assert apart.influence[name].jackknife_se == of.jackknife_se
     with pytest.raises(CoreletError, match="by needs a table on one machine"):
         corelet.dask.review(fit, partitioned(table), by="word", **asked)
+    # A level by itself, in its place.
+    parts = partitioned(table)
+    level = corelet.dask.review(fit, parts[parts.word == "left"], **asked).fits
+    known = corelet.review(fit, table, by="word", **asked).by["left"]
+    assert level.n == known.n == (table.word == "left").sum()
+    np.testing.assert_allclose(level.calibration, known.calibration, rtol=1e-9)
     assert_nothing_left(client)
 
 

@@ -117,3 +117,25 @@ def test_no_outcomes_are_drawn_where_none_are_wanted_and_bad_ones_are_refused():
     ]:
         with pytest.raises(corelet.CoreletError, match=text):
             reviewed(y, **keywords)
+
+
+def test_a_column_shows_where_a_model_is_off():
+    counts = rng.poisson(MEAN)
+    season = np.where(np.arange(N) % 4 == 0, "winter", "summer")
+    counts[season == "winter"] += 1
+    found = reviewed(counts, by=season).by
+    assert list(found) == ["summer", "winter"] and found["summer"].misfits == [] and found["summer"].n == 9000
+    assert "on average" in found["winter"].misfits[0]
+    winter = season == "winter"
+    assert found["winter"].mean[0] == pytest.approx(counts[winter].mean())
+    assert found["winter"].mean[1] == pytest.approx(MEAN[winter].mean(), rel=0.02)
+    ranges = reviewed(counts, by=X).by
+    assert len(ranges) == 10 and sum(level.n for level in ranges.values()) == N
+    for keywords, text in [
+        (dict(by=season[:7]), "by has 7 values for 12000 rows"),
+        (dict(by="season"), "there is no table of rows here"),
+        (dict(by=season, outcomes=0), "outcomes is 0"),
+        (dict(by=season, y=None, simulate=None), "outcomes are not checked"),
+    ]:
+        with pytest.raises(corelet.CoreletError, match=text):
+            reviewed(counts, **keywords)

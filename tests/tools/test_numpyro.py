@@ -188,3 +188,58 @@ def test_deviations_as_products_by_one_gaussian_of_the_products():
         full, ours = np.asarray(known[name]), fit.idata.posterior[name].values
         shift = np.abs(ours.mean(axis=(0, 1)) - full.mean(axis=(0, 1))) / full.std(axis=(0, 1))
         assert shift.max() < 0.3, f"{name}: {shift.max()}"
+
+
+def test_evidence_of_a_conjugate_model_and_checks_by_a_column():
+    from math import lgamma, log
+
+    rng = np.random.default_rng(4)
+    y = rng.poisson(1.5, 200)
+    total = int(y.sum())
+    # λ ~ Gamma(3, 2), and a posteriori Gamma(3 + Σy, 2 + n); on the scale of log λ, where the bridge is, with its Jacobian.
+    draws = {"rate": rng.gamma(3.0 + total, 1 / 202.0, size=(4, 500))}
+    truth = 3 * log(2) - lgamma(3) + lgamma(3 + total) - (3 + total) * log(202) - sum(lgamma(k + 1) for k in y.tolist())
+    def model(y, season):
+        rate = numpyro.sample("rate", dist.Gamma(3.0, 2.0))
+        numpyro.sample("y", dist.Poisson(rate), obs=y)
+
+    found = corelet.numpyro.review(model, draws, args=(y, np.tile([0, 1], 100)), evidence=True, by="season")
+    assert abs(found.evidence.log - truth) < min(4 * found.evidence.se, 0.02), (found.evidence, truth)
+    assert list(found.by) == ["0", "1"] and found.by["1"].n == 100 and found.by["1"].misfits == []
+    assert found.by["0"].mean[0] == pytest.approx(y[::2].mean())
+    assert found.loo.outcomes is not None
+    with pytest.raises(corelet.CoreletError, match="is no argument of the model with one value for each row; it has y, season"):
+        corelet.numpyro.review(model, draws, args=(y, np.tile([0, 1], 100)), by="month")
+    def model(y, season):
+        rate = numpyro.sample("rate", dist.ImproperUniform(dist.constraints.positive, (), ()))
+        numpyro.sample("y", dist.Poisson(rate), obs=y)
+
+    with pytest.raises(corelet.CoreletError, match="the prior of rate is improper"):
+        corelet.numpyro.review(model, draws, args=(y, np.tile([0, 1], 100)), evidence=True, outcomes=0)
+
+
+def test_rows_that_arrive_are_added_to_a_fit(agrees):
+    rng = np.random.default_rng(9)
+    x = rng.normal(size=4000)
+    y = rng.poisson(np.exp(0.4 + 0.3 * x))
+
+    def counts(x, y, sd=1.0):
+        slope, middle = numpyro.sample("slope", dist.Normal(0, sd)), numpyro.sample("middle", dist.Normal(0, 2))
+        numpyro.sample("y", dist.Poisson(jax.numpy.exp(middle + slope * x)), obs=y)
+
+    def rows(first, end):
+        return x[first:end], y[first:end]
+
+    fit = corelet.numpyro.fit(counts, rows(0, 2000), k=60, rest="none")
+    first = fit.verdict.variance_upper
+    fit = corelet.numpyro.update(fit, counts, rows(2000, 3000))
+    fit = corelet.numpyro.update(fit, counts, rows(3000, 4000))
+    assert fit.verdict.grade in "AB" and fit.coreset.summary["n"] == 4000 and fit.coreset.rows.max() < 4000
+    assert fit.verdict.variance_upper > 0.5 * first and any("2 blocks" in line for line in fit.verdict.lines)
+    mcmc = MCMC(NUTS(counts), num_warmup=500, num_samples=500, num_chains=2, chain_method="vectorized", progress_bar=False)
+    mcmc.run(jax.random.PRNGKey(0), x, y)
+    agrees(fit, {name: np.asarray(values) for name, values in mcmc.get_samples(group_by_chain=True).items()})
+    with pytest.raises(corelet.CoreletError, match="its prior is another"):
+        corelet.numpyro.update(fit, counts, rows(3000, 4000), kwargs={"sd": 3.0})
+    with pytest.raises(corelet.CoreletError, match="rows would count twice"):
+        corelet.numpyro.update(fit, counts, rows(0, 3000))

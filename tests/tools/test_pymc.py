@@ -233,16 +233,20 @@ def test_refused_in_one_line(kind, words):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(("value", "words"), [(np.nan, "row 7 .*it is nan"), (-3.0, "row 7 .*it is -inf")])
-def test_a_row_without_a_value_is_named(value, words):
+@pytest.mark.parametrize("column", ["x", "y"])
+def test_a_row_without_a_value_is_named(column):
     rng = np.random.default_rng(8)
     x = rng.normal(size=300)
-    y = rng.poisson(np.exp(x)).astype(float)
-    x[7], y[7] = (value, y[7]) if np.isnan(value) else (x[7], value)
+    y = rng.poisson(np.exp(x))
+    # A missing predictor, and a count that is none.
+    if column == "x":
+        x[7] = np.nan
+    else:
+        y[7] = -3
     with pm.Model() as model:
-        pm.Poisson("y", pm.math.exp(pm.Normal("a") + pm.Normal("b") * x), observed=y.astype(int))
+        pm.Poisson("y", pm.math.exp(pm.Normal("a") + pm.Normal("b") * x), observed=y)
     tool = corelet.pymc.Sampler(model, 500, 500, 4, 0, None, {})
-    with pytest.raises(corelet.CoreletError, match=f"chains cannot start: the log-likelihood of {words}"):
+    with pytest.raises(corelet.CoreletError, match="chains cannot start: the log-likelihood of row 7 .*it is -inf"):
         tool._starts(np.arange(300), np.ones(300), None, 0)
 
 
@@ -289,3 +293,57 @@ def test_a_sampler_that_fails_once_is_said_and_one_that_always_does_is_an_error(
     with pytest.raises(corelet.CoreletError, match="nutpie cannot sample the weighted model .RuntimeError: bad initial energy") as caught:
         corelet.pymc.fit(parts("plain"), k=20, draws=500, chains=2)
     assert "\n" not in str(caught.value)
+
+
+def test_evidence_of_a_conjugate_model_and_checks_by_a_column():
+    from math import lgamma, log
+
+    rng = np.random.default_rng(4)
+    y = rng.poisson(1.5, 200)
+    total = int(y.sum())
+    # λ ~ Gamma(3, 2), and a posteriori Gamma(3 + Σy, 2 + n); on the scale of log λ, where the bridge is, with its Jacobian.
+    draws = {"rate": rng.gamma(3.0 + total, 1 / 202.0, size=(4, 500))}
+    truth = 3 * log(2) - lgamma(3) + lgamma(3 + total) - (3 + total) * log(202) - sum(lgamma(k + 1) for k in y.tolist())
+    with pm.Model() as model:
+        season = pm.Data("season", [0, 1] * 100)
+        rate = pm.Gamma("rate", alpha=3.0, beta=2.0)
+        pm.Deterministic("later", rate + season.sum())
+        pm.Poisson("y", mu=rate, observed=y)
+    found = corelet.pymc.review(model, draws, evidence=True, by="season")
+    assert abs(found.evidence.log - truth) < min(4 * found.evidence.se, 0.02), (found.evidence, truth)
+    assert list(found.by) == ["0", "1"] and found.by["1"].n == 100 and found.by["1"].misfits == []
+    assert found.by["0"].mean[0] == pytest.approx(y[::2].mean())
+    assert found.loo.outcomes is not None
+    with pytest.raises(corelet.CoreletError, match="is no data of the model with one value for each row; it has season"):
+        corelet.pymc.review(model, draws, by="month")
+    with pm.Model() as model:
+        rate = pm.HalfFlat("rate")
+        pm.Poisson("y", mu=rate, observed=y)
+    with pytest.raises(corelet.CoreletError, match="the prior of rate is improper"):
+        corelet.pymc.review(model, draws, evidence=True, outcomes=0)
+
+
+def test_rows_that_arrive_are_added_to_a_fit(agrees):
+    rng = np.random.default_rng(9)
+    x = rng.normal(size=4000)
+    y = rng.poisson(np.exp(0.4 + 0.3 * x))
+
+    def model_of(rows, sd=1.0):
+        with pm.Model() as model:
+            slope, middle = pm.Normal("slope", 0, sd), pm.Normal("middle", 0, 2)
+            pm.Poisson("y", mu=pm.math.exp(middle + slope * x[rows]), observed=y[rows])
+        return model
+
+    fit = corelet.pymc.fit(model_of(slice(0, 2000)), k=60, rest="none")
+    first = fit.verdict.variance_upper
+    fit = corelet.pymc.update(fit, model_of(slice(2000, 3000)))
+    fit = corelet.pymc.update(fit, model_of(slice(3000, 4000)))
+    assert fit.verdict.grade in "AB" and fit.coreset.summary["n"] == 4000 and fit.coreset.rows.max() < 4000
+    assert fit.verdict.variance_upper > 0.5 * first and any("2 blocks" in line for line in fit.verdict.lines)
+    with model_of(slice(0, 4000)):
+        full = pm.sample(draws=500, tune=500, chains=2, cores=1, random_seed=1, progressbar=False)
+    agrees(fit, {name: full.posterior[name].values for name in ("slope", "middle")})
+    with pytest.raises(corelet.CoreletError, match="its prior is another"):
+        corelet.pymc.update(fit, model_of(slice(3000, 4000), sd=3.0))
+    with pytest.raises(corelet.CoreletError, match="rows would count twice"):
+        corelet.pymc.update(fit, model_of(slice(0, 3000)))

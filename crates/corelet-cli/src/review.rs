@@ -52,6 +52,8 @@ struct Summary<'a> {
     by: Vec<Level<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     log_evidence: Option<(f64, f64)>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    log_evidence_doubtful: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     k_fold: Option<Folds>,
     parameters: Vec<Driven<'a>>,
@@ -327,6 +329,7 @@ fn to_json(
             .collect(),
         by: review.by.iter().map(Level::of).collect(),
         log_evidence: review.evidence.map(|evidence| (evidence.log, evidence.se)),
+        log_evidence_doubtful: review.evidence.is_some_and(|evidence| evidence.is_doubtful()),
         k_fold: folds.map(Folds::of),
         parameters: parameters.collect(),
     };

@@ -103,6 +103,9 @@ pub(crate) fn fit_target<'py>(
     }
     let names: Vec<String> = bridge.call_method0("entries")?.extract()?;
     let mut fitted = with_integrals(py, bridge, fitted?)?;
+    if let Some(rows) = target.stands_for() {
+        fitted.coreset.summary = fitted.coreset.summary.clone().of_update(rows, None);
+    }
     fitted.verdict = fitted.verdict.named(&names);
     target_fields(py, fitted)
 }

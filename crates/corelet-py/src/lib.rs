@@ -64,7 +64,7 @@ mod _lib {
     #[pymodule_export]
     use crate::nnls::solve_dense;
     #[pymodule_export]
-    use crate::outcomes::OutcomeChecks;
+    use crate::outcomes::{OutcomeChecks, levels_of};
     #[pymodule_export]
     use crate::predict::{pointwise, predict, score_rows};
 
@@ -75,7 +75,7 @@ mod _lib {
     #[pymodule_export]
     use crate::sample::{check, original_scale, sample_coreset};
     #[pymodule_export]
-    use crate::update::update;
+    use crate::update::{certified_blocks, update};
     #[pymodule_export]
     use crate::write::{diagnose, figures, judgement, write_coreset};
 

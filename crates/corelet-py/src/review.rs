@@ -1,10 +1,11 @@
 //! `corelet.review`: what all rows say of draws of their posterior, for a built-in family or a model that lives in Python.
 
 use corelet::engine::{Sample, review as review_of_target};
-use corelet::review::{Asked, By, Checked, Moving, Review};
+use corelet::review::{Asked, By, Checked, Moving, Review, evidence_of};
 use corelet::study::{ReviewSettings, Study};
+use corelet::trust::Draws;
 use corelet::words::{misfits, misfits_by_level, reviewed};
-use numpy::{PyArray1, PyReadonlyArray1, PyReadonlyArray3, PyUntypedArrayMethods};
+use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray3, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
@@ -71,6 +72,12 @@ pub(crate) struct GivenReview<'py> {
     pointwise: bool,
     /// Outcomes that were drawn, where there are any.
     outcomes: Option<PyRef<'py, OutcomeChecks>>,
+    /// The levels by which outcomes are looked at.
+    levels: Vec<String>,
+    /// The outcome of each row, where it is known and numbers of each are kept.
+    observed: Option<PyReadonlyArray1<'py, f64>>,
+    /// The draws where the log posterior is a density on ℝᵖ, that log posterior, and a seed: where the evidence is wanted.
+    evidence: Option<(PyReadonlyArray3<'py, f64>, Py<PyAny>, u64)>,
 }
 
 /// Rows of a model that lives in Python.
@@ -99,7 +106,22 @@ pub(crate) fn review_target<'py>(
         let clusters = codes.as_deref().map(|codes| (codes, count));
         review_of_target(&target, &sample, &asked, clusters, pointwise).map_err(|error| Failure::new(&*error))
     })?;
-    review.checks = given.outcomes.map(|outcomes| outcomes.finish(dim));
+    if let Some(outcomes) = &given.outcomes {
+        review.checks = Some(outcomes.finish(dim));
+        review.by = outcomes.finish_by(&given.levels);
+    }
+    review.outcomes = given.observed.map(|outcomes| outcomes.as_slice().map(<[f64]>::to_vec)).transpose()?;
+    if let Some((points, log_posterior, seed)) = given.evidence {
+        let chains = Some(points.shape()[0]).filter(|_| sample.chained);
+        let draws =
+            Draws { theta: points.as_slice()?.to_vec(), dim: points.shape()[2], chains, log_weights: None };
+        let ask = |at: &Draws| -> PyResult<Vec<f64>> {
+            let lines = PyArray1::from_slice(py, &at.theta).reshape([at.len(), at.dim])?;
+            let values: PyReadonlyArray1<'_, f64> = log_posterior.bind(py).call1((lines,))?.extract()?;
+            Ok(values.as_slice()?.to_vec())
+        };
+        review.set_evidence(evidence_of(&draws, weights.as_deref(), seed, ask)?);
+    }
     fields(py, &review, &given.names, &|row| row)
 }
 
@@ -146,7 +168,10 @@ pub(crate) fn fields<'py>(
         by.append((&level.0, check_fields(py, &level.1, said)?))?;
     }
     fields.set_item("by", by)?;
-    fields.set_item("evidence", review.evidence.map(|found| (found.log, found.se, found.draws)))?;
+    fields.set_item(
+        "evidence",
+        review.evidence.map(|found| (found.log, found.se, found.draws, found.is_doubtful())),
+    )?;
     Ok(fields)
 }
 

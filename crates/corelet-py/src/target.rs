@@ -2,7 +2,8 @@
 
 use corelet::engine::{Derivatives, Effects, Length, Rows, Sample, Slopes, Target, TargetError, Wanted};
 use corelet::posterior::{Chains, Stats};
-use corelet::trust::{Draws, Scores};
+use corelet::study::Blocks;
+use corelet::trust::{Draws, Scores, Verdict};
 use numpy::{
     PyArray1, PyArray3, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArray3,
     PyUntypedArrayMethods,
@@ -11,7 +12,7 @@ use pyo3::exceptions::{PyArithmeticError, PyKeyboardInterrupt, PyRuntimeError, P
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PySlice};
 
-use crate::errors::CoreletError;
+use crate::errors::{CoreletError, refuse};
 
 /// Chains as Python hands them over: chains × draws × parameters, whether the chains are known, and divergent draws.
 pub(crate) type GivenSample<'py> = (PyReadonlyArray3<'py, f64>, bool, usize);
@@ -38,7 +39,13 @@ pub(crate) struct PythonTarget {
     parameters: usize,
     at_once: usize,
     final_steps: usize,
+    /// What certifies the rows that some of these stand for, and how many rows all stand for.
+    blocks: Option<Blocks>,
+    stands_for: usize,
 }
+
+/// Draws by which a certificate is carried to another posterior.
+const CARRIED_BY: usize = 2000;
 
 impl PythonTarget {
     pub(crate) fn new(bridge: &Bound<'_, PyAny>) -> PyResult<Self> {
@@ -51,8 +58,15 @@ impl PythonTarget {
             parameters: number("parameters")?,
             at_once: number("at_once")?,
             final_steps: number("final_steps")?,
+            blocks: blocks_of(bridge.getattr("blocks")?.extract()?)?,
+            stands_for: number("stands_for")?,
             bridge: bridge.clone().unbind(),
         })
+    }
+
+    /// How many rows these stand for, where they are more than there are.
+    pub(crate) fn stands_for(&self) -> Option<usize> {
+        self.blocks.as_ref().map(|_| self.stands_for)
     }
 
     /// Calls Python with the GIL taken for as long as that lasts.
@@ -62,6 +76,12 @@ impl PythonTarget {
     ) -> Result<R, TargetError> {
         Python::attach(|py| work(py, self.bridge.bind(py))).map_err(TargetError::from)
     }
+}
+
+/// What certifies rows, as JSON.
+pub(crate) fn blocks_of(text: Option<String>) -> PyResult<Option<Blocks>> {
+    let read = |text: String| serde_json::from_str(&text).map_err(|error| refuse(error.to_string()));
+    text.map(read).transpose()
 }
 
 /// Draws, warm-up and number of the final chains, and the acceptance rate they adapt to.
@@ -160,6 +180,17 @@ impl Target for PythonTarget {
             };
             Ok(Some(Scores { draws, gradient: gradient.as_slice()?.to_vec() }))
         })
+    }
+
+    fn certified(&self, verdict: Verdict, sample: &Sample) -> Result<Verdict, TargetError> {
+        let Some(blocks) = &self.blocks else { return Ok(verdict) };
+        let some = sample.thinned(CARRIED_BY);
+        if self.coordinates == 0 {
+            return Ok(blocks.certify(verdict, &some.draws));
+        }
+        let theta = Derivatives::unconstrained(self, &some)?;
+        let draws = Draws { theta, dim: self.coordinates, chains: some.draws.chains, log_weights: None };
+        Ok(blocks.certify(verdict, &draws))
     }
 
     fn derivatives(&self) -> Option<&dyn Derivatives> {

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use corelet::data::{KeptRows, Storage};
 use corelet::rows::Observations;
-use corelet::study::{KeptCoreset, UpdateSpecification, Updated};
-use corelet::words::updated;
-use numpy::{PyArray1, PyReadonlyArray1};
+use corelet::study::{Block, Blocks, KeptCoreset, Part, UpdateSpecification, Updated};
+use corelet::trust::{Draws, Grade};
+use corelet::words::{updated, updated_model};
+use numpy::{PyArray1, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -18,6 +19,7 @@ use crate::fit::rest_choice;
 use crate::run::{Execution, run};
 use crate::sample::{Kept, drawn_fields};
 use crate::specification::sampling;
+use crate::target::blocks_of;
 
 /// A coreset as Python has it: its rows, where there are any, their weights, and its metadata.
 type Known<'py> = (Option<Kept<'py>>, PyReadonlyArray1<'py, f64>, BTreeMap<String, String>);
@@ -72,6 +74,34 @@ pub(crate) fn update<'py>(
     answer.set_item("compressed", result.compressed)?;
     answer.set_item("carried", result.carried)?;
     Ok(answer)
+}
+
+/// What certifies the rows of a fit of any model: those of `before`, where there are any, and so many more by a grade and a bound on V, at
+/// draws × numbers on ℝᵖ. As JSON, with what is said of it.
+#[pyfunction]
+pub(crate) fn certified_blocks(
+    before: Option<String>,
+    size: (usize, usize),
+    judged: (String, f64),
+    at: PyReadonlyArray2<'_, f64>,
+) -> PyResult<(String, Vec<String>)> {
+    let ((rows, points), (grade, bound)) = (size, judged);
+    let failed = |error: serde_json::Error| refuse(error.to_string());
+    let grade: Grade = serde_json::from_str(&format!("\"{grade}\"")).map_err(failed)?;
+    let draws = Draws { theta: at.as_slice()?.to_vec(), dim: at.shape()[1], chains: None, log_weights: None };
+    let part = Part { rows, fingerprint: None, marks: None };
+    let (blocks, lines) = match blocks_of(before)? {
+        Some(before) => {
+            let carried = before.carried_to(&draws).0.powi(2);
+            let lines = updated_model(&before, rows, carried);
+            (before.then(part, points, (grade, bound), &draws), lines)
+        }
+        None => {
+            let block = Block::of(vec![part], grade, bound, &draws);
+            (Blocks { blocks: vec![block], file_rows: rows, points, whole: None }, Vec::new())
+        }
+    };
+    Ok((blocks.metadata().map_err(failed)?.1, lines))
 }
 
 fn earlier_rows(

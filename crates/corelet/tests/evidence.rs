@@ -97,11 +97,16 @@ fn a_linear_model_has_its_closed_form() {
             let found = study.evidence(&draws, weights.as_deref(), 3).unwrap().unwrap();
             assert!((found.log - truth).abs() < 4.0 * found.se, "{found:?}, {truth} at scale {scale}");
             assert!(found.se < 0.08 && found.se > 1e-4, "{found:?}");
+            assert!(!found.is_doubtful(), "{found:?}");
         }
         // Draws that are stretched and not weighted back are another posterior's.
         let (draws, _) = drawn(&study, 1.4);
         let wrong = study.evidence(&draws, None, 3).unwrap().unwrap();
-        assert!((wrong.log - truth).abs() > 3.0 * wrong.se, "{wrong:?}");
+        assert!((wrong.log - truth).abs() > 3.0 * wrong.se && wrong.is_doubtful(), "{wrong:?}");
+        // A parameter that does not move has no density.
+        let mut still = drawn(&study, 1.0).0;
+        still.theta.chunks_exact_mut(still.dim).for_each(|draw| draw[0] = 0.3);
+        assert!(study.evidence(&still, None, 3).unwrap().is_none());
     }
 }
 
@@ -147,9 +152,11 @@ fn the_standard_error_is_honest() {
             .flat_map(|s| posterior.mean.iter().zip(shifts.row(s)).map(|(m, d)| m + d).collect::<Vec<f64>>())
             .collect();
         let found = study.evidence(&Draws { theta, ..draws.clone() }, None, seed).unwrap().unwrap();
-        (found.log - truth) / found.se
+        [(found.log - truth) / found.se, found.gap.0 / found.gap.1]
     };
-    let scores: Vec<f64> = (0..40).map(of).collect();
-    let spread = (scores.iter().map(|z| z * z).sum::<f64>() / 40.0).sqrt();
-    assert!((0.6..1.5).contains(&spread), "{spread}");
+    let scores: Vec<[f64; 2]> = (0..40).map(of).collect();
+    for which in [0, 1] {
+        let spread = (scores.iter().map(|z| z[which] * z[which]).sum::<f64>() / 40.0).sqrt();
+        assert!((0.6..1.5).contains(&spread), "{which}: {spread}");
+    }
 }

@@ -92,6 +92,10 @@ class Bridge:
         self.coordinates: int = getattr(sampler, "dimension", 0)
         """Of the unconstrained space in which the model has gradients; 0 where it has none."""
         self.length: tuple[int, int, int, float] = getattr(sampler, "length", (0, 0, 0, 0.0))
+        self.blocks: Optional[str] = getattr(sampler, "blocks", None)
+        """What certifies the rows that some of these stand for."""
+        self.stands_for: int = getattr(sampler, "stands_for", 0)
+        """How many rows all stand for then."""
         self._effects: Any = getattr(sampler, "effects", None)
         self.effects: int = 0 if self._effects is None else self._effects.count
         """That the likelihood sees of the coordinates; 0 where it sees these themselves."""
@@ -228,6 +232,7 @@ class GivenDraws:
     """A function of draws that are known beforehand, behind the same interface."""
 
     parameters, final_steps, at_once, coordinates, effects, length = 0, 0, 1, 0, 0, (0, 0, 0, 0.0)
+    blocks, stands_for = None, 0
 
     def __init__(self, function: Any, theta: Any, draws: int, n: int) -> None:
         self.n = n

@@ -96,9 +96,26 @@ class Rows:
         args, kwargs = jax.tree_util.tree_unflatten(self._tree, leaves)
         return args, kwargs
 
+    def of(self, model: Callable[..., Any]) -> Rows:
+        """Another model with the same arguments."""
+        args, kwargs = jax.tree_util.tree_unflatten(self._tree, self._leaves)
+        return Rows(model, args, kwargs)
+
     def take(self, rows: Which, size: int) -> list[Any]:
         """These rows of each argument, the last of them repeated up to this size."""
         return [_padded(values[rows], size) for values in self.values]
+
+    def append(self, other: Rows, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Takes rows of another call of the model after its own: their numbers here."""
+        kinds = [[(values.dtype, values.shape[1:]) for values in table.values] for table in (self, other)]
+        if kinds[0] != kinds[1]:
+            raise CoreletError(
+                "this is not the model of the fit: its arguments with a value for each row are others, or of other shapes. The new rows need the "
+                "model, the levels and the scales that the earlier ones had"
+            )
+        self.values = [np.concatenate([mine, known[rows]]) for mine, known in zip(self.values, other.values)]
+        first, self.n = self.n, self.n + len(rows)
+        return np.arange(first, self.n)
 
     def _on_fewer_rows(self, count: int) -> dict[str, Any]:
         """The sites given so many rows, as shapes. An integer argument that is the number of rows stays as it is (it may be the
@@ -164,7 +181,7 @@ class Rows:
 
     def parts(self, theta: Mapping[str, Any], data: Sequence[Any]) -> Parts:
         """Everything that the log density is made of, at constrained values of the latent sites."""
-        sites = _sites_now(self._called(data), theta)
+        sites = self.sites_at(theta, data)
         rows: Any = sum(_by_row(sites[name]) for name in self.likelihood)
         others = {
             name: jnp.sum(_log_density(site))
@@ -173,6 +190,10 @@ class Rows:
         }
         values = {name: site["value"] for name, site in sites.items() if site["type"] == "deterministic"}
         return Parts(rows, others, values)
+
+    def sites_at(self, theta: Mapping[str, Any], data: Sequence[Any]) -> dict[str, Any]:
+        """The sites at constrained values of the latent ones."""
+        return _sites_now(self._called(data), theta)
 
     def log_likelihood(self, theta: Mapping[str, Any], data: Sequence[Any]) -> Any:
         """The log-likelihood of each row at one draw."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Optional, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .. import _lib
+from ..frames.columns import column
 from ..frames.units import Which
 from ..results.draws import Draws
 
@@ -28,6 +30,31 @@ class Simulator(Protocol):
 
     def simulate(self, theta: Any, rows: Which) -> NDArray[np.float64]:
         """An outcome of each of these rows at each draw: draws × rows."""
+
+
+@dataclass(frozen=True)
+class Levels:
+    """A column by which outcomes are looked at."""
+
+    labels: list[str]
+    """Its levels, or ranges of its numbers."""
+    codes: NDArray[np.uint32]
+    """The place of each row's."""
+
+
+def levels_by(by: Any, n: int, find: Optional[Callable[[str], Any]] = None) -> Optional[Levels]:
+    """The levels of a value for each row, or of what `find` has under a name; None where nothing is asked."""
+    if by is None:
+        return None
+    name = by if isinstance(by, str) else str(getattr(by, "name", None) or "by")
+    if isinstance(by, str):
+        if find is None:
+            raise _lib.CoreletError(f"by='{by}' names a column, but there is no table of rows here: give one value for each row")
+        by = find(by)
+    part = column(name, by)
+    if len(part[1]) != n:
+        raise _lib.CoreletError(f"by has {len(part[1])} values for {n} rows; it must have one for each, in the order of the rows")
+    return Levels(*_lib.levels_of(("rows", [part]), part[0][0], n))
 
 
 class Simulated:
@@ -58,10 +85,19 @@ class Simulated:
 
 
 def checked(
-    simulator: Optional[Simulator], log_likelihood: Any, draws: Draws, log_weights: Optional[NDArray[np.float64]], most: int, seed: int
+    simulator: Optional[Simulator],
+    log_likelihood: Any,
+    draws: Draws,
+    log_weights: Optional[NDArray[np.float64]],
+    most: int,
+    seed: int,
+    levels: Optional[Levels] = None,
 ) -> Optional[Any]:
-    """Sums over all rows at no more than `most` draws; None where there is nothing to draw."""
+    """Sums over all rows at no more than `most` draws, and over those of each level; None where there is nothing to draw."""
     if simulator is None or most == 0:
+        if levels is not None:
+            why = "outcomes is 0" if most == 0 else "they are not one number for each row that the model can draw"
+            raise _lib.CoreletError(f"by asks for checks of outcomes by a column, but outcomes are not checked: {why}")
         return None
     some = _weighted(draws, log_weights, most, seed)
     theta, count = some.flat(), some.count
@@ -72,17 +108,20 @@ def checked(
         rows = slice(start, min(start + BLOCK, n))
         y = np.ascontiguousarray(simulator.observed[rows])
         uniform = chances.random(len(y))
+        codes = None if levels is None else levels.codes[rows]
         if simulator.kind == BINARY:
             # The likelihood of what was observed is its probability.
             seen = np.exp(np.asarray(log_likelihood(theta, rows), np.float64))
             probabilities = np.ascontiguousarray(np.where(y == 1.0, seen, 1.0 - seen))
             drawn = (chances.random(probabilities.shape) < probabilities).astype(np.float64)
-            checks.add(y, drawn, uniform, probabilities)
+            checks.add(y, drawn, uniform, probabilities, codes)
             continue
         drawn = np.ascontiguousarray(simulator.simulate(theta, rows), dtype=np.float64)
         if not np.isfinite(drawn).all():
+            if levels is not None:
+                raise _lib.CoreletError(f"outcomes that the model drew of rows {rows.start} to {rows.stop} are not finite, so that none can be checked")
             return None
-        checks.add(y, drawn, uniform)
+        checks.add(y, drawn, uniform, None, codes)
     return checks
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple, Optional
 
 import numpy as np
@@ -23,7 +24,7 @@ from .gaussian import MOST_EFFECTS, names_of
 from .pymc_chains import Runner, runner
 from .pymc_density import Parameters, Scores, WeightedModel, flat_draws
 from .pymc_effects import Effects
-from .pymc_graph import AS_IT_IS, INSIDE, RowLogp, check_model, not_of_all_rows, observed_of, refusal, shape_of, unchecked, with_own_data
+from .pymc_graph import AS_IT_IS, INSIDE, Leaf, RowLogp, check_model, not_of_all_rows, observed_of, refusal, shape_of, unchecked, with_own_data
 from .pymc_loglik import AllRows, LogLikelihoods, Prior
 from .slicing import checked_rows, without_a_value
 
@@ -92,6 +93,19 @@ class Sampler:
         if per_row and self.bambi is None:
             how = f"pymc.compute_deterministics(posterior, var_names={per_row}, model=model)"
             self.notes.append(f"{', '.join(per_row)}: one value for each row, so not in idata; {how} computes it")
+
+    def append(self, other: Sampler, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Takes rows of another model of the same kind after its own, before anything is compiled: their numbers here."""
+        mine, others = self.rows.leaves, other.rows.leaves
+        if [_kind(leaf) for leaf in mine] != [_kind(leaf) for leaf in others]:
+            raise CoreletError(
+                "this is not the model of the fit: it reads other data, or of other shapes. The new rows need the model, the levels and the "
+                "scales that the earlier ones had"
+            )
+        for at, (leaf, known) in enumerate(zip(mine, others)):
+            mine[at] = replace(leaf, values=np.concatenate([leaf.values, known.take(rows)], axis=leaf.axis))
+        first, self.n = self.n, self.n + len(rows)
+        return np.arange(first, self.n)
 
     def compile(self) -> None:
         """The log-likelihood, and the weighted model for its sampler; once."""
@@ -397,3 +411,8 @@ class _Known(NamedTuple):
     """The same, unconstrained."""
     rows: NDArray[np.int64]
     values: NDArray[np.float64]
+
+
+def _kind(leaf: Leaf) -> tuple[Any, ...]:
+    """What data of rows are, whatever the rows."""
+    return leaf.values.dtype, leaf.axis, tuple(length for axis, length in enumerate(leaf.values.shape) if axis != leaf.axis)

@@ -27,6 +27,14 @@ class _RowDraws(RowLogp):
         others = {other: model.rvs_to_values[other] for other in model.observed_RVs if other is not rv}
         return _folded(with_own_data([rv], {**self._free, **others})[0])
 
+    def _add(self, rv: Any, graph: Any) -> None:
+        super()._add(rv, graph)
+        if not self.leaves:
+            # Without predictors there are as many outcomes as rows all the same: their places say how many.
+            places = pt.constant(np.arange(self.n, dtype=np.float64))
+            self._values[places] = np.arange(self.n, dtype=np.float64)
+            self._make_leaf(rv, places)
+
 
 class PyMCOutcomes:
     """What was observed, and what the model draws in its place."""
@@ -53,6 +61,37 @@ class PyMCOutcomes:
         data = [leaf.take(rows) for leaf in self._leaves]
         with np.errstate(all="ignore"):
             return np.stack([np.asarray(self._draw(line, *data)[0], np.float64) for line in np.concatenate(columns, axis=1)])
+
+
+IMPROPER = ("flat", "halfflat", "icar")
+"""Names of priors that do not integrate to 1."""
+
+
+def improper(parameters: Parameters) -> Optional[str]:
+    """The first variable whose prior is no distribution."""
+    return next((str(rv.name) for rv in parameters.free if _name(rv) in IMPROPER), None)
+
+
+def outcomes_in(model: Any) -> Optional[NDArray[np.float64]]:
+    """The outcome of each row, where it is one number."""
+    of_rows, _ = observed_of(model)
+    if len(of_rows) != 1 or of_rows[0].ndim != 1:
+        return None
+    return np.asarray(model.rvs_to_values[of_rows[0]].eval(), np.float64)
+
+
+def column_of(tool: Any, model: Any, name: str) -> Any:
+    """A column of a bambi model's data, or data of a PyMC model (pm.Data) with one value for each row."""
+    table = getattr(model, "data", None) if tool.bambi is not None else None
+    if table is not None and name in table:
+        return table[name]
+    held = {data.name: data.get_value() for data in tool.model.data_vars if hasattr(data, "get_value")}
+    fitting = {key: values for key, values in held.items() if np.shape(values) == (tool.n,)}
+    if name in fitting:
+        return fitting[name]
+    known = [str(column) for column in table] if table is not None else list(fitting)
+    what = f"it has {', '.join(known)}" if known else "it has none; give the values themselves"
+    raise CoreletError(f"by='{name}' is no data of the model with one value for each row; {what}")
 
 
 def outcomes_of(model: Any, parameters: Parameters, n: int, seed: int) -> Optional[PyMCOutcomes]:

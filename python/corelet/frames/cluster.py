@@ -147,7 +147,10 @@ def review_on(
 ) -> Review:
     """What all rows of the partitions say of draws; `beside` are the keywords of `corelet.review` that are its own."""
     if beside.get("by") is not None:
-        raise _lib.CoreletError("by needs the rows here: those of a table in partitions are reviewed all together")
+        by = beside["by"]
+        raise _lib.CoreletError(
+            f"by needs the rows here: review the rows of a level by themselves, those of the partitions where {by} is that level, outcomes and all"
+        )
     table = named_draws(draws, beside["scale"])
     weights = weights_of(draws, beside["log_weights"], table.draws)
     asked = _asked(_of_draws(draws, settings))

@@ -68,6 +68,8 @@ class Draws:
         if len(leading) != 1 or any(len(shape) < 2 for shape in shapes.values()):
             raise CoreletError(f"every variable must be chains by draws (by its own shape), but the shapes are {shapes}")
         for name, array in values.items():
+            if array.dtype.kind not in "fiub":
+                raise CoreletError(f"the draws of {name or 'the parameters'} hold {array.dtype}, and no numbers")
             if not np.isfinite(array).all():
                 raise CoreletError(f"the draws of {name or 'the parameters'} hold numbers that are not finite")
         draws = cls(values, chained, diverged)
@@ -102,12 +104,21 @@ class Draws:
                 raise CoreletError(f"the draws have no {kind} {name}, which the model has")
         return Draws({name: self.values[name] for name in names}, self.chained, self.diverged)
 
+    def check_chains(self) -> None:
+        """Refuses more chains than draws of each."""
+        chains, length = self.shape
+        if chains > length:
+            raise CoreletError(f"these are {chains} chains of {length} draws: chains come first, then draws; have the two been exchanged?")
+
     def check_shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
         """Refuses draws of variables that have other shapes in the model."""
         for name, shape in shapes.items():
             found = self.values[name].shape[2:]
             if found != tuple(shape):
-                raise CoreletError(f"the draws of {name} have shape {found}, the model has {tuple(shape)}")
+                raise CoreletError(
+                    f"the draws of {name} have shape {found}, the model has {tuple(shape)}; draws are chains × draws × that shape"
+                )
+        self.check_chains()
 
     def take(self, draws: NDArray[np.int64]) -> Draws:
         """Draws by their number among all, as one chain."""

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from . import arviz as _arviz
 from .._lib import CoreletError
+from .._warn import warn
 
 Floats = NDArray[np.float64]
 
@@ -158,6 +159,8 @@ class Evidence:
     """Its standard error."""
     n_draws: int
     """Number of posterior draws that it rests on."""
+    doubtful: bool = False
+    """Whether the draws are not from the posterior of this density: two bridges that must agree do not."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -369,5 +372,8 @@ def compare(models: Mapping[str, Union[Review, Loo, KFold]]) -> Compared:
     if len(known) == len(order):
         first = known[order[0]]
         others = [known[name] for name in order[1:]]
+        for name, evidence in known.items():
+            if evidence.doubtful:
+                warn(f"the log evidence of {name} is not reliable: its draws are not of the posterior that its density is of; certify them")
         less = [(0.0, 0.0), *((one.log - first.log, math.hypot(one.se, first.se)) for one in others)]
     return Compared(order, [found[name].elpd for name in order], [float(part.sum()) for part in differences], se, less)

@@ -157,7 +157,7 @@ impl<'t, T: Target + ?Sized> Pooled<'t, T> {
             found,
             ..Evidence::of(&seen.sample.draws)
         };
-        Ok(judge(evidence)?)
+        self.target.certified(judge(evidence)?, sample)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::error::Error;
 
 use super::{Derivatives, Sample};
-use crate::trust::Scores;
+use crate::trust::{Scores, Verdict};
 
 /// An error of a target: whatever its own code returned or raised.
 pub type TargetError = Box<dyn Error + Send + Sync>;
@@ -110,6 +110,14 @@ pub trait Target: Sync {
         _most: usize,
     ) -> Result<Option<Scores>, TargetError> {
         Ok(None)
+    }
+
+    /// What a verdict on these rows comes to where some of them stand for others that are not here.
+    ///
+    /// # Errors
+    /// Errors of the model.
+    fn certified(&self, verdict: Verdict, _sample: &Sample) -> Result<Verdict, TargetError> {
+        Ok(verdict)
     }
 
     /// The model on ℝᵖ, with gradients; none if there are no gradients.

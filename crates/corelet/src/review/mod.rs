@@ -15,7 +15,7 @@ mod part;
 pub(crate) use at::At;
 pub use by::By;
 pub use checks::{Bin, Checked, Checks, Outcomes, Row as CheckedRow};
-pub use evidence::{Evidence, bridge};
+pub use evidence::{Evidence, bridge, evidence_of};
 pub use influence::{Influence, Mover, Moving};
 pub use loo::{KHAT_LIMITS, Loo, Pointwise, Predictive};
 pub(crate) use part::{Apart, Part, Question, Unusable};
@@ -140,6 +140,8 @@ pub struct Review {
     pub outcomes: Option<Vec<f64>>,
     /// Log evidence, if it was requested and could be estimated.
     pub evidence: Option<Evidence>,
+    /// Whether evidence was requested and could not be estimated, because draws and a Gaussian fitted to them do not overlap.
+    pub no_overlap: bool,
     /// Number of draws that it rests on.
     pub draws: usize,
 }
@@ -178,8 +180,17 @@ impl Sums {
             by: Vec::new(),
             outcomes: None,
             evidence: None,
+            no_overlap: false,
             draws: asked.draws(),
         }
+    }
+}
+
+impl Review {
+    /// With the evidence that was asked for; none where it cannot be had.
+    pub fn set_evidence(&mut self, found: Option<Evidence>) {
+        self.evidence = found;
+        self.no_overlap = found.is_none();
     }
 }
 

@@ -98,6 +98,17 @@ impl Blocks {
         Ok((BLOCKS.to_owned(), serde_json::to_string(self)?))
     }
 
+    /// The same with a block of new rows, by the grade and the bound on V of all rows: what that has beyond the blocks before is the new
+    /// block's.
+    #[must_use]
+    pub fn then(&self, part: Part, points: usize, (grade, bound): (Grade, f64), draws: &Draws) -> Self {
+        let file_rows = self.file_rows + part.rows;
+        let mut block = Block::of(vec![part], grade, bound, draws);
+        block.sd = (block.sd - self.carried_to(draws).0).max(0.0);
+        let blocks = self.blocks.iter().cloned().chain([block]).collect();
+        Self { blocks, file_rows, points, whole: None }
+    }
+
     /// How many rows they have.
     pub fn rows(&self) -> usize {
         self.parts().map(|part| part.rows).sum()
@@ -147,7 +158,7 @@ impl Blocks {
     }
 
     /// The verdict on an update: V of the new block, whose bound becomes that of all blocks together, and what is found.
-    pub(super) fn certify(&self, step: Verdict, draws: &Draws) -> Verdict {
+    pub fn certify(&self, step: Verdict, draws: &Draws) -> Verdict {
         let (carried, mut found) = self.carried_to(draws);
         let bound = (carried + step.divergence.variance_upper.max(0.0).sqrt()).powi(2);
         if bound.is_nan() || bound >= HOPELESS {
@@ -164,17 +175,21 @@ impl Blocks {
 }
 
 impl Block {
+    /// Rows with this grade and this bound on V, measured at these draws.
+    pub fn of(parts: Vec<Part>, grade: Grade, bound: f64, draws: &Draws) -> Self {
+        let (under, sd) = (Seen::of(draws), bound.max(0.0).sqrt());
+        // Infinity is no number of JSON.
+        let grade = Some(grade).filter(|_| under.is_some() && sd.is_finite());
+        Self { parts, grade, sd: if sd.is_finite() { sd } else { 0.0 }, under }
+    }
+
     /// Rows that these draws were judged on, or were not.
     pub(super) fn judged(parts: Vec<Part>, judged: Option<(&Verdict, &Draws)>) -> Self {
-        let under = judged.and_then(|(_, draws)| Seen::of(draws));
-        let grade = judged.filter(|_| under.is_some()).map(|(verdict, _)| verdict.grade);
-        let sd = judged.map_or(0.0, |(verdict, _)| verdict.divergence.variance_upper.max(0.0).sqrt());
-        // Infinity is no number of JSON.
-        Self {
-            parts,
-            grade: grade.filter(|_| sd.is_finite()),
-            sd: if sd.is_finite() { sd } else { 0.0 },
-            under,
+        match judged {
+            Some((verdict, draws)) => {
+                Self::of(parts, verdict.grade, verdict.divergence.variance_upper, draws)
+            }
+            None => Self { parts, grade: None, sd: 0.0, under: None },
         }
     }
 }

@@ -77,7 +77,7 @@ impl Study {
             review.by = named.collect();
         }
         if settings.evidence {
-            review.evidence = self.evidence(&draws, log_weights.as_deref(), settings.seed)?;
+            review.set_evidence(self.evidence(&draws, log_weights.as_deref(), settings.seed)?);
         }
         Ok(review)
     }

@@ -21,5 +21,5 @@ pub use review::k_folded;
 pub use review::{misfits, misfits_by_level, moved, predicted, reviewed};
 pub use summary::{Judged, NamedShift, Seconds, Subject, Summary};
 #[cfg(feature = "sampling")]
-pub use update::updated;
+pub use update::{updated, updated_model};
 pub use verdict::{another_mode, headline, headline_with_rest, lines, missed_tail};

@@ -40,11 +40,22 @@ pub fn reviewed(review: &Review, names: &[String], file_row: &dyn Fn(usize) -> u
         None => lines.push("  outcomes       not checked".to_owned()),
     }
     lines.extend(by_level(&review.by));
-    if let Some(Evidence { log, se, draws }) = review.evidence {
+    if let Some(found @ Evidence { log, se, draws, gap }) = review.evidence {
         lines.push(format!(
             "  log evidence   {log:.2} ± {se:.2}, by bridge sampling from {} draws",
             count(draws)
         ));
+        if found.is_doubtful() {
+            lines.push(format!(
+                "                 not reliable: bridges that agree for draws of this posterior differ by {} ± {}; certify the draws",
+                number(gap.0.abs()),
+                number(gap.1)
+            ));
+        }
+    }
+    if review.no_overlap {
+        let why = "draws and a Gaussian fitted to them have hardly anything in common";
+        lines.push(format!("  log evidence   not to be had by bridge sampling: {why}"));
     }
     lines.extend(driven(&review.influence.each, review.influence.clusters, names, file_row));
     lines
