@@ -163,6 +163,8 @@ class Union:
 
     def check(self, allow_repeats: bool) -> None:
         """Refuses another model than that of the fit, and rows that are in already."""
+        if self.new == 0:
+            raise _lib.CoreletError("there is no new row")
         earlier, standing = self.earlier, self.ids[self.new :]
         before = earlier.log_likelihoods()
         here = checked(self.tool.log_likelihood(earlier.theta, standing), earlier.count, standing)
