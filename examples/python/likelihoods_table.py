@@ -56,15 +56,15 @@ def pymc() -> Tool:
 
     same = sum(row["grade"] == "A" for row in kept("pymc_without_jax").values())
     words = (
-        f"Made by `examples/python/likelihoods_table.py pymc` with PyMC {pm.__version__} and nutpie: a regression on 2000 rows with `k=80` "
-        "(300 where the log-likelihood has kinks). The shift is the largest of a posterior mean against chains on all rows, in\n"
-        "Monte-Carlo errors of the difference. For each of them, with PyMC 5.28 and with PyMC 6.4, the log-likelihoods of some rows, the weighted "
-        "density and its gradient agree with PyMC's own (`examples/python/test_likelihoods_pymc.py`).\n"
-        f"JAX has no part in it: {same} of these are an A as well where JAX cannot be imported (`--without-jax`)."
+        f"`examples/python/likelihoods_table.py pymc` fits each likelihood with PyMC {pm.__version__} and nutpie: a regression on 2000 rows with `k=80`\n"
+        "(300 where the log-likelihood has kinks). The shift is the largest difference of a posterior mean from chains on all rows, in Monte Carlo\n"
+        f"standard errors. JAX is not needed: {same} of these also get an A where JAX cannot be imported (`--without-jax`).\n\n"
+        "For each likelihood, with PyMC 5.28 and PyMC 6.4, `examples/python/test_likelihoods_pymc.py` also compares the log-likelihoods of some rows, the\n"
+        "weighted log density and its gradient with PyMC's own."
     )
     after = (
-        "The log-likelihood of the triangular distribution has a kink for each row, and k rows that carry large weights may have several modes. "
-        "With seeds 0, 2 and 3 some 300 rows have an A; with seed 1 they have not, and all 2000 rows were sampled in their place.\n"
+        "The log-likelihood of the triangular distribution has a kink at each row, and k rows with large weights can have several modes. With seeds 0, 2\n"
+        "and 3, about 300 rows get an A. With seed 1 they do not, and Corelet samples all 2000 rows instead.\n"
     )
     return Tool("PyMC", CASES, row, lambda: [(name, refusal(build)) for name, (build, _) in REFUSED.items()], words, after)
 
@@ -78,12 +78,10 @@ def bambi() -> Tool:
         return dict(fit=fit, shift=shift)
 
     words = (
-        f"Made by `examples/python/likelihoods_table.py bambi` with bambi {bambi.__version__}: every family, in a formula, as for PyMC. For each, with "
-        "bambi 0.17 and 0.21, the weighted density of some rows agrees with PyMC's own (`examples/python/test_likelihoods_bambi.py`)."
+        f"`examples/python/likelihoods_table.py bambi` fits every family of bambi {bambi.__version__} with a formula, as for PyMC. For each family, with bambi\n"
+        "0.17 and 0.21, `examples/python/test_likelihoods_bambi.py` also compares the weighted log density of some rows with PyMC's own."
     )
-    after = (
-        "With `truncated()` bambi's automatic priors are not finite, and the call says whose: give priors of your own.\n"
-    )
+    after = "With `truncated()`, bambi's automatic priors are not finite, and the error names them: set your own priors.\n"
     return Tool("bambi", CASES, row, list, words, after)
 
 
@@ -109,15 +107,16 @@ def numpyro() -> Tool:
         raise AssertionError("not refused")
 
     words = (
-        f"Made by `examples/python/likelihoods_table.py numpyro` with NumPyro {numpyro.__version__}: 2000 rows drawn from each, `k=80`, two chains. The "
-        "shifts are the largest of a posterior mean and of the logarithm of a standard deviation against NUTS on all rows, in Monte-Carlo errors of the\n"
-        "difference. What is refused is a model of `examples/python/test_numpyro_refusals.py`. No likelihoods of rows, and not tried: "
-        + "; ".join(f"`{name}` ({why})" for name, why in NOT_OF_ROWS.items() if name != "Distribution")
+        f"`examples/python/likelihoods_table.py numpyro` fits each likelihood with NumPyro {numpyro.__version__}: 2000 rows drawn from it, `k=80`, two chains. The\n"
+        "shifts are the largest differences of a posterior mean, and of the logarithm of a standard deviation, from NUTS on all rows, in Monte Carlo\n"
+        "standard errors. The refused models come from `examples/python/test_numpyro_refusals.py`.\n\n"
+        "These distributions are not likelihoods of independent rows, or are too large to test:\n"
+        + ";\n".join(f"`{name}` ({why})" for name, why in NOT_OF_ROWS.items() if name != "Distribution")
         + "."
     )
     after = (
-        "Where an angle is a line of x, it turns round and round as the slope grows, and the likelihood has another top at each turn: here of negligible "
-        "mass, which a search cannot prove of all of them. 2 arctan(…), the link of circular regression and of bambi, does not turn.\n"
+        "If an angle is linear in x, it turns full circles as the slope grows, and the likelihood has another mode at each turn. Here these modes have\n"
+        "negligible mass, but no search can prove that for all of them. The link 2 arctan(…), of circular regression and of bambi, does not turn.\n"
     )
     return Tool("NumPyro", NAMES, row, lambda: [(f"`{name_of(model)}`", refusal(model, args)) for model, args, _ in REFUSED], words, after)
 
@@ -165,7 +164,7 @@ def section(tool: Tool, found: dict[str, Row]) -> str:
         lines.append(cells([name, *values]))
     refused = tool.refused()
     if refused:
-        lines += ["", "| refused | in these words |", "| --- | --- |", *(cells(pair) for pair in refused)]
+        lines += ["", "| refused model | error |", "| --- | --- |", *(cells(pair) for pair in refused)]
     return "\n".join([*lines, "", *([tool.after] if tool.after else []), ""])
 
 

@@ -59,8 +59,8 @@ def fit(
         `logistic`, `softmax` (several classes), `ordinal` (ordered levels), `poisson`, `negative-binomial`, `linear`,
         `student`, `gamma`, `binomial`, `weibull`, `exponential`, or `gaussian` (the mean of Gaussian data, without a target).
     k, max_k
-        Largest number of rows, by default 300 (50 groups with `random`), and the limit up to which it doubles while the verdict is a C, by
-        default 4 k.
+        Largest number of rows, by default 300 or all rows if there are fewer (50 groups with `random`), and the limit up to which it
+        doubles while the verdict is a C, by default 4 k.
     rest
         `gaussian`: a Gaussian factor represents the quadratic part of the log-likelihood, and rows represent the remainder. `none`: rows
         alone. `auto`: the Gaussian factor if that is more accurate than rows alone. The factor is `coreset.rest`; do not use the rows
@@ -122,12 +122,12 @@ def fit(
     named = [name for name, value in own.items() if value is not None]
     if named:
         raise _lib.CoreletError(f"{named[0]} needs random, the random effects that it is for")
-    k = 300 if k is None else k
-    asked["k"] = None if full else k
     if full:
         result = _all_rows(X, y, asked, settings, execution, began)
     else:
         most = None if max_k is None else _count("max_k", max_k)
+        # Where nothing is said the library takes 300, or all rows where there are fewer.
+        asked["k"] = k = min(300, most) if k is None and most is not None else k
         if most is not None and most < _count("k", k):
             raise _lib.CoreletError(f"max_k = {most} is less than k = {k}")
         result = _rounds(X, y, asked, most, settings, execution, began)

@@ -173,6 +173,7 @@ def fit_groups(
     text = isinstance(random, str)
     given_asked = {**asked, "rest": "none", "groups": None if text else random}
     keywords = native({name: value for name, value in given_asked.items() if name != "format"})
+    keywords["random"] = random if text else None
     with given(X, y, given_asked, keywords) as data:
         keywords["random"] = random if text else f"1 | {keywords['groups']}"
         keywords["groups"] = None

@@ -22,6 +22,8 @@ from ._update_model import Union, known, updated
 from ._warn import warn
 from .adapters.chains import Steps, lengths_of
 from .adapters.evidence import Evidence, of_model
+from .adapters.integrated import fit_integrated, groups_of
+from .adapters.numpyro_marginal import NumPyroMarginal, integrated, sought
 from .adapters.numpyro_model import Sampler
 from .adapters.numpyro_outcomes import column_of, improper, observed_of, outcomes_of
 from .adapters.numpyro_rows import Rows
@@ -51,7 +53,7 @@ def fit(
     args: Sequence[Any] = (),
     kwargs: Optional[Mapping[str, Any]] = None,
     *,
-    k: int = 300,
+    k: Optional[int] = None,
     max_k: Optional[int] = None,
     pilot: Any = 1000,
     groups: Any = None,
@@ -63,6 +65,7 @@ def fit(
     kernel: Optional[Mapping[str, Any]] = None,
     progress: FitProgressOption = None,
     rest: str = "auto",
+    marginalise: str = "auto",
     force: bool = False,
 ) -> Fit:
     """Fit a NumPyro model with a coreset of its rows: pilot, rounds, final chains and the verdict.
@@ -78,7 +81,8 @@ def fit(
         The model and its arguments. An integer argument that equals the number of rows is not changed, unless the model
         cannot be evaluated on fewer rows without the change. Then it is the size of a plate, and is set to the number of rows.
     k, max_k, pilot, groups, max_rounds, seed, progress, force
-        As in `corelet.fit_model`. `pilot` may be a mapping of sites to chains × draws × ….
+        As in `corelet.fit_model`; k is 300 rows, or 50 groups where a latent site is integrated out. `pilot` may be a mapping of sites to
+        chains × draws × ….
     draws, tune, chains
         Draws and number of the final chains, and the warm-up of the chains of every round.
     kernel
@@ -86,6 +90,12 @@ def fit(
     rest
         `auto`: if the model has more parameters than k rows can carry, one Gaussian factor replaces all rows (`fit.coreset.rest`; the
         priors are unchanged). Rows are added only if its verdict is not an A. `gaussian`: always this factor. `none`: rows only.
+    marginalise
+        `auto`: a latent site with one value for each of at least 500 groups, of at most 100 rows on average, is integrated out by adaptive
+        Gauss–Hermite quadrature. Each row must depend only on the value of its own group, and the values must be independent given
+        the other parameters. Then whole groups are chosen, Corelet's own NUTS samples the other parameters, and
+        `fit.random_effects()` returns the values. Not with `groups`, with settings in `kernel` other than `target_accept_prob`, or in
+        single precision. The name of a site: integrate out that site, whatever the number of groups. `none`: sample all sites.
 
     Examples
     --------
@@ -105,24 +115,47 @@ def fit(
     rows = 1000 if given is not None else _count("pilot", pilot)
     table = Rows(model, tuple(args), dict(kwargs or {}))
     units = Units(table.n, groups)
-    plan = plan_of(units, k, max_k, rows, None, max_rounds, seed, None, force)
+    settings = (max_k, rows, None, max_rounds, seed, None, force)
+    plan = plan_of(units, 300 if k is None else k, *settings)
     plan.began = began
     announce(progress, plan, units, table.parameters)
     warn_of_precision(table.n)
+    if groups is not None and marginalise not in ("auto", "none"):
+        raise CoreletError(f"groups and marginalise='{marginalise}' do not go together: the groups are those of the site")
+    notes: list[str] = []
+    latent = None if groups is not None else sought(table, marginalise, kernel or {}, notes)
+    if latent is not None:
+        tool = Sampler(table, lengths_of(draws, tune, chains), plan, 0, dict(kernel or {}))
+        _check(tool, CHECKED, seed)
+        marginal = integrated(tool, latent, marginalise, notes)
+        if marginal is not None:
+            few = plan_of(units, groups_of(k, marginal.dimension, marginal.n), *settings)
+            few.began = began
+            begin = None if given is None else marginal.model.only_left(given)
+            fitted = fit_integrated(marginal, few, begin, progress, rest, marginalise)
+            if fitted is not None:
+                assert isinstance(marginal.model, NumPyroMarginal)
+                fitted.notes.extend(marginal.model.left.notes())
+                return fitted
+            notes.append(f"{marginal.model.name} was not integrated out: given its rows, it has several modes in some groups")
     by_gaussian = gaussian_first(rest, table.dimension, plan.k)
     size = 0 if groups is not None or by_gaussian else max(plan.k, 0 if given is not None else plan.pilot)
     tool = Sampler(table, lengths_of(draws, tune, chains), plan, size, dict(kernel or {}))
-    try:
-        tool.check(plan.draws_at(plan.k, table.parameters), seed)
-    except jax.errors.JaxRuntimeError as error:
-        first = (str(error).splitlines() or ["no reason given"])[0]
-        raise CoreletError(f"JAX cannot compute the log-likelihoods of the {table.n} rows of this model: {first}") from None
+    _check(tool, plan.draws_at(plan.k, table.parameters), seed)
     if by_gaussian:
         tool.find_effects()
     start = None if given is None else given.only(table.latent, "site")
     found = run_rounds(tool, plan, units, start, progress, tool.inference_data, rest=rest)
-    found.notes.extend(tool.notes())
+    found.notes.extend([*notes, *tool.notes()])
     return found
+
+
+def _check(tool: Sampler, draws: int, seed: int) -> None:
+    try:
+        tool.check(draws, seed)
+    except jax.errors.JaxRuntimeError as error:
+        first = (str(error).splitlines() or ["no reason given"])[0]
+        raise CoreletError(f"JAX cannot compute the log-likelihoods of the {tool.rows.n} rows of this model: {first}") from None
 
 
 def certify(

@@ -144,3 +144,13 @@ def test_warnings_are_issued_once(logistic):
     assert len(texts) == len(set(texts)) and len(fit.rounds) == 2
     assert any("2 is taken as success" in note for note in fit.notes)
     assert {warning.filename for warning in caught} == {__file__}
+
+
+def test_fewer_rows_than_points_are_all_taken():
+    """Nobody asked for 300 points."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(100, 2))
+    fit = corelet.fit(X, rng.poisson(np.exp(0.3 * X[:, 0])), model="poisson", chains=2, draws=500)
+    assert fit.verdict.grade == "A" and len(fit.coreset) <= 100, fit
+    fewer = corelet.fit(X, rng.poisson(np.exp(0.3 * X[:, 0])), model="poisson", max_k=40, chains=2, draws=500)
+    assert len(fewer.coreset) <= 40

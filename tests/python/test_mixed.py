@@ -69,6 +69,7 @@ def test_what_cannot_be_is_refused(visits):
         ("bought ~ price + (1 | shop/customer)", "'shop' is no column"),
         ("bought ~ price + (1 | shop)", "'shop' is no column"),
         ("bought ~ price + (1 + size | customer)", "needs a feature of that name"),
+        ("bought ~ price + (1 | bought)", "'bought' is the target"),
     ]:
         with pytest.raises(corelet.CoreletError, match=why):
             corelet.fit(formula, frame, k=20)
@@ -80,6 +81,19 @@ def test_what_cannot_be_is_refused(visits):
         corelet.fit(frame[["price"]], frame.bought, sd_prior="exponential(1)")
     with pytest.raises(corelet.CoreletError, match="do not go together"):
         corelet.fit(frame[["price", "customer"]], frame.bought, random="customer", groups="customer")
+
+
+def test_groups_may_be_days(visits):
+    """A date tells rows apart as well as its text does."""
+    frame, _ = visits
+    days = pd.Timestamp("2024-02-01") + pd.to_timedelta(frame.customer.str[1:].astype(int) % 40, unit="D")
+    dated, texts = frame.assign(customer=days), frame.assign(customer=days.astype(str))
+    fits = [corelet.fit("bought ~ price + (1 | customer)", data, k=20, draws=300) for data in (dated, texts)]
+    assert np.array_equal(fits[0].draws["price"], fits[1].draws["price"])
+    predicted = fits[0].predict(dated.head(3))
+    assert np.array_equal(predicted.mean, fits[1].predict(texts.head(3)).mean)
+    with pytest.raises(corelet.CoreletError, match="1 of .* rows have missing values"):
+        corelet.fit("bought ~ price + (1 | customer)", frame.assign(customer=days.where(days.index != 4)), k=20)
 
 
 @pytest.fixture(scope="module")

@@ -112,3 +112,18 @@ def test_the_verdict_names_what_moves_most_as_reweighted_draws_do():
     assert widest in coreset.names and 0.7 < factor < 1.4
     said = [line for line in verdict.lines if line.startswith("  parameters")]
     assert len(said) == 1 and name in said[0] and widest in said[0]
+
+
+def test_rows_with_a_place_of_their_own_have_a_gaussian_beside_them():
+    """Student-t rows with ν estimated: forty rows of thousands of rows' weight each have much of their mass at σ = 0, which all rows have not."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(200_000, 3))
+    y = X @ [1, -0.5, 0.2] + 0.5 + 0.7 * rng.standard_t(4, size=200_000)
+    settings = dict(model="student", degrees="estimated", chains=2, draws=500, seed=1)
+    with pytest.warns(UserWarning, match="the posterior of the weighted rows, and of these alone"):
+        alone = corelet.fit(X, y, rest="none", **settings)
+    assert alone.verdict.grade == "C" and list(alone.verdict.reasons) == ["own_tail"], alone
+    assert "a Gaussian for all rows (rest: gaussian), or more points" in str(alone) and "look at rows whose feature" not in str(alone)
+    fit = corelet.fit(X, y, **settings)
+    assert fit.verdict.grade == "A" and fit.coreset.rest is not None and len(fit.rounds) == 2, fit
+    assert "a Gaussian for all rows beside them" in str(fit)

@@ -12,7 +12,7 @@ from scipy import integrate, stats  # noqa: E402
 
 import corelet.pymc  # noqa: E402
 from corelet._fit import plan_of  # noqa: E402
-from corelet.adapters import marginal, pymc_marginal  # noqa: E402
+from corelet.adapters import integrated, pymc_marginal  # noqa: E402
 from corelet.adapters.chains import Steps  # noqa: E402
 from corelet.adapters.integrated import fit_integrated  # noqa: E402
 from corelet.adapters.pymc_latent import best_latent, latent_of  # noqa: E402
@@ -103,7 +103,7 @@ def test_what_is_none_is_refused_by_name_and_left_alone_otherwise(liar, monkeypa
     tool = tool_of(written(predictor))
     with pytest.raises(corelet.CoreletError, match=f"u cannot be integrated out: .*{re.escape(said)}.*; marginalise='none' samples it"):
         pymc_marginal.integrated(tool, "u", None)
-    monkeypatch.setattr(pymc_marginal, "FEWEST_LEVELS", 2)
+    monkeypatch.setattr(integrated, "FEWEST_LEVELS", 2)
     assert pymc_marginal.integrated(tool, "auto", None) is None
 
 
@@ -125,11 +125,11 @@ def test_only_what_pays_is_integrated_by_itself(monkeypatch):
         pymc_marginal.integrated(tool, "v", None)
     with pytest.raises(corelet.CoreletError, match="groups and marginalise='u' do not go together"):
         corelet.pymc.fit(tool.model, groups=GROUP, marginalise="u", k=5)
-    monkeypatch.setattr(pymc_marginal, "FEWEST_LEVELS", GROUPS)
+    monkeypatch.setattr(integrated, "FEWEST_LEVELS", GROUPS)
     latent = best_latent(tool.model, tool.rows)
     assert pymc_marginal._pays(tool, latent)
     assert pymc_marginal.integrated(tool, "auto", "pymc") is None and pymc_marginal.integrated(tool, "none", None) is None
-    monkeypatch.setattr(pymc_marginal, "MOST_ROWS_A_LEVEL", 9)
+    monkeypatch.setattr(integrated, "MOST_ROWS_A_LEVEL", 9)
     assert not pymc_marginal._pays(tool, latent)
 
 
@@ -189,7 +189,7 @@ def test_two_modes_of_a_group_are_seen(monkeypatch):
         u = pm.Normal("u", 0, 5, shape=40)
         pm.Normal("y", slope * x, 1, observed=x + rng.normal(size=240))
         pm.StudentT("apart", nu=2, mu=u[group], sigma=0.1, observed=apart)
-    monkeypatch.setattr(pymc_marginal, "FEWEST_LEVELS", 40)
+    monkeypatch.setattr(integrated, "FEWEST_LEVELS", 40)
     found = pymc_marginal.integrated(tool_of(model), "auto", None)
     found.begin_at(np.zeros(1))
     assert found.rivals(np.zeros(1)) == 40

@@ -233,16 +233,20 @@ def test_refused_in_one_line(kind, words):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(("value", "words"), [(np.nan, "row 7 .*it is nan"), (-3.0, "row 7 .*it is -inf")])
-def test_a_row_without_a_value_is_named(value, words):
+@pytest.mark.parametrize("column", ["x", "y"])
+def test_a_row_without_a_value_is_named(column):
     rng = np.random.default_rng(8)
     x = rng.normal(size=300)
-    y = rng.poisson(np.exp(x)).astype(float)
-    x[7], y[7] = (value, y[7]) if np.isnan(value) else (x[7], value)
+    y = rng.poisson(np.exp(x))
+    # A missing predictor, and a count that is none.
+    if column == "x":
+        x[7] = np.nan
+    else:
+        y[7] = -3
     with pm.Model() as model:
-        pm.Poisson("y", pm.math.exp(pm.Normal("a") + pm.Normal("b") * x), observed=y.astype(int))
+        pm.Poisson("y", pm.math.exp(pm.Normal("a") + pm.Normal("b") * x), observed=y)
     tool = corelet.pymc.Sampler(model, 500, 500, 4, 0, None, {})
-    with pytest.raises(corelet.CoreletError, match=f"chains cannot start: the log-likelihood of {words}"):
+    with pytest.raises(corelet.CoreletError, match="chains cannot start: the log-likelihood of row 7 .*it is -inf"):
         tool._starts(np.arange(300), np.ones(300), None, 0)
 
 

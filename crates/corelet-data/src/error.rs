@@ -120,7 +120,10 @@ pub enum DataError {
     )]
     NearlyNumeric { file: String, column: String, place: Place, value: String, others: usize },
 
-    #[error("{file}: column '{column}', {place}: '{value}' has a decimal comma; write it with a point")]
+    #[error(
+        "{file}: column '{column}', {place}: '{value}' has a decimal comma; write it with a point (sed 's|,|.|g' does so where the file \
+         has no other commas)"
+    )]
     DecimalComma { file: String, column: String, place: Place, value: String },
 
     #[error(

@@ -289,14 +289,13 @@ fn all_rows_are_sampled_at_once_where_the_log_likelihood_is_far_from_quadratic()
     assert!(found.notes.iter().any(|note| note.contains("far from quadratic")), "{:?}", found.notes);
 }
 
-/// A tool that can do without all rows in fewer seconds is heard before they are sampled: at the first Gaussian, however long they would
-/// take, and after the rounds; one that takes longer is not.
+/// A tool that can do without all rows in fewer seconds is heard before they are sampled, at the first Gaussian and after the rounds; one
+/// that takes longer is not.
 #[test]
 fn a_tool_that_knows_a_faster_way_takes_it() {
     let far = || Product { spread: 0.7, otherwise: 1e-3, ..Product::new(400, Says::Nothing) };
-    let long = Product { steps: 1 << 40, ..far() };
     let after = Product { spread: 0.4, ..far() };
-    for (model, advice) in [(far(), Advice::Heeded), (long, Advice::Heeded), (after, Advice::Silent)] {
+    for (model, advice) in [(far(), Advice::Heeded), (after, Advice::Silent)] {
         let error = advised(&model, RestChoice::Auto, 1, advice).err().unwrap();
         assert_eq!(error.to_string(), "there is a faster way");
     }

@@ -24,6 +24,27 @@ MOST_GROUPS = 300
 EFFECT_DRAWS = 200
 """Draws of the other parameters over which effects are averaged: their moments are then known to a fifteenth of what the parameters add."""
 
+FEWEST_LEVELS = 500
+"""Levels from which `auto` integrates: up to some hundreds a chain of all parameters, or a Gaussian in place of all rows, is soon there."""
+MOST_ROWS_A_LEVEL = 100
+"""Rows a level, on average, up to which it does: beyond, a Gaussian for each value is exact enough, and cheaper than whole groups."""
+MOST_BESIDE = 60
+"""Parameters beside it up to which it does: a climb to the mode of the posterior takes two gradients of all rows for each."""
+MOST_LEFT = 300
+"""Parameters that may be left beside the latent variable, as many as the levels of further factors in the built-in mixed models."""
+COMPARED = 50
+"""Values of the latent variable whose prior is computed apart from the others, to see that it is the same."""
+
+
+def pays(codes: NDArray[np.int64], beside: int) -> bool:
+    """Whether `auto` integrates a value for each of these rows' groups out, with so many other parameters."""
+    return len(np.unique(codes)) >= FEWEST_LEVELS and has_few_rows(codes) and beside <= MOST_BESIDE
+
+
+def has_few_rows(codes: NDArray[np.int64]) -> bool:
+    """Whether these rows' groups have so few rows each that integrals cost less than what a Gaussian needs."""
+    return len(codes) <= MOST_ROWS_A_LEVEL * len(np.unique(codes))
+
 
 def groups_of(k: Optional[int], parameters: int, groups: int) -> int:
     """How many groups a coreset begins with: so many that they can have slope and curvature of all."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Optional, Protocol
 
 import numpy as np
@@ -99,12 +99,10 @@ class Model(Protocol):
 
 @dataclass(frozen=True)
 class Part:
-    """Some groups one after the other, with what is read of them."""
+    """Some groups one after the other, with what the loops read of them."""
 
     groups: NDArray[np.int64]
-    starts: NDArray[np.int64]
-    data: tuple[NDArray[Any], ...]
-    others: tuple[NDArray[Any], ...]
+    given: tuple[Any, ...]
 
 
 class Marginal:
@@ -196,7 +194,7 @@ class Marginal:
         start = 0
         for part in self._in_parts(groups):
             own = np.empty((len(points), len(part.groups)))
-            self.model.loops.integrals(own, at, self.modes[part.groups], part.starts, part.data, part.others, *by)
+            self.model.loops.integrals(own, at, self.modes[part.groups], *part.given, *by)
             found[:, start : start + len(part.groups)] = own
             start += len(part.groups)
         return found
@@ -224,7 +222,7 @@ class Marginal:
 
     def _slopes(self, part: Part, points: Numbers, weights: Numbers, values: Numbers, gradients: Numbers) -> None:
         begin = self.modes[part.groups]
-        self.model.loops.slopes(values, gradients, points, begin, part.starts, part.data, part.others, *rule(self.nodes), weights)
+        self.model.loops.slopes(values, gradients, points, begin, *part.given, *rule(self.nodes), weights)
 
     def scores(
         self, groups: NDArray[np.int64], weights: NDArray[np.float64], draws: Draws, most: int
@@ -371,12 +369,16 @@ class Marginal:
         count = len(part.groups)
         modes, scales, heights = np.empty(count), np.empty(count), np.empty((count, len(z)))
         at = np.ascontiguousarray(point, dtype=np.float64)
-        self.model.loops.integrands(heights, modes, scales, at, begin, part.starts, part.data, part.others, z)
+        self.model.loops.integrands(heights, modes, scales, at, begin, *part.given, z)
         return modes, scales, np.where(np.isfinite(heights), heights, -np.inf)
 
     def _bare(self, part: Part) -> Part:
         """The same groups without their rows, of which the prior is left."""
-        return replace(part, starts=np.zeros_like(part.starts), data=self.model.data(np.empty(0, np.int64)))
+        return self._part(part.groups, np.empty(0, np.int64), np.zeros(len(part.groups), np.int64))
+
+    def _part(self, groups: NDArray[np.int64], rows: NDArray[np.int64], sizes: NDArray[np.int64]) -> Part:
+        starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        return Part(groups, self.model.loops.given(starts, self.model.data(rows), self.model.others(self.levels[groups])))
 
     def checked(self, table: Draws) -> tuple[int, int, int, float]:
         """Nodes, points of the wide rule, groups on which both were compared, and by how much the nodes move the posterior of these draws."""
@@ -396,7 +398,7 @@ class Marginal:
             sums = np.zeros((len(part.groups), 5))
             begin = self.modes[part.groups]
             self.model.loops.effects(
-                sums, np.ascontiguousarray(points), begin, part.starts, part.data, part.others, *rule(self.nodes)
+                sums, np.ascontiguousarray(points), begin, *part.given, *rule(self.nodes)
             )
             found.append(sums)
         every = np.concatenate(found)
@@ -427,7 +429,6 @@ class Marginal:
             stop = max(int(np.searchsorted(reach, before + BLOCK, side="right")), start + 1)
             some, own = groups[start:stop], sizes[start:stop]
             rows = np.concatenate([self.order[self.ends[g] : self.ends[g + 1]] for g in some])
-            starts = np.concatenate([[0], np.cumsum(own)]).astype(np.int64)
-            parts.append(Part(np.asarray(some), starts, self.model.data(rows), self.model.others(self.levels[some])))
+            parts.append(self._part(np.asarray(some), rows, own))
             start = stop
         return parts

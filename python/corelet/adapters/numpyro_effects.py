@@ -108,30 +108,31 @@ def split(function: Callable[..., Any], free: Mapping[str, Any], data: Sequence[
     closed = jax.make_jaxpr(lambda values, data: function(dict(zip(names, values)), data))([free[name] for name in names], list(data))
     jaxpr = closed.jaxpr
     site_of = dict(zip(jaxpr.invars[: len(names)], names))
-    live = _needed(jaxpr.eqns, jaxpr.outvars, ())
+    live = needed(jaxpr.eqns, jaxpr.outvars, ())
     arrays, sites, origin = _seen(live, site_of, set(jaxpr.invars[len(names) :]), rows)
     if not arrays:
         return None
     own = [variable for variable, name in site_of.items() if name in sites]
-    before = _needed(live, arrays, ())
+    before = needed(live, arrays, ())
     given = [*own, *arrays, *jaxpr.invars[len(names) :]]
-    after = _needed(live, jaxpr.outvars, given)
+    after = needed(live, jaxpr.outvars, given)
     reached = {x for eqn in after for x in eqn.invars if not isinstance(x, Literal)}
     if any(variable in reached and variable not in own for variable in site_of):
         return None
-    head = _part(closed, list(site_of), arrays, before)
-    tail = _part(closed, given, jaxpr.outvars, after)
+    head = part(closed, list(site_of), arrays, before)
+    tail = part(closed, given, jaxpr.outvars, after)
     makers = [[name for name in names if name in origin[array]] for array in arrays]
     return Split([name for name in names if name in sites], makers, [array.aval.shape for array in arrays], head, lambda *args: tail(*args)[0])
 
 
-def _part(closed: ClosedJaxpr, inputs: Sequence[Any], outputs: Sequence[Any], eqns: Sequence[Any]) -> Callable[..., Sequence[Any]]:
+def part(closed: ClosedJaxpr, inputs: Sequence[Any], outputs: Sequence[Any], eqns: Sequence[Any]) -> Callable[..., Sequence[Any]]:
+    """Some operations of a traced function, as one of these inputs."""
     plain = closed.jaxpr.debug_info._replace(arg_names=None, result_paths=None)
-    part = closed.jaxpr.replace(invars=list(inputs), outvars=list(outputs), eqns=list(eqns), debug_info=plain)
-    return jaxpr_as_fun(ClosedJaxpr(part, closed.consts))  # type: ignore[no-any-return]
+    some = closed.jaxpr.replace(invars=list(inputs), outvars=list(outputs), eqns=list(eqns), debug_info=plain)
+    return jaxpr_as_fun(ClosedJaxpr(some, closed.consts))  # type: ignore[no-any-return]
 
 
-def _needed(eqns: Sequence[Any], outputs: Sequence[Any], given: Sequence[Any]) -> list[Any]:
+def needed(eqns: Sequence[Any], outputs: Sequence[Any], given: Sequence[Any]) -> list[Any]:
     """The operations that these outputs take, where some variables are given."""
     wanted = {variable for variable in outputs if not isinstance(variable, Literal)} - set(given)
     kept = []

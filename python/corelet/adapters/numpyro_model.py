@@ -20,7 +20,7 @@ from .chains import SamplerFailed, Statistics, Steps
 from .compiled import MUCH, Compiled
 from .gaussian import MOST_EFFECTS, names_of
 from .numpyro_chains import Chains, padded_weights, sample_stats
-from .numpyro_check import check, tolerance
+from .numpyro_check import Checked, check, tolerance
 from .numpyro_effects import Effects
 from .numpyro_rows import Rows, dimensions
 from .slicing import checked_rows, compare, without_a_value
@@ -72,15 +72,18 @@ class Sampler:
         self.rows = rows
         self.last = last
         self.size = size
+        self._plan = plan
         self.seed = plan.seed
         self.calls = 0
         self._chains = Chains(rows, last.tune, kernel)
         self._statistics = Statistics()
         """Of every run of the chains."""
+        self.known: Optional[Checked] = None
+        """Some points, and what was found there."""
         self._of_all_rows: list[str] = []
         self._without_a_value: Optional[CoreletError] = None
         """What to say of rows if chains cannot start."""
-        self._few = rows.take(slice(0, min(rows.n, FEW)), 0)
+        self.few = rows.take(slice(0, min(rows.n, FEW)), 0)
         """Rows for what does not depend on them."""
         self._compiled: dict[tuple[Any, ...], Compiled] = {}
         self._blocks: dict[tuple[int, int], Any] = {}
@@ -92,6 +95,12 @@ class Sampler:
         self._tracing = threading.Lock()
         if size:
             self._chains.compile(self._data(np.arange(size), np.ones(size)), self._length(plan.draws_at(plan.k, 0)))
+
+    def like(self, rows: Rows) -> Sampler:
+        """The same of another model, whose sites are among this one's."""
+        found = Sampler(rows, self.last, self._plan, 0, self._kernel)
+        found._of_all_rows = [name for name in self._of_all_rows if name in rows.sites]
+        return found
 
     @property
     def parameters(self) -> int:
@@ -108,7 +117,7 @@ class Sampler:
 
     def check(self, draws: int, seed: int) -> None:
         """Refuses a model of which a coreset would be wrong. So many draws are what log-likelihoods are asked at later."""
-        checked = check(self.rows, seed)
+        checked = self.known = check(self.rows, seed)
         self._without_a_value = without_a_value(checked.rows, np.arange(self.rows.n))
         self._of_all_rows = checked.of_all_rows
         rows = checked_rows(checked.rows, seed)
@@ -161,7 +170,7 @@ class Sampler:
         draws = len(next(iter(parameters.values())))
         size = max(count, block_size(self.rows.n, draws)) if padded else count
         data = self.rows.take(rows, size)
-        compiled = self._once(("rows", draws, size), jax.vmap(self.rows.log_likelihood, in_axes=(0, None)), (parameters, data))
+        compiled = self.once(("rows", draws, size), jax.vmap(self.rows.log_likelihood, in_axes=(0, None)), (parameters, data))
         return np.asarray(compiled(parameters, data), dtype=np.float64)[:, :count]
 
     def scores(
@@ -181,7 +190,7 @@ class Sampler:
             return jax.lax.map(lambda one: jax.grad(density)(one, data), free)
 
         count = len(next(iter(free.values())))
-        found = self._once(("score", count, size), gradient, (free, data))(free, data)
+        found = self.once(("score", count, size), gradient, (free, data))(free, data)
         return self._table(free), self._table(found)
 
     def gradient_of_all_rows(self, u: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -217,7 +226,7 @@ class Sampler:
             end = min(begin + size, count)
             data = (padded_weights(factors[begin:end], size), *self._some(rows, begin, end, size))
             some = points[first : first + width]
-            found, slopes = self._once((*key, width, size), function, (some, data))(some, data)
+            found, slopes = self.once((*key, width, size), function, (some, data))(some, data)
             return first, np.asarray(found, dtype=np.float64), np.asarray(slopes, dtype=np.float64)
 
         totals, gradients = np.zeros(len(points)), np.zeros(points.shape)
@@ -237,20 +246,20 @@ class Sampler:
 
     def _each_slope(self, points: Any, data: Any) -> Any:
         """Point by point: what is computed of a block of rows stays in the cache of a core."""
-        total = jax.value_and_grad(lambda point: self._total(self._apart(point), data))
+        total = jax.value_and_grad(lambda point: self._total(self.apart(point), data))
         return jax.lax.map(total, points)
 
     def _each_prior(self, points: Any) -> Any:
-        return jax.lax.map(jax.value_and_grad(lambda point: self.rows.log_prior(self._apart(point), self._few)), points)
+        return jax.lax.map(jax.value_and_grad(lambda point: self.rows.log_prior(self.apart(point), self.few)), points)
 
-    def _apart(self, point: Any) -> dict[str, Any]:
+    def apart(self, point: Any) -> dict[str, Any]:
         """Unconstrained numbers as values of the latent sites."""
-        return {name: point[piece].reshape(like.shape) for name, piece, like in self._layout()}
+        return {name: point[piece].reshape(like.shape) for name, piece, like in self.layout()}
 
-    def _layout(self) -> list[tuple[str, slice, Any]]:
+    def layout(self) -> list[tuple[str, slice, Any]]:
         """Where each latent site stands among the unconstrained numbers, and what its values are like."""
         if self._pieces is None:
-            shapes = jax.eval_shape(self.rows.unconstrained, self.rows.latent, self._few)
+            shapes = jax.eval_shape(self.rows.unconstrained, self.rows.latent, self.few)
             likes = [shapes[name] for name in self.rows.latent]
             sizes = [int(np.prod(like.shape)) for like in likes]
             ends = np.cumsum(sizes).tolist()
@@ -271,14 +280,14 @@ class Sampler:
         answers = []
         for first in range(0, len(padded[0]), width):
             some = tuple(part[first : first + width] for part in padded)
-            compiled = self._quick.get((key, width)) or self._once((key, width), function, some)
+            compiled = self._quick.get((key, width)) or self.once((key, width), function, some)
             answers.append(self._quick.setdefault((key, width), compiled)(*some))
         return tuple(np.concatenate([np.asarray(part, dtype=np.float64) for part in parts])[:count] for parts in zip(*answers))
 
     def find_effects(self) -> None:
         """Looks for what the rows see of the sites."""
         try:
-            found = Effects(self.rows, self._layout())
+            found = Effects(self.rows, self.layout())
         except Exception:  # What cannot be traced apart; the sites themselves serve as well.
             return
         if 0 < found.count <= MOST_EFFECTS:
@@ -290,7 +299,7 @@ class Sampler:
         free = self._by_site(points.reshape(-1, points.shape[-1]))
         count = points.shape[0] * points.shape[1]
         at = jax.vmap(self.rows.constrained, in_axes=(0, None))
-        values = self._once(("constrained", count), at, (free, self._few))(free, self._few)
+        values = self.once(("constrained", count), at, (free, self.few))(free, self.few)
         shaped = {name: np.asarray(values[name]).reshape(*points.shape[:2], *np.shape(values[name])[1:]) for name in self.rows.latent}
         found = Draws(shaped, True)
         if stats:
@@ -300,7 +309,7 @@ class Sampler:
     @property
     def dimension(self) -> int:
         """How many unconstrained numbers there are."""
-        return int(self._layout()[-1][1].stop)
+        return int(self.layout()[-1][1].stop)
 
     @property
     def length(self) -> tuple[int, int, int, float]:
@@ -309,7 +318,7 @@ class Sampler:
 
     def coordinates(self) -> list[str]:
         """The name of each unconstrained number."""
-        return [name for site, _, like in self._layout() for name in names_of(site, like.shape)]
+        return [name for site, _, like in self.layout() for name in names_of(site, like.shape)]
 
     def places(self, count: int) -> NDArray[np.float64]:
         """Unconstrained points within 2 of the middle, as NumPyro's chains start, at which the prior is finite; the middle is the first."""
@@ -331,7 +340,7 @@ class Sampler:
     def _unconstrained(self, draws: Draws) -> dict[str, NDArray[Any]]:
         theta = self._typed(draws.flat())
         at = jax.vmap(self.rows.unconstrained, in_axes=(0, None))
-        found = self._once(("unconstrained", draws.count), at, (theta, self._few))(theta, self._few)
+        found = self.once(("unconstrained", draws.count), at, (theta, self.few))(theta, self.few)
         return {name: np.asarray(values) for name, values in found.items()}
 
     def _typed(self, theta: Any) -> dict[str, NDArray[Any]]:
@@ -344,16 +353,14 @@ class Sampler:
     def _by_site(self, u: NDArray[np.float64]) -> dict[str, NDArray[Any]]:
         if u.ndim != 2 or u.shape[1] != self.dimension:
             raise CoreletError(f"unconstrained values have shape {u.shape}; they must be draws × {self.dimension}")
-        return {name: np.asarray(u[:, piece], like.dtype).reshape(len(u), *like.shape) for name, piece, like in self._layout()}
+        return {name: np.asarray(u[:, piece], like.dtype).reshape(len(u), *like.shape) for name, piece, like in self.layout()}
 
-    def _once(self, key: tuple[Any, ...], function: Callable[..., Any], examples: tuple[Any, ...]) -> Compiled:
+    def once(self, key: tuple[Any, ...], function: Callable[..., Any], examples: tuple[Any, ...]) -> Compiled:
         """A function compiled for these shapes, once."""
         with self._tracing:  # Handlers of NumPyro are one stack for all threads.
             if key not in self._compiled:
                 self._compiled[key] = Compiled(function, examples, MUCH)
             return self._compiled[key]
-
-    # Results.
 
     # Results.
 
@@ -384,7 +391,7 @@ class Sampler:
             if site["type"] == "deterministic" and name not in self.rows.long and np.size(site["value"])
         ]
         theta, found = self._typed(draws.flat()), {}
-        for which, data in ((set(names) - set(self._of_all_rows), self._few), (set(self._of_all_rows), self.rows.values)):
+        for which, data in ((set(names) - set(self._of_all_rows), self.few), (set(self._of_all_rows), self.rows.values)):
             if not which:
                 continue
 
@@ -395,6 +402,6 @@ class Sampler:
             def every(theta: Any, data: Any) -> Any:
                 return jax.lax.map(lambda one: at(one, data), theta)  # noqa: B023
 
-            values = self._once(("sites", draws.count, *sorted(which)), every, (theta, data))(theta, data)
+            values = self.once(("sites", draws.count, *sorted(which)), every, (theta, data))(theta, data)
             found.update({name: np.asarray(array).reshape(*draws.shape, *array.shape[1:]) for name, array in values.items()})
         return {name: found[name] for name in names}

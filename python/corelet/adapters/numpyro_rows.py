@@ -96,6 +96,11 @@ class Rows:
         args, kwargs = jax.tree_util.tree_unflatten(self._tree, leaves)
         return args, kwargs
 
+    def of(self, model: Callable[..., Any]) -> Rows:
+        """Another model with the same arguments."""
+        args, kwargs = jax.tree_util.tree_unflatten(self._tree, self._leaves)
+        return Rows(model, args, kwargs)
+
     def take(self, rows: Which, size: int) -> list[Any]:
         """These rows of each argument, the last of them repeated up to this size."""
         return [_padded(values[rows], size) for values in self.values]
@@ -176,7 +181,7 @@ class Rows:
 
     def parts(self, theta: Mapping[str, Any], data: Sequence[Any]) -> Parts:
         """Everything that the log density is made of, at constrained values of the latent sites."""
-        sites = _sites_now(self._called(data), theta)
+        sites = self.sites_at(theta, data)
         rows: Any = sum(_by_row(sites[name]) for name in self.likelihood)
         others = {
             name: jnp.sum(_log_density(site))
@@ -185,6 +190,10 @@ class Rows:
         }
         values = {name: site["value"] for name, site in sites.items() if site["type"] == "deterministic"}
         return Parts(rows, others, values)
+
+    def sites_at(self, theta: Mapping[str, Any], data: Sequence[Any]) -> dict[str, Any]:
+        """The sites at constrained values of the latent ones."""
+        return _sites_now(self._called(data), theta)
 
     def log_likelihood(self, theta: Mapping[str, Any], data: Sequence[Any]) -> Any:
         """The log-likelihood of each row at one draw."""

@@ -117,8 +117,8 @@ def check_model(model: Any) -> int:
 
 
 def observed_of(model: Any) -> tuple[list[Any], list[Any]]:
-    """The observed variables of the rows, which are the longest, and those of anything else (a census, a smaller survey), which stand beside the
-    rows as priors do."""
+    """The observed variables of the rows, which are the longest, and those of anything else (a census, a smaller survey), which stand beside
+    the rows as priors do."""
     lengths = {rv: _length_of(model, rv) for rv in model.observed_RVs}
     n = max(lengths.values(), default=0)
     return [rv for rv in lengths if 0 < lengths[rv] == n], [rv for rv in lengths if lengths[rv] == 0 or lengths[rv] < n]
@@ -177,7 +177,8 @@ class RowLogp:
             except CoreletError:
                 raise
             except Exception as error:
-                raise refusal(rv.name, error) from error
+                differ = len(set(_data_lengths(model).values())) > 1
+                raise (not_of_all_rows(model, n, error) if differ else refusal(rv.name, error)) from error
         if not self.leaves:
             names = ", ".join(rv.name for rv in of_rows)
             raise CoreletError(f"the log-likelihood of {names} reads no data with an entry for each of the {n} rows")
@@ -419,13 +420,19 @@ def refusal(name: str, error: BaseException) -> CoreletError:
 def not_of_all_rows(model: Any, n: int, error: BaseException) -> CoreletError:
     """The one line for a model that has no log-likelihood of the data that it holds now."""
     what = str(error).strip().partition("\n")[0][:160]
-    shapes = {data.name: data.get_value().shape for data in model.data_vars if isinstance(data, SharedVariable)}
-    held = ", ".join(f"{name} {shape[0]}" for name, shape in shapes.items() if shape)
-    if len({shape[0] for shape in shapes.values() if shape}) > 1:
+    lengths = _data_lengths(model)
+    if len(set(lengths.values())) > 1:
+        held = ", ".join(f"{name} {length}" for name, length in lengths.items())
         beside = f"; its data have these lengths: {held}; give those of rows one length by one call of pm.set_data"
     else:
         beside = "; data and observed values must have an entry for each row"
     return CoreletError(f"the log-likelihood of the {n} rows cannot be computed ({type(error).__name__}: {what}){beside}")
+
+
+def _data_lengths(model: Any) -> dict[str, int]:
+    """Of each pm.Data."""
+    shapes = {data.name: data.get_value().shape for data in model.data_vars if isinstance(data, SharedVariable)}
+    return {name: shape[0] for name, shape in shapes.items() if shape}
 
 
 def unchecked(graphs: Sequence[Any]) -> list[Any]:

@@ -14,10 +14,9 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.elemwise import Elemwise
 
 from .._lib import CoreletError
+from .integrated import MOST_LEFT
 from .pymc_graph import Leaf, RowLogp, _folded, observed_of, shape_of, with_own_data
 
-MOST_LEFT = 300
-"""Parameters that may be left beside the latent variable, as many as the levels of further factors in the built-in mixed models."""
 GATHERS = ("AdvancedSubtensor", "AdvancedSubtensor1")
 """Operations that take entries by an array of indices, by name, since pytensor has had the last in some versions only."""
 PLAIN = ("LogTransform", "LogExpM1", "LogOddsTransform")

@@ -17,21 +17,13 @@ from ..results.arviz import inference_data
 from ..results.draws import Draws
 from .bambi import cleaned
 from .gaussian import Numbers, names_of
+from .integrated import COMPARED, has_few_rows, pays
 from .marginal import Marginal
 from .pymc_density import Parameters, flat_draws, stable
 from .pymc_graph import AS_IT_IS, shape_of, with_own_data
 from .pymc_latent import GroupLogp, Latent, best_latent, latent_of
 from .pymc_loglik import Prior, function_of, in_pieces
 from .quadrature import Functions, loops
-
-FEWEST_LEVELS = 500
-"""Levels from which `auto` integrates: up to some hundreds a chain of all parameters, or a Gaussian in place of all rows, is soon there."""
-MOST_ROWS_A_LEVEL = 100
-"""Rows a level, on average, up to which it does: beyond, a Gaussian for each value is exact enough, and cheaper than whole groups."""
-COMPARED = 50
-"""Values of the latent variable whose prior is computed apart from the others, to see that it is the same."""
-MOST_BESIDE = 60
-"""Parameters beside it up to which it does: a climb to the mode of the posterior takes two gradients of all rows for each."""
 
 
 class Faster(Exception):
@@ -256,7 +248,7 @@ class Alternative:
         self._tool = tool
         self._known: Optional[tuple[Marginal, float]] = None
         latent = best_latent(tool.model, tool.rows)
-        self._latent = latent if latent is not None and _has_few_rows(tool, latent) else None
+        self._latent = latent if latent is not None and has_few_rows(latent.codes) else None
 
     def __call__(self, seconds: float) -> None:
         """Raises `Faster` where sampling all rows takes so many seconds and that takes fewer."""
@@ -291,16 +283,4 @@ def _words(error: Exception) -> str:
 
 
 def _pays(tool: Any, latent: Latent) -> bool:
-    return _levels(latent) >= FEWEST_LEVELS and _has_few_rows(tool, latent) and _beside(tool, latent) <= MOST_BESIDE
-
-
-def _has_few_rows(tool: Any, latent: Latent) -> bool:
-    return bool(tool.n <= MOST_ROWS_A_LEVEL * _levels(latent))
-
-
-def _levels(latent: Latent) -> int:
-    return len(np.unique(latent.codes))
-
-
-def _beside(tool: Any, latent: Latent) -> int:
-    return sum(int(np.prod(shape_of(rv))) for rv in tool.model.free_RVs if rv is not latent.variable)
+    return pays(latent.codes, sum(int(np.prod(shape_of(rv))) for rv in tool.model.free_RVs if rv is not latent.variable))

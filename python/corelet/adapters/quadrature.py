@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,25 +54,49 @@ class Functions:
     """(φ, u, *data of groups) → what the rows see of u."""
 
 
+class Loops(Protocol):
+    """Sums over many lines φ, without the lock of the interpreter. `held` is what `given` makes of groups."""
+
+    @property
+    def given(self) -> Callable[..., tuple[Any, ...]]:
+        """(starts of groups, data of their rows, data of groups): groups as the others take them."""
+
+    @property
+    def integrals(self) -> Callable[..., None]:
+        """(out, φ, modes to begin at, *held, *rule): ℓ_g, lines × groups."""
+
+    @property
+    def slopes(self) -> Callable[..., None]:
+        """(values, gradients, φ, modes, *held, *rule, weights): Σ w_gℓ_g and its gradient."""
+
+    @property
+    def integrands(self) -> Callable[..., None]:
+        """(out, modes, scales, φ, modes, *held, places): F_g at places m + s·z of one line φ, groups × places."""
+
+    @property
+    def effects(self) -> Callable[..., None]:
+        """(out, φ, modes, *held, *rule): sums over lines and nodes of shares times powers 1 to 4 of the effect less out[:, 0]."""
+
+
 @dataclass(frozen=True)
-class Loops:
-    """The same over many lines φ, without the lock of the interpreter."""
+class NumbaLoops:
+    """Compiled by numba."""
 
     integrals: Callable[..., None]
-    """(out, φ, modes to begin at, starts of groups, data, data of groups, rule): ℓ_g, lines × groups."""
     slopes: Callable[..., None]
-    """(values, gradients, φ, modes, starts, data, data of groups, rule, weights): Σ w_gℓ_g and its gradient."""
     integrands: Callable[..., None]
-    """(out, modes, scales, φ, modes, starts, data, data of groups, places): F_g at places m + s·z of one line φ, groups × places."""
     values: Any
     """As in `Functions`."""
     prior: Any
     """The same."""
     effects: Callable[..., None]
-    """(out, φ, modes, starts, data, data of groups, rule): sums over lines and nodes of shares times powers 1 to 4 of the effect less out[:, 0]."""
+
+    def given(self, starts: NDArray[np.int64], data: tuple[Any, ...], others: tuple[Any, ...]) -> tuple[Any, ...]:
+        """As they are."""
+        return starts, data, others
 
 
-def loops(functions: Functions) -> Loops:
+def loops(functions: Functions) -> NumbaLoops:
     """The loops over these functions."""
     import numba
 
@@ -233,4 +257,4 @@ def loops(functions: Functions) -> Loops:
                         power *= off
                         out[g, m] += power
 
-    return Loops(integrals, slopes, integrands, values, prior, effects)
+    return NumbaLoops(integrals, slopes, integrands, values, prior, effects)

@@ -22,15 +22,15 @@ MISSING_BOOL = np.uint8(2)
 def parts_of(data: object, options: Optional[Mapping[str, Any]] = None) -> list[Part]:
     """The columns of a matrix or a data frame, borrowed wherever their memory allows it.
 
-    A column of a type that no model can use is an error, but text where `options` leave it out.
+    A column of a type that no model can use is an error, but text where `options` leave it out or where it says of which group a row is.
     """
-    needed = _needed(options or {})
+    needed, groups = _needed(options or {}), _groups(options or {})
 
     def part(name: str, convert: Callable[[], Part], cells: Callable[[], Iterable[Any]]) -> Part:
         try:
             return convert()
         except CoreletError:
-            if needed(name):
+            if needed(name) and name not in groups:
                 raise
             return _text(name, cells())
 
@@ -67,6 +67,14 @@ def _needed(options: Mapping[str, Any]) -> Callable[[str], bool]:
     left_out, features = set(options.get("exclude") or ()), options.get("features")
     roles = {name for name in map(options.get, ROLES) if isinstance(name, str)}
     return lambda name: name not in left_out and (features is None or name in features or name in roles)
+
+
+def _groups(options: Mapping[str, Any]) -> list[str]:
+    """The columns that say of which group of random effects a row is."""
+    from .formula import groupings_of  # Which takes columns apart, too.
+
+    random = options.get("random")
+    return groupings_of(random) if isinstance(random, str) else []
 
 
 def is_in_memory(data: object) -> bool:
@@ -206,7 +214,7 @@ def _objects(name: str, values: list[Any]) -> Part:
 
 
 def _is_missing(value: object) -> bool:
-    if value is None or (isinstance(value, float) and value != value):
+    if value is None or (isinstance(value, float) and value != value) or type(value).__name__ == "NaTType":
         return True
     pandas = sys.modules.get("pandas")
     return pandas is not None and value is pandas.NA

@@ -249,7 +249,7 @@ def new_rows(
         if values is not None:
             given[str(name)] = new[values] if isinstance(values, str) else values
     if design is not None:
-        return ("the new rows", parts_of(design.table(new, given={**dict.fromkeys(needless), **given})))
+        return ("the new rows", parts_of(design.table(new, given={**dict.fromkeys(needless), **given}), options))
     paths = paths_of(new, None, given)
     if paths is not None:
         return (paths, None)

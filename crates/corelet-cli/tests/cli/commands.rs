@@ -88,7 +88,11 @@ fn classes_are_in_the_summary_and_in_the_names() {
         summary["parameters"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["green:a", "green:b", "green:(intercept)", "red:a", "red:b", "red:(intercept)"]);
     let output = place.run(&format!("{build} --model ordinal"));
-    assert!(stderr(&output).contains("say the order of the levels 'blue', 'green', 'red'"), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("say the order of the levels 'blue', 'green', 'red'"),
+        "{}",
+        stderr(&output)
+    );
     assert!(stderr(&output).contains("--levels"), "{}", stderr(&output));
     place.succeed(&format!("{build} --model ordinal --levels red,blue,green"));
     assert_eq!(place.json("summary.json")["classes"], serde_json::json!(["red", "blue", "green"]));

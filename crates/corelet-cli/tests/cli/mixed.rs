@@ -129,6 +129,7 @@ fn what_random_effects_cannot_be_is_refused_in_a_line() {
         (&["--random", "one"], "one group only"),
         (&["--random", "id"], "another value in each of"),
         (&["--random", "gap"], "1 in 'gap'"),
+        (&["--random", "bought"], "'bought' is the target"),
         (&["--random", "customer: 1 + level"], "the same in all rows of every group"),
         (&["--random", "customer: 1 + size"], "needs a feature of that name"),
         (&["--random", "customer: 1 + price + level"], "at most 2"),

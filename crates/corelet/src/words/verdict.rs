@@ -346,8 +346,8 @@ pub(super) fn remedy(reason: Reason, points: usize, rows: usize) -> String {
             "change the model: order exchangeable components, use another parametrisation, or use stronger priors"
         }
         Reason::Shifted | Reason::Misscaled | Reason::Misshapen | Reason::Wide | Reason::Narrow => {
-            "run longer chains; if the sampler is your own, check that it multiplies the log-likelihood of each row by its weight, in the \
-             order of the rows given"
+            "run longer chains, or use another parametrisation of the model; if the sampler is your own, check that it multiplies the \
+             log-likelihood of each row by its weight, in the order of the rows given"
         }
         Reason::ManyModes | Reason::Unsearched => {
             "start chains near each possible mode and compare them, or use a prior that admits only the intended mode"

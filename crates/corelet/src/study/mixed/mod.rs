@@ -122,6 +122,11 @@ impl MixedStudy {
             return Err(MixedError::Model { model: model.name(), why }.into());
         }
         let columns = dataset.encoding.factors();
+        if let Some(target) = dataset.target_name.as_ref().filter(|target| columns.contains(target)) {
+            return Err(StudyError::Random(format!(
+                "column '{target}' is the target, which cannot say of which group a row is; name another column"
+            )));
+        }
         let Assigned { factors, groups: NamedGroups { groups, names: labels }, levels } =
             Factors::assign(&random, columns, std::mem::take(&mut dataset.factors))?;
         let random = factors.integrated.clone();

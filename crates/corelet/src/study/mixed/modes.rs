@@ -72,13 +72,20 @@ impl MixedStudy {
 }
 
 impl MixedStudy {
-    /// The verdict, with what explains draws that contradict their gradient where chosen groups have effects with several modes: the
-    /// integrals about one of these jump where another takes over.
+    /// The verdict, with what explains draws that contradict their gradient: integrals that are wrong, whose gradient is that of the exact ones
+    /// only where they are exact; or chosen groups whose effects have several modes, about one of which integrals jump where another takes over.
     pub(super) fn explained(&self, verdict: Verdict, groups: &[usize], sample: &Sample) -> Verdict {
         let contradicts =
             |reason: &Reason| matches!(reason, Reason::Shifted | Reason::Misscaled | Reason::Misshapen);
         let mixed = &self.model.mixed;
-        if !mixed.may_have_modes() || !verdict.reasons.iter().any(contradicts) {
+        if !verdict.reasons.iter().any(contradicts) {
+            return verdict;
+        }
+        let left = || verdict.reasons.iter().copied().filter(|reason| !contradicts(reason)).collect();
+        if verdict.reasons.contains(&Reason::Integrals) {
+            return Verdict { reasons: left(), ..verdict };
+        }
+        if !mixed.may_have_modes() {
             return verdict;
         }
         let (place, mut scratch) = (mixed.place(&sample.draws.mean()), mixed.scratch());
@@ -89,8 +96,7 @@ impl MixedStudy {
         if !groups.iter().any(&mut several) {
             return verdict;
         }
-        let reasons = verdict.reasons.iter().copied().filter(|reason| !contradicts(reason)).collect();
-        Verdict { reasons, ..verdict }.with(&[Reason::EffectModes])
+        Verdict { reasons: left(), ..verdict }.with(&[Reason::EffectModes])
     }
 }
 
