@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, Optional
 
 import numpy as np
@@ -162,6 +163,8 @@ class Union:
 
     def check(self, allow_repeats: bool) -> None:
         """Refuses another model than that of the fit, and rows that are in already."""
+        if self.new == 0:
+            raise _lib.CoreletError("there is no new row")
         earlier, standing = self.earlier, self.ids[self.new :]
         before = earlier.log_likelihoods()
         here = checked(self.tool.log_likelihood(earlier.theta, standing), earlier.count, standing)
@@ -185,6 +188,7 @@ class Union:
         if not (np.allclose(here, before, rtol=1e-6, atol=1e-8) and np.allclose(now, was, rtol=1e-6, atol=1e-6)):
             raise _lib.CoreletError("this is not the model of the fit: its prior is another, which may depend on the data; write it in numbers")
 
+    @cached_property
     def signs(self) -> NDArray[np.float64]:
         """What tells the new rows from each other."""
         size = _lib.block_size(self.new, self.earlier.count)
@@ -193,12 +197,11 @@ class Union:
 
     def marks(self, seed: int) -> NDArray[np.float64]:
         """Those of earlier rows, and of some of the new ones."""
-        signs = self.signs()
         some = np.random.default_rng([seed, self.stands_for]).choice(self.new, min(MARKED, self.new), replace=False)
-        return np.concatenate([self.earlier.marks, signs[some]])
+        return np.concatenate([self.earlier.marks, self.signs[some]])
 
     def _check_repeats(self) -> None:
-        new, old = np.sort(self.signs()), np.unique(self.earlier.marks)
+        new, old = np.sort(self.signs), np.unique(self.earlier.marks)
         gap = SAME * max(float(np.abs(new).max()), 1e-300)
         kinds = (1 + int((np.diff(new) > gap).sum())) / len(new)
         if kinds < FEW_KINDS or len(old) < FEW_KINDS * len(self.earlier.marks):

@@ -125,6 +125,8 @@ def test_a_sampler_that_ignores_the_weights_is_not_believed(first):
 
 
 def test_what_cannot_be_updated_is_refused(first):
+    with pytest.raises(corelet.CoreletError, match="there is no new row"):
+        updated(first, n=0)
     other = Poisson(2.0 * X)
     with pytest.raises(corelet.CoreletError, match="this is not the model of the fit: row"):
         updated(first, model=other)

@@ -112,7 +112,7 @@ pub trait Target: Sync {
         Ok(None)
     }
 
-    /// What a verdict on these rows comes to where some of them stand for others that are not here.
+    /// The verdict on all rows, from the verdict on these, if some of these stand for others that are not available.
     ///
     /// # Errors
     /// Errors of the model.

@@ -187,7 +187,7 @@ impl Sums {
 }
 
 impl Review {
-    /// With the evidence that was asked for; none where it cannot be had.
+    /// Adds the requested evidence; none if it could not be estimated.
     pub fn set_evidence(&mut self, found: Option<Evidence>) {
         self.evidence = found;
         self.no_overlap = found.is_none();

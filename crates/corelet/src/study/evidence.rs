@@ -7,7 +7,7 @@ use crate::trust::Draws;
 
 impl Study {
     /// log ∫ p(y | θ) π₀(θ) dθ by bridge sampling from draws of the posterior; `log_weights` make them draws of the posterior of all
-    /// rows, where they are not yet. None where draws and a Gaussian fitted to them do not overlap.
+    /// rows, if they are not yet. None if draws and a Gaussian fitted to them do not overlap.
     ///
     /// # Errors
     /// See [`StudyError`].

@@ -3,24 +3,6 @@
 use super::numbers::{count, number, plural};
 use crate::study::{Blocks, Updated};
 
-/// The same of a model that is known by its log-likelihoods: its coreset is always built anew.
-pub fn updated_model(before: &Blocks, new: usize, carried: f64) -> Vec<String> {
-    let blocks = before.parts().count();
-    vec![
-        format!(
-            "  rows           {} new, with {} that came before in {}",
-            count(new),
-            count(before.rows()),
-            plural(blocks, "block")
-        ),
-        format!(
-            "  earlier rows   not at hand: of the bound on V, {} nats² rest on their {}",
-            number(carried),
-            if blocks > 1 { "certificates, whose sd(Δ) add up" } else { "certificate" }
-        ),
-    ]
-}
-
 /// One line for the blocks, and one for what the bound on V rests on.
 pub fn updated(updated: &Updated) -> Vec<String> {
     let Blocks { blocks, .. } = &updated.blocks;
@@ -42,4 +24,22 @@ pub fn updated(updated: &Updated) -> Vec<String> {
         ),
     });
     lines
+}
+
+/// The same lines for a model that is known by its log-likelihoods, whose coreset each update rebuilds.
+pub fn updated_model(before: &Blocks, new: usize, carried: f64) -> Vec<String> {
+    let blocks = before.parts().count();
+    vec![
+        format!(
+            "  rows           {} new, added to {} earlier rows in {}",
+            count(new),
+            count(before.rows()),
+            plural(blocks, "block")
+        ),
+        format!(
+            "  earlier rows   not available: {} nats² of the bound on V rest on their {}",
+            number(carried),
+            if blocks > 1 { "certificates, whose sd(Δ) are added" } else { "certificate" }
+        ),
+    ]
 }
