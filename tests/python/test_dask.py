@@ -272,7 +272,7 @@ def test_a_review_of_partitions_is_that_of_one_machine(client, frame):
     assert apart.clusters == grouped.clusters == 200 and apart.loo.elpd_i is None
     for name, of in grouped.influence.items():
         assert apart.influence[name].jackknife_se == of.jackknife_se
-    with pytest.raises(CoreletError, match="by needs a table on one machine"):
+    with pytest.raises(CoreletError, match="by needs the rows here"):
         corelet.dask.review(fit, partitioned(table), by="word", **asked)
     # A level by itself, in its place.
     parts = partitioned(table)

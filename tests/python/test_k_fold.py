@@ -94,7 +94,7 @@ def test_models_are_compared_by_the_same_folds():
     less = exact(X[:, :1], y, one.fold_i) - exact(X, y, both.fold_i)
     assert compared.names == ["both", "one"] and abs(compared.difference[1] - less.sum()) < 0.3
     assert compared.se[1] == pytest.approx(np.sqrt(len(y)) * less.std(), rel=0.05)
-    with pytest.raises(corelet.CoreletError, match="other folds"):
+    with pytest.raises(corelet.CoreletError, match="different folds"):
         corelet.compare({"both": both, "one": corelet.k_fold(X, y, folds=5, k=60, seed=9, **ASKED)})
     review = corelet.review(corelet.fit(X, y, k=60, **ASKED), X, y, **ASKED)
     with pytest.raises(corelet.CoreletError, match="both is of k_fold, loo is of loo"):

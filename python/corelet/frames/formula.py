@@ -119,6 +119,10 @@ def resolved(X: Any, y: Any, keywords: Mapping[str, Any]) -> tuple[Any, Any, dic
     if isinstance(asked.get("random"), str):
         beside += groupings_of(asked["random"])
     design, features = Design.of(X, y, tuple(beside))
+    if isinstance(asked.get("random"), str) and design.target in groupings_of(asked["random"]):
+        raise _lib.CoreletError(
+            f"column '{design.target}' is the target, which cannot say of which group a row is; name another column"
+        )
     asked["intercept"] = design.intercept
     target = design.target_of(y)
     return design.table(y, features), target, _with_levels(X, target, asked), design

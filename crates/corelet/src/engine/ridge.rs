@@ -215,7 +215,8 @@ mod tests {
         for top in &tops[1..] {
             let Climbed::Top(top, same) = top else { panic!("{top:?}") };
             assert!(top.iter().zip(first).all(|(a, b)| (a - b).abs() < 0.05), "{tops:?}");
-            assert!((same - log_det).abs() < 0.1, "{tops:?}");
+            // A mass, whose logarithm has half of this, is then good to a fifth: the determinant changes along the ridge.
+            assert!((same - log_det).abs() < 0.4, "{tops:?}");
         }
     }
 
