@@ -7,7 +7,7 @@ import pytest
 bambi = pytest.importorskip("bambi")
 
 import corelet.pymc  # noqa: E402
-from corelet.adapters import pymc_marginal  # noqa: E402
+from corelet.adapters import integrated  # noqa: E402
 
 
 def test_a_formula(agrees, line):
@@ -24,7 +24,7 @@ def test_effects_of_many_groups_are_integrated_out(monkeypatch):
     county = np.arange(800) % 80
     radon = rng.poisson(np.exp(1.0 + 0.4 * rng.normal(size=80)[county]))
     table = pd.DataFrame({"radon": radon, "county": [f"c{at:02}" for at in county]})
-    monkeypatch.setattr(pymc_marginal, "FEWEST_LEVELS", 80)
+    monkeypatch.setattr(integrated, "FEWEST_LEVELS", 80)
     fit = corelet.pymc.fit(bambi.Model("radon ~ (1 | county)", table, family="poisson"), k=30, draws=500, force=True)
     assert fit.verdict.grade == "A" and fit.notes[0].startswith("1|county, with a value for each of 80 groups"), fit
     assert set(fit.idata.posterior.data_vars) == {"Intercept", "1|county_sigma"}

@@ -213,6 +213,7 @@ def shops():
     return model, pymc_marginal.integrated(tool_of(model), "z", None)
 
 
+@pytest.mark.slow
 def test_the_posterior_is_that_of_all_parameters(shops):
     fit = fitted(shops[1], 1200, 40, "z")
     assert fit.verdict.grade == "A" and "levels, with a value for each of 120 groups, was integrated out by" in fit.notes[0]
@@ -265,6 +266,7 @@ def test_a_latent_vector_is_an_alternative_to_all_rows_where_that_is_faster(answ
     pymc_marginal.Alternative(tool)(1e6)
 
 
+@pytest.mark.slow
 def test_it_is_integrated_in_place_of_sampling_all_rows(answers, monkeypatch):
     monkeypatch.setattr(marginal.Marginal, "seconds", lambda self: 0.0)
     monkeypatch.setattr(pymc_marginal, "MOST_IN_PLACE", 24)

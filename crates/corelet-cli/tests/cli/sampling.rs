@@ -62,7 +62,7 @@ fn no_a_beside_a_prior_that_holds_the_coefficients() {
     let output = place.run(&format!("{line} --prior-sd 1"));
     assert!(stderr(&output).contains("holds its coefficients near 0"), "{}", stderr(&output));
     let shown = String::from_utf8(output.stdout).unwrap();
-    assert!(!shown.starts_with('A') && shown.contains("the prior holds coefficients away"), "{shown}");
+    assert!(!shown.starts_with('A') && shown.contains("the prior pulls coefficients away"), "{shown}");
 }
 
 #[test]
