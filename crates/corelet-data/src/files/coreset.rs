@@ -145,7 +145,7 @@ impl Known {
 }
 
 fn read_table(source: &Source<'_>, notes: BTreeMap<String, String>) -> Result<Written, DataError> {
-    if !source.column_names().iter().any(|name| *name == "row") {
+    if !source.column_names().contains(&"row") {
         let reason = "it has no column 'row'; write one with build, or with fit --coreset".to_owned();
         return Err(DataError::NotCoreset { file: source.name().to_owned(), reason });
     }
