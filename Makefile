@@ -79,7 +79,7 @@ on-python: $(VENV)/installed
 	$(INSTALL_WHEEL)
 	$(if $(filter older,$(WORLD)),$(VENV)/bin/python -m mypy)
 	CORELET_COMMAND=$(COMMAND) $(IN) $(VENV)/bin/python -m pytest -q tests/python
-	$(IN) $(VENV)/bin/python -m pytest -q $(if $(FAST),-m "not slow") tests/tools
+	$(IN) $(VENV)/bin/python -m pytest -q -m "not long$(if $(FAST), and not slow)" tests/tools
 
 # A copy: the tests of Rust put a command of their own in its place.
 command: .venv/installed
@@ -116,6 +116,7 @@ integrations: $(VENV)/examples wheel
 	$(INSTALL_WHEEL)
 	if [ $(WORLD) = older ]; then $(VENV)/bin/python -m mypy --strict examples/python && \
 		$(VENV)/bin/python -m pyright --pythonpath $(VENV)/bin/python examples/python; fi
+	$(IN) $(VENV)/bin/python -m pytest -q -m long tests/tools
 	$(IN) $(VENV)/bin/python -m pytest -q -s examples/python
 
 $(VENV)/examples: $(VENV)/installed examples/python/requirements.txt

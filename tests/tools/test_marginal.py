@@ -266,7 +266,7 @@ def test_a_latent_vector_is_an_alternative_to_all_rows_where_that_is_faster(answ
     pymc_marginal.Alternative(tool)(1e6)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_it_is_integrated_in_place_of_sampling_all_rows(answers, monkeypatch):
     monkeypatch.setattr(marginal.Marginal, "seconds", lambda self: 0.0)
     monkeypatch.setattr(pymc_marginal, "MOST_IN_PLACE", 24)

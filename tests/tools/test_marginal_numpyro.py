@@ -270,7 +270,7 @@ def test_gradients_are_differences(counts):
         assert np.isclose(gradient[0, j], (ends[0] - ends[1]) / 2e-4, atol=2e-3), j
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_two_modes_of_a_group_are_seen(monkeypatch):
     """Rows of each group in two clusters far apart, under noise with long tails: left alone, and no A where it is asked for."""
     rng = np.random.default_rng(2)

@@ -218,7 +218,7 @@ def test_evidence_of_a_conjugate_model_and_checks_by_a_column():
         corelet.numpyro.review(model, draws, args=(y, np.tile([0, 1], 100)), evidence=True, outcomes=0)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_rows_that_arrive_are_added_to_a_fit(agrees):
     rng = np.random.default_rng(9)
     x = rng.normal(size=4000)
