@@ -117,6 +117,7 @@ def numpyro() -> Tool:
     after = (
         "If an angle is linear in x, it turns full circles as the slope grows, and the likelihood has another mode at each turn. Here these modes have\n"
         "negligible mass, but no search can prove that for all of them. The link 2 arctan(…), of circular regression and of bambi, does not turn.\n"
+        "The B of the LKJ model says that 2 chains have too few draws for its parameters (`blunt`).\n"
     )
     return Tool("NumPyro", NAMES, row, lambda: [(f"`{name_of(model)}`", refusal(model, args)) for model, args, _ in REFUSED], words, after)
 

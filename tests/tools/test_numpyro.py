@@ -244,3 +244,21 @@ def test_rows_that_arrive_are_added_to_a_fit(agrees):
         corelet.numpyro.update(fit, counts, rows(3000, 4000), kwargs={"sd": 3.0})
     with pytest.raises(corelet.CoreletError, match="rows would count twice"):
         corelet.numpyro.update(fit, counts, rows(0, 3000))
+
+
+def test_fewer_rows_than_a_pilot_takes_are_enough():
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=400)
+    y = 1.0 + 0.5 * x + rng.normal(size=400)
+
+    def line(x, y):
+        middle, slope = numpyro.sample("middle", dist.Normal(0, 5)), numpyro.sample("slope", dist.Normal(0, 5))
+        numpyro.sample("y", dist.Normal(middle + slope * x, 1.0), obs=y)
+
+    fit = corelet.numpyro.fit(line, args=(x, y), k=30)
+    columns = np.column_stack([np.ones(400), x])
+    means, sds = np.linalg.lstsq(columns, y, rcond=None)[0], np.sqrt(np.linalg.inv(columns.T @ columns).diagonal())
+    for name, mean, sd in zip(("middle", "slope"), means, sds):
+        draws = np.asarray(fit.idata["posterior"][name])
+        assert abs(draws.mean() - mean) < 0.15 * sd and 0.9 < draws.std() / sd < 1.1
+    assert fit.verdict.grade == "A"

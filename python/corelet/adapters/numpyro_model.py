@@ -94,7 +94,8 @@ class Sampler:
         self._pieces: Optional[list[tuple[str, slice, Any]]] = None
         self._tracing = threading.Lock()
         if size:
-            self._chains.compile(self._data(np.arange(size), np.ones(size)), self._length(plan.draws_at(plan.k, 0)))
+            some = min(size, rows.n)
+            self._chains.compile(self._data(np.arange(some), np.ones(some)), self._length(plan.draws_at(plan.k, 0)))
 
     def like(self, rows: Rows) -> Sampler:
         """The same of another model, whose sites are among this one's."""
