@@ -39,11 +39,11 @@ KERNELS := $(CARGO_TEST) --quiet --lib \
 # What a change breaks first, and seconds tell.
 QUICK := --lib --test models --test nnls --test questions --test errors --test design --test weights --test priors
 
-.PHONY: test quick lint rust python both on-python command wheel newest integrations extras cluster java docs gallery bench fuzz clean
+.PHONY: test quick lint rust python older newer on-python command wheel newest integrations extras cluster java docs gallery bench fuzz clean
 
 # The wheel compiles, and Python's tests run, beside the tests of Rust, which leave a core idle often enough.
 test: lint command
-	$(MAKE) --jobs=2 --output-sync=target rust both docs
+	$(MAKE) --jobs=2 --output-sync=target rust older newer docs
 
 quick: command wheel
 	$(CARGO_TEST) --quiet $(QUICK)
@@ -67,8 +67,10 @@ rust:
 python: command wheel on-python
 
 # The same wheel on both Pythons. Where no newer one can be had, that is said, and is an error where CI=true.
-both: wheel
+older: wheel
 	$(MAKE) on-python
+
+newer: wheel
 	@if [ $(WORLD) = older ]; then .ci/newest-python --ready; case $$? in 0) $(MAKE) on-python PYTHON=newest FAST=1;; 3) ;; *) exit 1;; esac; fi
 
 INSTALL_WHEEL = $(IN) $(VENV)/bin/python -m pip install --quiet --force-reinstall --no-deps wheels/corelet-*.whl
